@@ -1,0 +1,1 @@
+"""What Airflow needs: hook, task functions, retry rules, plugin parts.  The only package that imports airflow."""

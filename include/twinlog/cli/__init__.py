@@ -1,0 +1,1 @@
+"""The `twinlog` command: one file per command, one renderer, one place that prints errors."""

@@ -1,0 +1,1 @@
+"""Adapters over confluent-kafka, one module per resource: frozen values out, our errors raised."""

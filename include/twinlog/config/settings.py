@@ -1,0 +1,165 @@
+"""What the rest of twinlog sees of the configuration: typed, resolved, frozen.
+
+`twinlog.config.load.load(path)` builds these from an mm2.properties file; tests build them by hand.
+Nothing below this module needs to know how a value was written or where it came from
+(`twinlog.config.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.secret import Secret
+from twinlog.policy.filters import NameFilter
+from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
+
+MIB = 1024 * 1024
+
+
+class Guarantee(StrEnum):
+    """How records are written to the target (`twinlog.guarantee`)."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+class PoisonPolicy(StrEnum):
+    """What happens to a record the target cannot hold (`twinlog.on.poison.record`)."""
+
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+
+
+class CycleRule(StrEnum):
+    """Which release's cycle check applies (`twinlog.cycle.rule`); mm2-4.4 also refuses the source alias."""
+
+    MM2_4_3 = "mm2-4.3"
+    MM2_4_4 = "mm2-4.4"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster of the file.
+
+    `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
+    (mm2-behaviour 2.4), secrets wrapped.  `librdkafka(role)` for confluent-kafka is made from them by
+    `twinlog.config.client_properties`; `connection` is the same for the relay's own sockets.
+    """
+
+    alias: str
+    bootstrap_servers: str
+    connection: ConnectionSettings
+    consumer: Mapping[str, str | Secret] = field(default_factory=dict)
+    producer: Mapping[str, str | Secret] = field(default_factory=dict)
+    admin: Mapping[str, str | Secret] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """`twinlog.*` keys of the copy path.
+
+    `lanes` None means as many as the Spark job has slots.  A transaction commits at `transaction_bytes`
+    or `transaction_ms`, whichever comes first; `transaction_timeout_ms` is what a dead lane can block a
+    read_committed reader.  `read_committed` follows `consumer.isolation.level` (ours: read_committed).
+    `start_from_latest` is `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
+    """
+
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    lanes: int | None = None
+    transaction_bytes: int = 64 * MIB
+    transaction_ms: int = 10_000
+    transaction_timeout_ms: int = 60_000
+    fetch_bytes: int = 8 * MIB
+    partition_fetch_bytes: int = 1 * MIB
+    read_committed: bool = True
+    start_from_latest: bool = False
+    poison: PoisonPolicy = PoisonPolicy.FAIL
+    spark_master: str = "local[2]"
+    follow_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
+
+    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
+    """
+
+    source: ClusterSettings
+    target: ClusterSettings
+    enabled: bool = True
+    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
+    topics: NameFilter = field(default_factory=NameFilter)
+    groups: NameFilter = field(default_factory=NameFilter)
+    config_properties_exclude: NameFilter = field(default_factory=NameFilter)
+    cycle_rule: CycleRule = CycleRule.MM2_4_3
+    use_defaults_from: str = "target"
+    replication_factor: int = 2
+    internal_replication_factor: int = 3
+    offset_syncs_topic_replication_factor: int = 3
+    checkpoints_topic_replication_factor: int = 3
+    heartbeats_topic_replication_factor: int = 3
+    offset_storage_replication_factor: int = 3
+    offset_storage_partitions: int = 25
+    offset_syncs_topic_location: str = "source"
+    offset_storage_topic: str = ""
+    offset_lag_max: int = 100
+    emit_offset_syncs: bool = True
+    emit_heartbeats: bool = True
+    heartbeats_interval_seconds: int = 1
+    heartbeats_replication: bool = True
+    emit_checkpoints: bool = True
+    emit_checkpoints_interval_seconds: int = 60
+    sync_group_offsets: bool = False
+    sync_group_offsets_interval_seconds: int = 60
+    refresh_topics: bool = True
+    refresh_groups: bool = True
+    sync_topic_configs: bool = True
+    sync_topic_acls: bool = True
+    admin_timeout_ms: int = 60_000
+    connector_name: str = "MirrorSourceConnector"
+    copy: CopySettings = field(default_factory=CopySettings)
+
+    @property
+    def name(self) -> str:
+        """`A->B`."""
+        return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def offsets_topic(self) -> str:
+        """Where Connect would keep this flow's source offsets, on the target (mm2-behaviour 3.1)."""
+        return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
+
+    @property
+    def offset_map_topic(self) -> str:
+        """Where the exact offset map of this flow lives, on the target."""
+        return f"mm2-offset-map.{self.source.alias}.internal"
+
+    @property
+    def ledger_topic(self) -> str:
+        """Where gaps, incarnations, lanes and flow state of this flow live, on the target."""
+        return f"mm2-ledger.{self.source.alias}.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration file: its clusters by alias, and its flows (enabled, or only beating) by name.
+
+    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.
+    `sha256` identifies the file in reports and evidence.
+    """
+
+    path: Path
+    sha256: str
+    clusters: Mapping[str, ClusterSettings]
+    flows: Mapping[str, FlowSettings]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def enabled_flows(self) -> tuple[FlowSettings, ...]:
+        """Flows that copy data, in the order of the file's `clusters`."""
+        return tuple(flow for flow in self.flows.values() if flow.enabled)

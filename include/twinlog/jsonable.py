@@ -1,0 +1,29 @@
+"""Frozen results as plain JSON: what XCom, `--output json`, the ledger and Spark rows carry."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+
+def to_json(value: Any) -> Any:
+    """Turn frozen dataclasses, tuples, enums and times into dicts, lists, strings and numbers.
+
+    Raises TypeError for anything else: a result that cannot be shown is a mistake in the result.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(item) for item in value]
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,1 @@
+"""Replication policies, filters and the cycle rule: pure questions about names."""

@@ -1,0 +1,1 @@
+"""Proof: GX suites over small frames, audit comparison, the readiness gate, evidence."""

@@ -1,0 +1,1 @@
+"""The hot path: Kafka batches from one cluster to the other inside transactions.  Knows bytes and sockets, not topics' meaning."""

@@ -1,0 +1,1 @@
+"""The Spark session, and the functions that run on executors."""
