@@ -1,0 +1,104 @@
+"""What a lane is asked to copy, and what it answers: the only things that travel to and from Spark tasks.
+
+Offsets named upstream are on the source, downstream on the target.  `end` is exclusive everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.config.connection import ConnectionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSpec:
+    """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
+
+    `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
+    target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.
+    """
+
+    topic: str
+    topic_id: str
+    remote_topic: str
+    partition: int
+    start: int
+    end: int
+    max_message_bytes: int = 1_048_588
+    estimated_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateTopics:
+    """Where a lane writes progress and the offset map, with their partition counts."""
+
+    offsets_topic: str
+    offsets_partitions: int
+    map_topic: str
+    map_partitions: int
+    connector_name: str
+    source_alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpec:
+    """One transactional writer: its identity, as the driver's fence granted it, and its ranges.
+
+    A task never inits: it writes with `producer_id` and `producer_epoch` and stops on any doubt.
+    """
+
+    flow: str
+    run_id: str
+    lane: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    source: ConnectionSettings
+    target: ConnectionSettings
+    state: StateTopics
+    ranges: tuple[RangeSpec, ...]
+    exactly_once: bool = True
+    read_committed: bool = True
+    quarantine_poison: bool = False
+    transaction_bytes: int = 64 * 1024 * 1024
+    transaction_ms: int = 10_000
+    fetch_bytes: int = 8 * 1024 * 1024
+    partition_fetch_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """What became of one range.
+
+    `records` and `bytes` are what was committed (bytes as on the wire, batch headers included).
+    `next_upstream` is where the next copy starts; `downstream_end` is one past the last copied record's
+    downstream offset, or -1 when nothing was copied.  `skipped` counts upstream offsets that hold no
+    copyable record (markers, aborted, compacted away).  `error` is empty when the range was finished.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    records: int
+    bytes: int
+    next_upstream: int
+    downstream_end: int
+    skipped: int = 0
+    batches: int = 0
+    rewritten_batches: int = 0
+    quarantined: tuple[int, ...] = ()
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """A lane's answer.  `state` is "done", "failed" (some ranges have errors) or "fence-again"."""
+
+    lane: int
+    state: str
+    ranges: tuple[RangeReport, ...]
+    transactions: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    error: str = ""
