@@ -1,0 +1,24 @@
+"""A run: the unit of which the offset map is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Run:
+    """`length` records with upstream offsets from `upstream` and downstream offsets from `downstream`, both dense."""
+
+    upstream: int
+    downstream: int
+    length: int
+
+    @property
+    def upstream_end(self) -> int:
+        """One past the last upstream offset of the run."""
+        return self.upstream + self.length
+
+    @property
+    def downstream_end(self) -> int:
+        """One past the last downstream offset of the run."""
+        return self.downstream + self.length
