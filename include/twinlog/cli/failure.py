@@ -1,0 +1,97 @@
+"""The one place where an error becomes its line, its JSON document and its exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import typer
+
+from twinlog.errors import ExitCode, TwinlogError
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report a command ended by Ctrl-C."""
+INTERNAL = 70
+"""EX_SOFTWARE of sysexits.h: a mistake in twinlog itself, so that it is never read as an answer."""
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""Click's UsageError, of whichever click this typer carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as people and programs read it: a stable code, one line, what to do, and what it is about."""
+
+    code: str
+    message: str
+    hint: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    exit_code: int = ExitCode.USAGE
+
+    @property
+    def line(self) -> str:
+        """What stderr shows."""
+        return f"error: {self.message}; {self.hint}" if self.hint else f"error: {self.message}"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What stdout carries under `--output json`."""
+        return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "data": self.data}}
+
+
+def explain_failure(error: BaseException, *, command: str = "twinlog") -> Failure:
+    """Say what an error means.  `command` is what was being run, for the hint of a usage error."""
+    match error:
+        case TwinlogError():
+            return Failure(
+                error.code, _one_line(error.message), error.hint, _plain(error.data), error.exit_code
+            )
+        case KeyboardInterrupt() | typer.Abort():
+            return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
+        case _ if isinstance(error, USAGE_ERROR):
+            return Failure("usage", _usage_line(error), f"see {command} --help", exit_code=ExitCode.USAGE)
+        case _ if _is_kafka_error(error):
+            return Failure("refused", _one_line(_kafka_text(error)), exit_code=ExitCode.CLUSTER)
+        case _:
+            return Failure(
+                "internal",
+                f"a mistake in twinlog: {type(error).__name__}: {_one_line(str(error))}",
+                "run it again with --debug and report the traceback",
+                exit_code=INTERNAL,
+            )
+
+
+def print_traceback(error: BaseException) -> None:
+    """Show on stderr where an error came from: what --debug adds."""
+    traceback.print_exception(error, file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Identities as JSON: what has no JSON form is shown as text (a Secret shows its mask)."""
+    return {
+        key: value if isinstance(value, str | int | float | bool | None) else str(value)
+        for key, value in data.items()
+    }
+
+
+def _usage_line(error: Any) -> str:
+    # Empty when the help was shown because nothing was asked for.
+    return _one_line(error.format_message()).rstrip(".") or "no command given"
+
+
+def _is_kafka_error(error: BaseException) -> bool:
+    """Whether a client library's error slipped through; without importing the library to ask."""
+    library = sys.modules.get("confluent_kafka")
+    return library is not None and isinstance(error, library.KafkaException)
+
+
+def _kafka_text(error: BaseException) -> str:
+    """Unwrap a KafkaException: it holds one KafkaError, whose `str` method says it in words."""
+    cause = error.args[0] if error.args else error
+    return str(cause.str() if hasattr(cause, "str") else cause)

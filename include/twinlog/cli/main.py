@@ -1,0 +1,87 @@
+"""The `twinlog` command: which commands there are, and what becomes of their errors.
+
+Exit codes (docs/architecture.md): 0 done, 1 the check or gate says no, 2 wrong usage or configuration,
+3 a cluster cannot be reached or refuses.  Ctrl-C is 130, a mistake in twinlog itself 70.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from twinlog import __version__
+from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.options import Output
+from twinlog.cli.render import show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode
+
+app = typer.Typer(
+    name="twinlog",
+    help="Replicate Kafka clusters for disaster recovery: exactly once, with exact offsets.",
+    epilog="Exit codes: 0 done, 1 the check says no, 2 wrong usage or configuration, 3 a cluster cannot be"
+    " reached or refuses.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def twinlog(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
+    ] = False,
+) -> None:
+    """Take what stands before the command."""
+    del debug  # main() has taken it off the line, wherever it stood
+    if version:
+        typer.echo(f"twinlog {__version__}")
+        raise typer.Exit
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; nothing it raises gets past here."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
+        return int(answer or ExitCode.DONE)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place that owns all errors
+        if debug:
+            print_traceback(error)
+        return _report(explain_failure(error, command=_command_of(words)), words)
+
+
+def _report(failure: Failure, words: Sequence[str]) -> int:
+    say(failure.line)
+    if _wants_json(words):
+        show(failure.document, Output.JSON)
+    return int(failure.exit_code)
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """`twinlog run` for `run --once`: where the hint of a usage error points."""
+    name = words[0] if words and words[0] in _command_names() else ""
+    return f"twinlog {name}".rstrip()
+
+
+def _command_names() -> set[str]:
+    commands = {str(command.name) for command in app.registered_commands}
+    return commands | {str(group.name) for group in app.registered_groups}
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether the line asks for JSON; read from its words, since the command may never have started."""
+    after = dict(itertools.pairwise(words))
+    return "json" in {after.get("--output"), after.get("-o")} or "--output=json" in words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

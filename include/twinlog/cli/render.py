@@ -1,0 +1,102 @@
+"""The one way a result reaches stdout: as tables, or as one JSON document.
+
+A command hands over its frozen result and the grids that show it to people.  The JSON document is the
+result itself (`twinlog.jsonable.to_json`), so that both forms cannot tell different stories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.cli.options import Output
+from twinlog.jsonable import to_json
+
+Cell = str | int | float | bool | None
+
+PIPE_WIDTH = 200
+"""Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One table for people: a title, the column headings, and as many cells in each row.
+
+    An empty grid prints `empty` in place of its rows.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    empty: str = "none"
+
+
+def show(result: Any, output: Output, grids: Iterable[Grid] = ()) -> None:
+    """Write a result to stdout.  A reader that went away (`| head`) is no error."""
+    try:
+        if output is Output.JSON:
+            sys.stdout.write(document(result))
+        else:
+            _draw(grids)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more when it exits: give it somewhere to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def document(result: Any) -> str:
+    """Return the JSON document of a result, ending in a newline."""
+    return json.dumps(to_json(result), indent=2, ensure_ascii=False) + "\n"
+
+
+def text_of(cell: Cell) -> str:
+    """Write a cell as people read it: counts with thousands separators, times with one decimal, - for nothing."""
+    match cell:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if cell else "no"
+        case int():
+            return f"{cell:,}"
+        case float():
+            return f"{cell:,.1f}"
+        case str():
+            return cell
+
+
+def _draw(grids: Iterable[Grid]) -> None:
+    from rich.console import Console
+
+    # Topic names and regexes are full of brackets: markup is off.
+    console = Console(
+        file=sys.stdout,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        width=None if sys.stdout.isatty() else PIPE_WIDTH,
+    )
+    for grid in grids:
+        console.print(_table(grid))
+
+
+def _table(grid: Grid) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for index, heading in enumerate(grid.columns):
+        table.add_column(heading, justify="right" if _holds_numbers(grid, index) else "left", overflow="fold")
+    for row in grid.rows:
+        table.add_row(*(text_of(cell) for cell in row))
+    if not grid.rows:
+        table.add_row(grid.empty)
+    return table
+
+
+def _holds_numbers(grid: Grid, index: int) -> bool:
+    cells = [row[index] for row in grid.rows if row[index] is not None]
+    return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
