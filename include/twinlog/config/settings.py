@@ -87,6 +87,7 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
+    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`).
     """
 
     source: ClusterSettings
@@ -123,6 +124,7 @@ class FlowSettings:
     admin_timeout_ms: int = 60_000
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
+    schedule: str = "* * * * *"
 
     @property
     def name(self) -> str:
