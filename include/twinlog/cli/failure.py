@@ -41,8 +41,8 @@ class Failure:
         return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "data": self.data}}
 
 
-def explain_failure(error: BaseException, *, command: str = "twinlog") -> Failure:
-    """Say what an error means.  `command` is what was being run, for the hint of a usage error."""
+def explain_failure(error: BaseException) -> Failure:
+    """Say what an error means to whoever typed the command."""
     match error:
         case TwinlogError():
             return Failure(
@@ -51,7 +51,7 @@ def explain_failure(error: BaseException, *, command: str = "twinlog") -> Failur
         case KeyboardInterrupt() | typer.Abort():
             return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
         case _ if isinstance(error, USAGE_ERROR):
-            return Failure("usage", _usage_line(error), f"see {command} --help", exit_code=ExitCode.USAGE)
+            return Failure("usage", _usage_line(error), f"see {_command_path(error)} --help")
         case _ if _is_kafka_error(error):
             return Failure("refused", _one_line(_kafka_text(error)), exit_code=ExitCode.CLUSTER)
         case _:
@@ -83,6 +83,11 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 def _usage_line(error: Any) -> str:
     # Empty when the help was shown because nothing was asked for.
     return _one_line(error.format_message()).rstrip(".") or "no command given"
+
+
+def _command_path(error: Any) -> str:
+    """`twinlog run` when the mistake is in the words after `run`."""
+    return str(error.ctx.command_path) if error.ctx is not None else "twinlog"
 
 
 def _is_kafka_error(error: BaseException) -> bool:

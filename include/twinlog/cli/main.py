@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
+from twinlog.cli.doctor import doctor
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.options import Output
 from twinlog.cli.render import show
@@ -45,6 +46,9 @@ def twinlog(
         raise typer.Exit
 
 
+app.command("doctor")(doctor)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing it raises gets past here."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -56,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place that owns all errors
         if debug:
             print_traceback(error)
-        return _report(explain_failure(error, command=_command_of(words)), words)
+        return _report(explain_failure(error), words)
 
 
 def _report(failure: Failure, words: Sequence[str]) -> int:
@@ -64,17 +68,6 @@ def _report(failure: Failure, words: Sequence[str]) -> int:
     if _wants_json(words):
         show(failure.document, Output.JSON)
     return int(failure.exit_code)
-
-
-def _command_of(words: Sequence[str]) -> str:
-    """`twinlog run` for `run --once`: where the hint of a usage error points."""
-    name = words[0] if words and words[0] in _command_names() else ""
-    return f"twinlog {name}".rstrip()
-
-
-def _command_names() -> set[str]:
-    commands = {str(command.name) for command in app.registered_commands}
-    return commands | {str(group.name) for group in app.registered_groups}
 
 
 def _wants_json(words: Sequence[str]) -> bool:

@@ -54,7 +54,7 @@ def document(result: Any) -> str:
 
 
 def text_of(cell: Cell) -> str:
-    """Write a cell as people read it: counts with thousands separators, times with one decimal, - for nothing."""
+    """Write a cell as people read it: counts with separators, times with one decimal, - for nothing."""
     match cell:
         case None:
             return "-"
@@ -79,8 +79,10 @@ def _draw(grids: Iterable[Grid]) -> None:
         emoji=False,
         width=None if sys.stdout.isatty() else PIPE_WIDTH,
     )
-    for grid in grids:
-        console.print(_table(grid))
+    with console.capture() as captured:
+        for grid in grids:
+            console.print(_table(grid))
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def _table(grid: Grid) -> Any:

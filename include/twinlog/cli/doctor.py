@@ -1,0 +1,192 @@
+"""`twinlog doctor`: whether this machine can run twinlog, without looking at any configuration."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.cli.machine import Machine, inspect_machine
+from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.errors import ExitCode
+
+MIB = 1024 * 1024
+MEMORY_WANTED = 2048 * MIB
+"""A Spark driver with its Python workers, and two embedded brokers of 512 MB for the demo."""
+DISK_WANTED = 2048 * MIB
+JAVA_VERSIONS = (17, 21)
+"""Spark 4.1 runs on 17 and 21; on 25 its Arrow paths fail."""
+PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
+PORTS: Mapping[int, str] = {
+    8080: "the Airflow UI",
+    8793: "Airflow's log server",
+    15002: "a Spark Connect server",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at.  A failed check of severity critical means that twinlog will not run here."""
+
+    name: str
+    severity: str
+    passed: bool
+    observed: str
+    expected: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Every check, and whether all critical ones passed."""
+
+    passed: bool
+    checks: tuple[Check, ...]
+
+
+def doctor(output: OutputOption = Output.TABLE) -> int:
+    """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars."""
+    result = diagnose(inspect_machine(tuple(PORTS), _jar_folder()), pins_of_twinlog())
+    show(result, output, [_grid(result)])
+    return ExitCode.DONE if result.passed else ExitCode.SAYS_NO
+
+
+def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
+    """Judge the facts.  `pins` maps a distribution to the version specifier twinlog needs ("==4.1.3")."""
+    checks = (
+        _python(machine),
+        _java(machine),
+        *(_package(name, version, pins.get(name, "")) for name, version in machine.packages.items()),
+        _one_spark(machine.packages),
+        _memory(machine),
+        _disk(machine),
+        *(_port(port, what, port in machine.taken_ports) for port, what in PORTS.items()),
+        _jars(machine),
+    )
+    return Diagnosis(all(check.passed for check in checks if check.severity == "critical"), checks)
+
+
+def pins_of_twinlog() -> dict[str, str]:
+    """Read what the installed twinlog says it needs, as specifiers by distribution."""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(line) for line in importlib.metadata.requires("twinlog") or ()]
+    return {one.name: str(one.specifier) for one in requirements if one.marker is None}
+
+
+def _jar_folder() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("twinlog")
+
+
+def _python(machine: Machine) -> Check:
+    return Check(
+        "python",
+        "critical",
+        PYTHON_FROM <= machine.python[:2] < PYTHON_BELOW,
+        ".".join(map(str, machine.python)),
+        "3.11, 3.12 or 3.13",
+        "install a supported Python and make the virtual environment with it",
+    )
+
+
+def _java(machine: Machine) -> Check:
+    version = machine.java_version
+    if machine.java is None:
+        observed = "none"
+    else:
+        observed = f"{version} ({machine.java})" if version else f"{machine.java} does not answer"
+    return Check(
+        "java",
+        "critical",
+        version in JAVA_VERSIONS,
+        observed,
+        "JDK 17 or 21",
+        "apt install openjdk-17-jdk-headless (Debian, Ubuntu), or set JAVA_HOME to a JDK 17 or 21",
+    )
+
+
+def _package(name: str, version: str | None, specifier: str) -> Check:
+    from packaging.specifiers import SpecifierSet
+
+    return Check(
+        name,
+        "critical",
+        version is not None and SpecifierSet(specifier).contains(version),
+        version or "not installed",
+        specifier or "installed",
+        "install twinlog from its lock file: make setup",
+    )
+
+
+def _one_spark(packages: Mapping[str, str | None]) -> Check:
+    spark, client = packages.get("pyspark"), packages.get("pyspark-client")
+    return Check(
+        "pyspark = pyspark-client",
+        "critical",
+        spark is not None and spark == client,
+        f"{spark} and {client}",
+        "equal versions",
+        "both install into one folder: make their versions equal with make setup",
+    )
+
+
+def _memory(machine: Machine) -> Check:
+    return Check(
+        "memory",
+        "warning",
+        machine.memory_available >= MEMORY_WANTED,
+        f"{machine.memory_available // MIB:,} MB free",
+        f"{MEMORY_WANTED // MIB:,} MB",
+        "Spark and the embedded brokers may be killed for want of memory",
+    )
+
+
+def _disk(machine: Machine) -> Check:
+    return Check(
+        "disk",
+        "warning",
+        machine.temporary_free >= DISK_WANTED,
+        f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
+        f"{DISK_WANTED // MIB:,} MB",
+        "free some, or point TMPDIR to a larger disk",
+    )
+
+
+def _port(port: int, what: str, taken: bool) -> Check:
+    return Check(
+        f"port {port}",
+        "warning",
+        not taken,
+        "taken" if taken else "free",
+        "free",
+        f"{what} usually listens here: fine if that is what runs, else choose another port for it",
+    )
+
+
+def _jars(machine: Machine) -> Check:
+    return Check(
+        "broker jars",
+        "warning",
+        machine.jar_count > 0,
+        f"{machine.jar_count} in {machine.jar_folder}",
+        "present",
+        "the demo and the integration tests fetch them once from Maven Central (44 MB)",
+    )
+
+
+def _grid(result: Diagnosis) -> Grid:
+    rows = [
+        (
+            "ok" if check.passed else ("no" if check.severity == "critical" else "warning"),
+            check.name,
+            check.observed,
+            check.expected,
+            "" if check.passed else check.message,
+        )
+        for check in result.checks
+    ]
+    return Grid("this machine", ("", "what", "found", "wanted", "what to do"), rows)
