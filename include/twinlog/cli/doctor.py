@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from twinlog.cli.machine import Machine, inspect_machine
 from twinlog.cli.options import Output, OutputOption
@@ -48,7 +47,9 @@ class Diagnosis:
 
 def doctor(output: OutputOption = Output.TABLE) -> int:
     """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars."""
-    result = diagnose(inspect_machine(tuple(PORTS), _jar_folder()), pins_of_twinlog())
+    from twinlog.embedded.jars import default_cache
+
+    result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
     show(result, output, [_grid(result)])
     return ExitCode.DONE if result.passed else ExitCode.SAYS_NO
 
@@ -74,12 +75,6 @@ def pins_of_twinlog() -> dict[str, str]:
 
     requirements = [Requirement(line) for line in importlib.metadata.requires("twinlog") or ()]
     return {one.name: str(one.specifier) for one in requirements if one.marker is None}
-
-
-def _jar_folder() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("twinlog")
 
 
 def _python(machine: Machine) -> Check:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -16,6 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from twinlog.embedded.java import parse_version
 
 PACKAGES = (
     "apache-airflow",
@@ -69,14 +70,8 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
     )
 
 
-def java_major(text: str) -> int | None:
-    """Read the major version out of what `java -version` prints: 17 of `"17.0.15"`, 8 of `"1.8.0_402"`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found.group(1)) if found else None
-
-
 def _find_java(environment: Mapping[str, str]) -> str | None:
-    """Spark's own order: JAVA_HOME first, then the path."""
+    """Look where Spark looks: JAVA_HOME first, then the path, nowhere else."""
     home = environment.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
@@ -88,7 +83,7 @@ def _ask_java(java: str) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return java_major(answer.stderr + answer.stdout)
+    return parse_version(answer.stderr + answer.stdout) or None
 
 
 def _version(distribution: str) -> str | None:

@@ -1,0 +1,83 @@
+"""Judging a machine from facts."""
+
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cli.doctor import diagnose, pins_of_twinlog
+from twinlog.cli.machine import PACKAGES, Machine
+
+PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}
+GOOD = Machine(
+    python=(3, 11, 7),
+    packages=dict.fromkeys(PACKAGES, "4.1.3"),
+    java="/usr/bin/java",
+    java_version=17,
+    memory_available=8 << 30,
+    temporary_folder="/tmp",
+    temporary_free=8 << 30,
+    taken_ports=(),
+    jar_folder="/cache",
+    jar_count=45,
+)
+
+
+def _failed(machine: Machine) -> tuple[bool, list[str]]:
+    result = diagnose(machine, PINS)
+    return result.passed, [check.name for check in result.checks if not check.passed]
+
+
+def test_a_good_machine_passes_everything() -> None:
+    """Nothing is held against it."""
+    assert _failed(GOOD) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"python": (3, 14, 0)}, "python"),
+        ({"python": (3, 10, 9)}, "python"),
+        ({"java": None, "java_version": None}, "java"),
+        ({"java_version": 25}, "java"),
+        ({"java_version": None}, "java"),
+    ],
+)
+def test_what_spark_cannot_run_on_is_critical(change: dict[str, object], name: str) -> None:
+    """An unsupported Python or Java says no."""
+    assert (False, [name]) == _failed(replace(GOOD, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"memory_available": 1 << 30}, "memory"),
+        ({"temporary_free": 1 << 20}, "disk"),
+        ({"taken_ports": (8080,)}, "port 8080"),
+        ({"jar_count": 0}, "broker jars"),
+    ],
+)
+def test_what_may_be_fine_only_warns(change: dict[str, object], name: str) -> None:
+    """A scarce or busy machine is told, not refused."""
+    assert (True, [name]) == _failed(replace(GOOD, **change))
+
+
+def test_two_sparks_in_one_folder_must_be_equal() -> None:
+    """pyspark and pyspark-client overwrite each other's files."""
+    packages = {**GOOD.packages, "pyspark-client": "4.1.2"}
+    assert _failed(replace(GOOD, packages=packages)) == (
+        False,
+        ["pyspark-client", "pyspark = pyspark-client"],
+    )
+
+
+def test_a_missing_package_is_named() -> None:
+    """A half-made environment says what is not there."""
+    packages = {**GOOD.packages, "kafka-python": None}
+    assert _failed(replace(GOOD, packages=packages)) == (False, ["kafka-python"])
+
+
+def test_the_pins_are_those_of_the_package() -> None:
+    """The doctor asks for what pyproject.toml asks for."""
+    pins = pins_of_twinlog()
+    assert {name for name in PACKAGES if name != "great-expectations"} <= set(pins)
+    assert pins["pyspark"] == pins["pyspark-client"]

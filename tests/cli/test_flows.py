@@ -1,0 +1,61 @@
+"""Which flows a command works on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from twinlog.cli.flows import select_flows
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.settings import ClusterSettings, Configuration, FlowSettings
+from twinlog.errors import ConfigError, UsageError
+
+
+def _cluster(alias: str) -> ClusterSettings:
+    return ClusterSettings(alias, "localhost:1", ConnectionSettings(alias, (("localhost", 1),)))
+
+
+def _configuration(*names: str, disabled: tuple[str, ...] = ()) -> Configuration:
+    flows = {}
+    for name in (*names, *disabled):
+        source, target = name.split("->")
+        flows[name] = FlowSettings(_cluster(source), _cluster(target), enabled=name not in disabled)
+    return Configuration(Path("mm2.properties"), "", {"A": _cluster("A"), "B": _cluster("B")}, flows)
+
+
+def test_no_name_means_every_enabled_flow() -> None:
+    """A flow that only beats is not run."""
+    flows = select_flows(_configuration("A->B", disabled=("B->A",)), None)
+    assert [flow.name for flow in flows] == ["A->B"]
+
+
+def test_names_keep_their_order_and_count_once() -> None:
+    """--flow may be repeated, with MM2's blanks around the arrow."""
+    flows = select_flows(_configuration("A->B", "B->A"), ["B -> A", "A->B", "B->A"])
+    assert [flow.name for flow in flows] == ["B->A", "A->B"]
+
+
+def test_an_unknown_flow_names_the_known_ones() -> None:
+    """A typo is answered with what there is."""
+    with pytest.raises(UsageError) as caught:
+        select_flows(_configuration("A->B", "B->A"), ["A->C"])
+    assert str(caught.value) == "mm2.properties has no flow A->C; its enabled flows are: A->B, B->A"
+
+
+def test_a_flow_that_is_not_enabled_says_how_to_enable_it() -> None:
+    """The key to set is in the hint."""
+    with pytest.raises(UsageError) as caught:
+        select_flows(_configuration("A->B", disabled=("B->A",)), ["B->A"])
+    assert (
+        str(caught.value)
+        == "flow B->A of mm2.properties is not enabled; set B->A.enabled = true there, or choose one of: A->B"
+    )
+
+
+def test_a_file_without_an_enabled_flow_is_a_configuration_error() -> None:
+    """MM2 would start and do nothing; we say so."""
+    empty = replace(_configuration(), flows={})
+    with pytest.raises(
+        ConfigError, match=r"mm2\.properties enables no flow; add a line such as A->B\.enabled = true"
+    ):
+        select_flows(empty, None)

@@ -1,0 +1,69 @@
+"""Tables for people, one JSON document for programs."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from twinlog.cli.options import Output
+from twinlog.cli.render import Grid, show, text_of
+
+
+@dataclass(frozen=True)
+class Result:
+    topic: str
+    records: int
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [(None, "-"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.25, "0.2"), ("a", "a"), (0, "0")],
+)
+def test_cells_are_written_for_people(cell: object, text: str) -> None:
+    """Numbers get separators, nothing gets a dash."""
+    assert text == text_of(cell)  # type: ignore[arg-type]
+
+
+def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    """stdout parses as a whole."""
+    show(Result("größe", 3), Output.JSON, [Grid("t", ("a",), [("x",)])])
+    captured = capsys.readouterr()
+    assert (json.loads(captured.out), captured.err) == ({"topic": "größe", "records": 3}, "")
+
+
+def test_brackets_in_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """A regex such as [a-z]+ is shown as it is."""
+    show(None, Output.TABLE, [Grid("[bold]t", ("pattern",), [("[a-z]+[/red]",)])])
+    out = capsys.readouterr().out
+    assert ("[a-z]+[/red]" in out, "[bold]t" in out) == (True, True)
+
+
+def test_an_empty_grid_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """No rows is an answer, not a blank."""
+    show(None, Output.TABLE, [Grid("gaps", ("topic", "cause"), [], empty="no gap")])
+    assert "no gap" in capsys.readouterr().out
+
+
+def test_long_names_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """`twinlog status | grep` finds a long topic name on one line."""
+    name = "team.product." * 8 + "orders"
+    show(None, Output.TABLE, [Grid("topics", ("topic", "lag"), [(name, 1)])])
+    assert any(name in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """`twinlog ... | head -1` ends quietly, whatever is still to be written."""
+    program = (
+        "from twinlog.cli.options import Output\nfrom twinlog.cli.render import show\n"
+        "show(list(range(200_000)), Output.JSON)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        complaint = child.stderr.read()
+        assert (child.wait(timeout=20), complaint) == (0, b"")
