@@ -1,0 +1,81 @@
+"""Which topics a flow replicates, and why it leaves the others (MM2's MirrorSourceConnector.shouldReplicateTopic)."""
+
+from __future__ import annotations
+
+import re
+
+from twinlog.policy.filters import NameFilter
+from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
+
+# The state topics of Connect's worker and ours keep their dots whatever the policy's separator, and then escape
+# its rule for internal names.  A flow must never copy the state of a flow.
+_STATE_TOPIC = re.compile(r"mm2-(offsets|status|configs|offset-map|ledger)\..*\.internal", re.DOTALL)
+
+
+def why_left_out(
+    topic: str,
+    *,
+    topics: NameFilter,
+    policy: ReplicationPolicy,
+    source_alias: str,
+    target_alias: str,
+    heartbeats_replication: bool,
+    cycle_rule: str,
+) -> str | None:
+    """Say for people why the flow does not replicate `topic` of the source; None when it does.
+
+    Heartbeats pass the filter when `heartbeats_replication`, but never the rules for internal topics and cycles.
+    `cycle_rule` is "mm2-4.3" or "mm2-4.4".
+    """
+    if is_internal(topic, policy):
+        return "internal topic"
+    through = cycle_alias(
+        topic, policy=policy, source_alias=source_alias, target_alias=target_alias, cycle_rule=cycle_rule
+    )
+    if through is not None:
+        return f"cycle: by its name it came through {through}"
+    if heartbeats_replication and policy.is_heartbeats_topic(topic):
+        return None
+    if not topics.includes(topic):
+        return "no pattern of topics matches it"
+    if topics.excludes(topic):
+        return "a pattern of topics.exclude matches it"
+    return None
+
+
+def is_internal(topic: str, policy: ReplicationPolicy) -> bool:
+    """Whether `topic` is internal by the policy, or holds a flow's state."""
+    return policy.is_internal_topic(topic) or _STATE_TOPIC.fullmatch(topic) is not None
+
+
+def is_cycle(
+    topic: str, *, policy: ReplicationPolicy, source_alias: str, target_alias: str, cycle_rule: str
+) -> bool:
+    """Whether replicating `topic` would bring records back to where they have been."""
+    alias = cycle_alias(
+        topic, policy=policy, source_alias=source_alias, target_alias=target_alias, cycle_rule=cycle_rule
+    )
+    return alias is not None
+
+
+def cycle_alias(
+    topic: str, *, policy: ReplicationPolicy, source_alias: str, target_alias: str, cycle_rule: str
+) -> str | None:
+    """Name the hop that makes `topic` a cycle: the target's alias anywhere on its way, over all hops.
+
+    "mm2-4.4" refuses the source's own alias as well (KAFKA 4.4), unless names show no hops (identity policy).
+    """
+    forbidden = {target_alias}
+    if cycle_rule == "mm2-4.4" and not isinstance(policy, IdentityReplicationPolicy):
+        forbidden.add(source_alias)
+    seen: set[str] = set()  # a custom policy may lead in circles
+    hop: str | None = topic
+    while hop is not None and hop not in seen:
+        source = policy.topic_source(hop)
+        if source is None:
+            return None
+        if source in forbidden:
+            return source
+        seen.add(hop)
+        hop = policy.upstream_topic(hop)
+    return None
