@@ -1,0 +1,82 @@
+"""The questions twinlog asks a Kafka cluster, and the few things it tells one to do.
+
+`KafkaCluster` (twinlog.cluster.kafka) asks real brokers; `FakeCluster` (twinlog.cluster.fake) answers from
+memory in tests of steps.  Every verb returns frozen values or raises one of our errors: ClusterUnreachable
+when no broker answers in time, ClusterRefused when one says no, with the resource and the missing ACL.
+Verbs about many items return `Answers`: a refusal about one item does not lose the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from twinlog.cluster.values import (
+    Answers,
+    ConfigValue,
+    InternalRecord,
+    NewTopic,
+    PartitionOffsets,
+    ReadRecord,
+    TopicDescription,
+    TopicPartition,
+)
+
+
+class ClusterReader(Protocol):
+    """The verbs that change nothing: all that planning needs."""
+
+    @property
+    def alias(self) -> str:
+        """The cluster's name in the configuration file."""
+
+    def cluster_id(self) -> str:
+        """Return the id the cluster was formatted with."""
+
+    def broker_count(self) -> int:
+        """Return how many brokers are registered: the highest replication factor there can be."""
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Return the topics this user may see, sorted, Kafka's own (`__consumer_offsets`) included."""
+
+    def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
+        """Describe topics by name; a missing topic is refused with code `unknown-topic`."""
+
+    def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
+        """Return every configuration entry of the topics, defaults included, by entry name."""
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        """Return log start, stable end and end of many partitions in three requests a broker."""
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> Answers[TopicPartition, int | None]:
+        """Return the first offset whose record is at `timestamp` (ms) or later; None when there is none."""
+
+    def read_records(
+        self, starts: Mapping[TopicPartition, int], limit: int
+    ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+        """Read up to `limit` committed records of each partition, from the given offset to the stable end."""
+
+    def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
+        """Return the latest committed value of each key, up to the high watermark.
+
+        Not what a read_committed consumer sees: that one stops at a stranger's open transaction and would
+        hide our own committed records behind it (design.md section 5).
+        """
+
+
+class Cluster(ClusterReader, Protocol):
+    """A cluster that may also be changed."""
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
+        """Create topics and wait until metadata shows them; one that exists already is a success."""
+
+    def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
+        """Grow topics to the given partition counts and wait until metadata shows them."""
+
+    def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records with acks=all and idempotence, outside any transaction; all or an error."""
+
+    def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
+        """Delete topics with all their records."""

@@ -1,0 +1,98 @@
+"""A real cluster over confluent-kafka: the verbs of twinlog.cluster.cluster, each done by its own module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from twinlog.cluster import brokers, configs, offsets, records, topics
+from twinlog.cluster.properties import client_properties
+from twinlog.cluster.session import Session
+from twinlog.cluster.values import (
+    Answers,
+    ConfigValue,
+    InternalRecord,
+    NewTopic,
+    PartitionOffsets,
+    ReadRecord,
+    TopicDescription,
+    TopicPartition,
+)
+from twinlog.config.settings import ClusterSettings
+
+
+class KafkaCluster:
+    """One cluster, connected to at the first question.
+
+    Every verb answers or raises within 30 s: ClusterUnreachable, ClusterRefused.
+    """
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+
+    @property
+    def alias(self) -> str:
+        """The cluster's name in the configuration file."""
+        return self._settings.alias
+
+    @cached_property
+    def _session(self) -> Session:
+        return Session(self.alias, client_properties(self._settings))
+
+    def cluster_id(self) -> str:
+        """Return the id the cluster was formatted with."""
+        return brokers.describe_cluster(self._session).cluster_id
+
+    def broker_count(self) -> int:
+        """Return how many brokers are registered."""
+        return brokers.describe_cluster(self._session).brokers
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Return the topics this user may see, sorted."""
+        return topics.topic_names(self._session)
+
+    def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
+        """Describe topics by name."""
+        return topics.describe_topics(self._session, names)
+
+    def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
+        """Return every configuration entry of the topics."""
+        return configs.topic_configs(self._session, names)
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        """Return log start, stable end and end of many partitions."""
+        return offsets.offsets(self._session, partitions)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> Answers[TopicPartition, int | None]:
+        """Return the first offset at `timestamp` (ms) or later, None when there is none."""
+        return offsets.offsets_at(self._session, partitions, timestamp)
+
+    def read_records(
+        self, starts: Mapping[TopicPartition, int], limit: int
+    ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+        """Read up to `limit` committed records of each partition."""
+        return records.read_records(self._session, starts, limit)
+
+    def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
+        """Return the latest committed value of each key, whatever transactions others hold open."""
+        from twinlog.relay.log_reader import read_latest
+
+        return read_latest(self._settings.connection, topic)
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> Answers[str, None]:
+        """Create topics and wait until metadata shows them."""
+        return topics.create_topics(self._session, wanted)
+
+    def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
+        """Grow topics to the given partition counts."""
+        return topics.create_partitions(self._session, counts)
+
+    def produce(self, topic: str, wanted: Sequence[InternalRecord]) -> None:
+        """Write records, all or an error."""
+        records.produce(self._session, topic, wanted)
+
+    def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
+        """Delete topics."""
+        return topics.delete_topics(self._session, names)

@@ -1,0 +1,144 @@
+"""Few records in, few records out: our own small topics, and a look at single records.
+
+The copy itself never comes here (twinlog.relay does that).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from twinlog.cluster import topics
+from twinlog.cluster.refusals import Asked, refusal, unreachable
+from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
+
+# Few records of each partition are wanted; a batch larger than this is answered whole all the same.
+FETCH_BYTES = 65_536
+
+
+def produce(session: Session, topic: str, records: Sequence[InternalRecord]) -> None:
+    """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
+    # The client library would wait for a missing topic to appear, and make it appear where brokers allow that.
+    topics.describe_topics(session, [topic]).require()
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(_producer_properties(session))
+    # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
+    producer.list_topics(topic, timeout=REQUEST_SECONDS)
+    for record in records:
+        when = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        producer.produce(
+            topic,
+            key=record.key,
+            value=record.value,
+            partition=record.partition,
+            on_delivery=delivered,
+            **when,
+        )
+    unsent = producer.flush(REQUEST_SECONDS + 1)
+    if failures:
+        raise refusal(
+            failures[0], Asked(session.alias, "write to", f"topic {topic}", f"WRITE on topic {topic}")
+        )
+    if unsent:
+        raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
+
+
+def _producer_properties(session: Session) -> dict[str, object]:
+    return {
+        **session.properties,
+        "acks": "all",
+        "enable.idempotence": True,
+        "linger.ms": 1,
+        "message.timeout.ms": int(REQUEST_SECONDS * 1000),
+        "log_level": 0,
+    }
+
+
+def read_records(
+    session: Session, starts: Mapping[TopicPartition, int], limit: int
+) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+    """Up to `limit` committed records of each partition, from the given offset to the stable end.
+
+    A start below the log start reads from the log start.  Raises ClusterUnreachable when the partitions were
+    not read in time.
+    """
+    if not starts:
+        return {}
+    topics.describe_topics(session, {it.topic for it in starts}).require()
+    read: dict[TopicPartition, list[ReadRecord]] = {it: [] for it in starts}
+    consumer = Consumer(_consumer_properties(session))
+    try:
+        consumer.assign([ClientPartition(it.topic, it.partition, start) for it, start in starts.items()])
+        _fill(session, consumer, read, limit)
+    finally:
+        consumer.close()
+    return {it: tuple(records) for it, records in read.items()}
+
+
+def _fill(
+    session: Session, consumer: Consumer, read: dict[TopicPartition, list[ReadRecord]], limit: int
+) -> None:
+    waiting = set(read)
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while waiting:
+        for message in consumer.consume(num_messages=500, timeout=0.2):
+            it = _position(message)
+            if it not in waiting:
+                continue
+            if message.error() is None:
+                read[it].append(_record(message))
+            elif message.error().code() != KafkaError._PARTITION_EOF:
+                raise refusal(message.error(), _asked(session, it.topic))
+            if message.error() is not None or len(read[it]) >= limit:
+                waiting.discard(it)
+                consumer.incremental_unassign([ClientPartition(*it)])
+        if waiting and time.monotonic() > deadline:
+            late = min(waiting)
+            raise unreachable(
+                session.alias, f"topic {late.topic} partition {late.partition} was not read in time"
+            )
+
+
+def _position(message: Message) -> TopicPartition:
+    return TopicPartition(
+        message.topic() or "", message.partition() if message.partition() is not None else -1
+    )
+
+
+def _record(message: Message) -> ReadRecord:
+    kind, milliseconds = message.timestamp()
+    return ReadRecord(
+        offset=message.offset() if message.offset() is not None else OFFSET_INVALID,
+        timestamp=milliseconds if kind else -1,
+        key=message.key(),
+        value=message.value(),
+    )
+
+
+def _consumer_properties(session: Session) -> dict[str, object]:
+    return {
+        **session.properties,
+        # A group id must be given although partitions are assigned by hand and nothing is committed.
+        "group.id": "twinlog-peek",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.message.max.bytes": FETCH_BYTES,
+        "fetch.wait.max.ms": 10,
+        "log_level": 0,
+    }
+
+
+def _asked(session: Session, topic: str) -> Asked:
+    return Asked(session.alias, "read", f"topic {topic}", f"READ on topic {topic}")

@@ -1,0 +1,91 @@
+"""One admin connection to a cluster: every request bounded in time, a dead cluster noticed early.
+
+librdkafka keeps on trying to connect until a request times out.  Its error callback knows sooner: when it has
+said that no broker can be used, and no request was answered for `GIVE_UP_SECONDS`, we stop waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from twinlog.cluster.refusals import BAD_LOGIN, Asked, bad_login, refusal, tls_failed, unreachable
+from twinlog.cluster.values import Answers
+from twinlog.errors import TwinlogError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+REQUEST_SECONDS = 25.0
+GIVE_UP_SECONDS = 5.0
+POLL_SECONDS = 0.02
+
+
+class Session:
+    """An AdminClient, and what its error callback has said since the last answer."""
+
+    def __init__(self, alias: str, properties: Mapping[str, Any]) -> None:
+        self.alias = alias
+        self.properties = dict(properties)
+        self._trouble_since: float | None = None
+        self._reason = "no broker answered"
+        self._verdict: TwinlogError | None = None
+        self.admin = AdminClient({**properties, "error_cb": self._heard, "log_level": 0})
+
+    def answers(self, futures: Mapping[K, Future[V]], asked: Callable[[K], Asked]) -> Answers[K, V]:
+        """Wait for all futures and sort them into found and refused.
+
+        Raises ClusterUnreachable when the cluster as a whole does not answer, ClusterRefused when it does
+        not accept the login or its TLS handshake fails.
+        """
+        self._wait(futures.values())
+        found: dict[K, V] = {}
+        refused: dict[K, TwinlogError] = {}
+        for item, future in futures.items():
+            error = kafka_error(future)
+            if error is None:
+                found[item] = future.result()
+            else:
+                refused[item] = refusal(error, asked(item))
+        return Answers(found, refused)
+
+    def answer(self, future: Future[V], asked: Asked) -> V:
+        """Wait for one future and return its value; raises its refusal."""
+        return self.answers({asked.resource: future}, lambda _: asked).require()[asked.resource]
+
+    def _wait(self, futures: Iterable[Future[Any]]) -> None:
+        pending = list(futures)
+        while pending := [future for future in pending if not future.done()]:
+            self.admin.poll(POLL_SECONDS)
+            self._stop_if_hopeless()
+        self._trouble_since = self._verdict = None
+
+    def _stop_if_hopeless(self) -> None:
+        if self._trouble_since is not None and time.monotonic() - self._trouble_since > GIVE_UP_SECONDS:
+            raise self._verdict or unreachable(self.alias, self._reason)
+
+    def _heard(self, error: KafkaError) -> None:
+        """Remember what the client library says about its connections (called from `poll`)."""
+        if error.code() in BAD_LOGIN:
+            self._verdict = bad_login(self.alias, error.str())
+        elif error.code() == KafkaError._SSL:
+            self._verdict = tls_failed(self.alias, error.str())
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._reason = error.str()
+            return
+        self._trouble_since = self._trouble_since or time.monotonic()
+
+
+def kafka_error(future: Future[Any]) -> KafkaError | None:
+    """Return the KafkaError a finished future failed with, None when it succeeded."""
+    failure = future.exception()
+    if failure is None:
+        return None
+    if isinstance(failure, KafkaException):
+        return failure.args[0]
+    raise failure

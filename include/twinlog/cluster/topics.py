@@ -1,0 +1,175 @@
+"""Topics: names, descriptions, creation, growth, deletion."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import admin as kafka_admin
+
+from twinlog.cluster.brokers import describe_cluster
+from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
+from twinlog.errors import ClusterUnreachable, TwinlogError
+
+SHOWN_SECONDS = 30.0
+SHOWN_POLL_SECONDS = 0.1
+
+
+def topic_names(session: Session) -> tuple[str, ...]:
+    """All topics this user may see.
+
+    The client library has only a blocking form of this request: `describe_cluster` goes first, because it
+    notices early that a cluster is down.
+    """
+    describe_cluster(session)
+    try:
+        metadata = session.admin.list_topics(timeout=REQUEST_SECONDS)
+    except KafkaException as failure:
+        raise refusal(
+            failure.args[0], Asked(session.alias, "list", "topics", "DESCRIBE on the topics")
+        ) from failure
+    return tuple(sorted(metadata.topics))
+
+
+def describe_topics(session: Session, names: Iterable[str]) -> Answers[str, TopicDescription]:
+    """Describe topics, with their ids and what this user may do on them."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return Answers({})
+    futures = session.admin.describe_topics(
+        TopicCollection(wanted), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+    )
+    answers = session.answers(futures, lambda name: _asked(session, "describe", name, "DESCRIBE"))
+    return Answers({name: parse_description(it) for name, it in answers.found.items()}, answers.refused)
+
+
+def parse_description(answer: kafka_admin.TopicDescription) -> TopicDescription:
+    """Turn the client library's description into ours."""
+    return TopicDescription(
+        name=answer.name,
+        topic_id=topic_id(str(answer.topic_id)),
+        partitions=tuple(
+            sorted(
+                (
+                    PartitionDescription(
+                        partition=it.id,
+                        leader=it.leader.id if it.leader is not None else -1,
+                        replicas=tuple(node.id for node in it.replicas),
+                    )
+                    for it in answer.partitions
+                ),
+                key=lambda it: it.partition,
+            )
+        ),
+        operations=frozenset(operation.name for operation in answer.authorized_operations or ()),
+    )
+
+
+def topic_id(text: str) -> str:
+    """Spell a topic id as Kafka does: URL-safe base64 (common.Uuid); librdkafka writes `+/`."""
+    return text.replace("+", "-").replace("/", "_").rstrip("=")
+
+
+def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
+    """Create topics and wait until metadata shows them with leaders; existing ones count as made."""
+    if not topics:
+        return Answers({})
+    futures = session.admin.create_topics(
+        [_new_topic(topic) for topic in topics],
+        operation_timeout=REQUEST_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+    )
+    answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
+    created = set(answers.found) | {
+        name
+        for name, error in answers.refused.items()
+        if error.data.get("kafka_error") == "TOPIC_ALREADY_EXISTS"
+    }
+    refused = {name: error for name, error in answers.refused.items() if name not in created}
+    shown = wait_until_shown(
+        session, {topic.name: topic.partitions for topic in topics if topic.name in created}
+    )
+    return Answers(shown.found, refused | dict(shown.refused))
+
+
+def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:
+    """Grow topics to `counts` partitions and wait until metadata shows them."""
+    if not counts:
+        return Answers({})
+    futures = session.admin.create_partitions(
+        [kafka_admin.NewPartitions(name, count) for name, count in counts.items()],
+        operation_timeout=REQUEST_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+    )
+    answers = session.answers(futures, lambda name: _asked(session, "add partitions to", name, "ALTER"))
+    shown = wait_until_shown(session, {name: counts[name] for name in answers.found})
+    return Answers(shown.found, dict(answers.refused) | dict(shown.refused))
+
+
+def delete_topics(session: Session, names: Iterable[str]) -> Answers[str, None]:
+    """Delete topics; their names may still be listed for a moment."""
+    wanted = list(names)
+    if not wanted:
+        return Answers({})
+    futures = session.admin.delete_topics(
+        wanted, operation_timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS
+    )
+    return session.answers(futures, lambda name: _asked(session, "delete", name, "DELETE"))
+
+
+def wait_until_shown(
+    session: Session,
+    counts: Mapping[str, int],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answers[str, None]:
+    """Wait until every topic shows at least its count of partitions, all with leaders.
+
+    A topic's creation is acknowledged by the controller; the broker asked next may learn of it later.
+    """
+    deadline = clock() + SHOWN_SECONDS
+    missing = dict(counts)
+    refused: dict[str, TwinlogError] = {}
+    while missing:
+        seen = describe_topics(session, missing)
+        refused |= {name: error for name, error in seen.refused.items() if error.code != "unknown-topic"}
+        missing = {name: count for name, count in missing.items() if name not in refused}
+        missing = {name: count for name, count in missing.items() if not _shows(seen.found.get(name), count)}
+        if not missing:
+            break
+        if clock() > deadline:
+            refused |= {name: _not_shown(session, name) for name in missing}
+            break
+        sleep(SHOWN_POLL_SECONDS)
+    return Answers({name: None for name in counts if name not in refused}, refused)
+
+
+def _shows(seen: TopicDescription | None, count: int) -> bool:
+    return seen is not None and seen.led and len(seen.partitions) >= count
+
+
+def _not_shown(session: Session, name: str) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        f"{session.alias} accepted topic {name} but shows no leaders after {SHOWN_SECONDS:.0f} s",
+        hint="check that its brokers are up; the next cycle tries again",
+        code="not-shown",
+        cluster=session.alias,
+        topic=name,
+    )
+
+
+def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:
+    return kafka_admin.NewTopic(
+        topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        config=dict(topic.configs),
+    )
+
+
+def _asked(session: Session, deed: str, name: str, operation: str) -> Asked:
+    return Asked(session.alias, deed, f"topic {name}", f"{operation} on topic {name}")

@@ -1,0 +1,133 @@
+"""What a cluster is asked and what it answers: plain frozen values, no client library in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+from twinlog.errors import TwinlogError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; equal to the plain tuple `(topic, partition)`."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[K, V]):
+    """What came back for a request about many items: each is in `found` or in `refused`, never in both.
+
+    One refusal does not stop the rest; `require` is for callers that need every item.
+    """
+
+    found: Mapping[K, V]
+    refused: Mapping[K, TwinlogError] = field(default_factory=dict)
+
+    def require(self) -> Mapping[K, V]:
+        """Return all values; raises the first refusal when there is one."""
+        for error in self.refused.values():
+            raise error
+        return self.found
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition as metadata shows it; `leader` is -1 while there is none."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One life of a topic.  `topic_id` is its incarnation, base64 as Kafka's tools print it.
+
+    `operations` are the ACL operations this user may do on it (`ALTER`, `WRITE`, ...).
+    """
+
+    name: str
+    topic_id: str
+    partitions: tuple[PartitionDescription, ...]
+    operations: frozenset[str] = frozenset()
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition; 0 for a topic without partitions."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+    @property
+    def led(self) -> bool:
+        """Whether every partition has a leader, so that it can be written to."""
+        return bool(self.partitions) and all(partition.leader >= 0 for partition in self.partitions)
+
+
+class ConfigSource(StrEnum):
+    """Where a topic's configuration value comes from (Kafka protocol, DescribeConfigs `config_source`)."""
+
+    UNKNOWN = "unknown"
+    TOPIC = "topic"
+    DYNAMIC_BROKER = "dynamic-broker"
+    DYNAMIC_DEFAULT_BROKER = "dynamic-default-broker"
+    STATIC_BROKER = "static-broker"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One configuration entry of a topic; `value` is None when it is sensitive or not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool = False
+    sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created; `replication_factor` -1 leaves it to the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """A partition's log, as offsets: [`log_start`, `end`), of which [`log_start`, `stable_end`) is decided.
+
+    `stable_end` is the last stable offset: what a read_committed consumer can reach.
+    """
+
+    log_start: int
+    stable_end: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRecord:
+    """A record for one of our own topics; `timestamp` in ms, None for the time of sending."""
+
+    key: bytes
+    value: bytes | None
+    partition: int = 0
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """A record as read back: its offset and its timestamp (ms, -1 when it has none)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
