@@ -22,7 +22,7 @@ FETCH_BYTES = 65_536
 
 def produce(session: Session, topic: str, records: Sequence[InternalRecord]) -> None:
     """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
-    # The client library would wait for a missing topic to appear, and make it appear where brokers allow that.
+    # The client library would wait for a missing topic, or create it where brokers allow that.
     topics.describe_topics(session, [topic]).require()
     failures: list[KafkaError] = []
 
