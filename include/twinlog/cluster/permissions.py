@@ -1,8 +1,8 @@
 """Which permissions a flow needs, which of them it lacks, and the kafka-acls line that grants those.
 
 Pure: `needs` says what a flow needs, `twinlog.cluster.rights` finds out what the user has, `judge` compares,
-`acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which operation a
-request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", protocol list).
+`acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which one
+a request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", list of protocols).
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def principal(cluster: ClusterSettings) -> str:
     if connection.protocol.tls and connection.tls.certificate_pem:
         from cryptography import x509
 
-        return f"User:{x509.load_pem_x509_certificate(connection.tls.certificate_pem.encode()).subject.rfc4514_string()}"
+        certificate = x509.load_pem_x509_certificate(connection.tls.certificate_pem.encode())
+        return f"User:{certificate.subject.rfc4514_string()}"
     return "User:ANONYMOUS"
 
 

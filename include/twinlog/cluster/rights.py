@@ -1,9 +1,9 @@
 """What this user may do on one cluster, found out without changing anything there.
 
-Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430), but
-only of what exists.  For a topic that is still to be created a request is sent that can change nothing: brokers
-check the permission first and only then notice that there is no such topic, or that nothing was to be done
-(KafkaApis, ControllerApis).
+Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430),
+but only of what exists.  For a topic that is still to be created a request is sent that can change nothing:
+brokers check the permission first and only then notice that there is no such topic, or that nothing was to be
+done (KafkaApis, ControllerApis).
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ from twinlog.cluster.topics import describe_topics
 from twinlog.cluster.write_probe import WriteProbe, may_write
 from twinlog.config.connection import ConnectionSettings
 
-TOPIC_OPERATIONS = frozenset(
-    {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
-)
+TOPIC_OPERATIONS = frozenset({
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+})
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
 """Who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
@@ -114,9 +121,7 @@ def _harmless_change(name: str) -> kafka_admin.ConfigResource:
     entry = kafka_admin.ConfigEntry(
         "cleanup.policy", "delete", incremental_operation=kafka_admin.AlterConfigOpType.SET
     )
-    return kafka_admin.ConfigResource(
-        kafka_admin.ResourceType.TOPIC, name, incremental_configs=[entry]
-    )
+    return kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name, incremental_configs=[entry])
 
 
 def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
@@ -125,7 +130,9 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
     futures = session.admin.describe_consumer_groups(
         list(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
     )
-    answers = session.answers(futures, lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE"))
+    answers = session.answers(
+        futures, lambda name: Asked(session.alias, "describe", f"group {name}", "DESCRIBE")
+    )
     rights = {}
     for name, found in answers.found.items():
         allowed = _operations(found.authorized_operations)
@@ -138,8 +145,12 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
 
 def _cluster(session: Session) -> Rights:
     """Rights on the cluster itself: a broker tells them only to who may DESCRIBE it (KafkaApis)."""
-    future = session.admin.describe_cluster(include_authorized_operations=True, request_timeout=REQUEST_SECONDS)
-    answer = session.answer(future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster"))
+    future = session.admin.describe_cluster(
+        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+    )
+    answer = session.answer(
+        future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
+    )
     allowed = _operations(answer.authorized_operations)
     return Rights(allowed, frozenset({"DESCRIBE", "ALTER"}) - allowed)
 
@@ -151,7 +162,9 @@ def _operations(listed: Iterable[kafka_admin.AclOperation] | None) -> frozenset[
 def _denied(
     session: Session, futures: Mapping[Any, Future[Any]], name_of: Callable[[Any], str]
 ) -> dict[str, bool]:
-    """Whether each request was refused for want of a permission; any other answer means that it was allowed."""
-    answers = session.answers(futures, lambda item: Asked(session.alias, "ask about", f"topic {name_of(item)}", ""))
+    """Whether each request was refused for want of a permission; any other answer means it was allowed."""
+    answers = session.answers(
+        futures, lambda item: Asked(session.alias, "ask about", f"topic {name_of(item)}", "")
+    )
     refused = {name_of(item): error.code == "unauthorised" for item, error in answers.refused.items()}
     return {name_of(item): False for item in answers.found} | refused

@@ -1,9 +1,10 @@
 """Whether this user may write: asked with requests that write nothing.
 
-InitProducerId answers for idempotent and transactional writing.  AddPartitionsToTxn answers for topics that do
-not exist yet: the broker checks WRITE on each first, and adds nothing once one of them is refused or unknown
-(KafkaApis.handleAddPartitionsToTxnRequest, request versions before 4).  The transactional id is one that no lane
-ever uses, since to init a lane's own id would fence a copy that runs; the broker forgets it after a week.
+InitProducerId answers for idempotent and transactional writing.  AddPartitionsToTxn answers for topics that
+do not exist yet: the broker checks WRITE on each first, and adds nothing once one of them is refused or
+unknown (KafkaApis.handleAddPartitionsToTxnRequest, request versions before 4).  The transactional id is one
+that no lane ever uses, since to init a lane's own id would fence a copy that runs; the broker forgets it
+after a week.
 """
 
 from __future__ import annotations
