@@ -46,8 +46,8 @@ class ClusterSettings:
     """One cluster of the file.
 
     `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
-    (mm2-behaviour 2.4), secrets wrapped.  `librdkafka(role)` for confluent-kafka is made from them by
-    `twinlog.config.client_properties`; `connection` is the same for the relay's own sockets.
+    (mm2-behaviour 2.4), secrets wrapped.  `twinlog.config.librdkafka.librdkafka(cluster, role)` makes
+    confluent-kafka's configuration from them; `connection` is the same for the relay's own sockets.
     """
 
     alias: str
@@ -64,7 +64,10 @@ class CopySettings:
 
     `lanes` None means as many as the Spark job has slots.  A transaction commits at `transaction_bytes`
     or `transaction_ms`, whichever comes first; `transaction_timeout_ms` is what a dead lane can block a
-    read_committed reader.  `read_committed` follows `consumer.isolation.level` (ours: read_committed).
+    read_committed reader.  `read_committed` follows `consumer.isolation.level`.
+
+    Two defaults are not MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
+    uncommitted), and the guarantee is exactly once (MM2: at least once).
     `start_from_latest` is `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
     """
 
@@ -118,9 +121,13 @@ class FlowSettings:
     sync_group_offsets: bool = False
     sync_group_offsets_interval_seconds: int = 60
     refresh_topics: bool = True
+    refresh_topics_interval_seconds: int = 600
     refresh_groups: bool = True
+    refresh_groups_interval_seconds: int = 600
     sync_topic_configs: bool = True
+    sync_topic_configs_interval_seconds: int = 600
     sync_topic_acls: bool = True
+    sync_topic_acls_interval_seconds: int = 600
     admin_timeout_ms: int = 60_000
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)

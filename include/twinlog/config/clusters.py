@@ -1,0 +1,71 @@
+"""From client properties to ClusterSettings: a cluster by itself, or one end of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.config.client_properties import connection_settings
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.findings import Findings
+from twinlog.config.origin import Origin, Properties
+from twinlog.config.precedence import ROLES, client_config
+from twinlog.config.providers import Providers
+from twinlog.config.reader import Reader
+from twinlog.config.secret import reveal
+from twinlog.config.settings import ClusterSettings
+from twinlog.errors import ConfigError
+
+PRODUCT = "twinlog"
+
+
+def cluster_by_itself(
+    alias: str, raw: Properties, providers: Providers, findings: Findings
+) -> ClusterSettings:
+    """Return what `check` and `status` use to reach a cluster: MirrorClientConfig's rules."""
+    roles = {role: client_config(raw, alias, role) for role in ROLES}
+    return cluster_settings(alias, roles, "admin", PRODUCT, Reader({}, providers, findings))
+
+
+def cluster_settings(
+    alias: str,
+    roles: Mapping[str, Properties],
+    relay_role: str,
+    client_id: str,
+    reader: Reader,
+) -> ClusterSettings:
+    """Return the settings of one cluster; the relay connects with the properties of `relay_role`.
+
+    Each role is tried, so that a mistake in any of them is found while the file is read.
+    """
+    properties = {role: reader.client(roles[role]) for role in ROLES}
+    connections: dict[str, ConnectionSettings] = {}
+    for role in ROLES:
+        prefix = properties[role].get("client.id")
+        name = f"{reveal(prefix)}|{client_id}" if prefix else client_id
+        try:
+            connections[role] = connection_settings(alias, properties[role], client_id=name)
+        except ConfigError as error:
+            _keep(error, alias, roles[role], reader.findings)
+            connections[role] = ConnectionSettings(alias, bootstrap=())
+    return ClusterSettings(
+        alias=alias,
+        bootstrap_servers=reveal(properties[relay_role].get("bootstrap.servers", "")),
+        connection=connections[relay_role],
+        **properties,
+    )
+
+
+def _keep(error: ConfigError, alias: str, properties: Properties, findings: Findings) -> None:
+    """Turn a refusal by key into a finding with file and line, where the key is written."""
+    key = str(error.data.get("key", ""))
+    written = properties.get(key)
+    message = error.message.removeprefix(f"{key}: ")
+    if written is not None and written.origin.line:
+        findings.error(written.origin, message, error.hint)
+    else:
+        findings.error(_nowhere(properties), f"{alias}.{key} {message}", error.hint)
+
+
+def _nowhere(properties: Properties) -> Origin:
+    files = {value.origin.file for value in properties.values() if value.origin.file}
+    return Origin("missing", file=min(files, default=""))

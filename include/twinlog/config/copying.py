@@ -1,0 +1,44 @@
+"""The settings of the copy path: our `twinlog.*` keys, and the few consumer properties that steer it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from twinlog.config.reader import Reader
+from twinlog.config.settings import CopySettings, Guarantee, PoisonPolicy
+
+MIN_TRANSACTION_BYTES = 1024
+
+
+class _Isolation(StrEnum):
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class _Reset(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def copy_settings(read: Reader) -> CopySettings:
+    """Return the copy settings of a flow."""
+    settings = CopySettings(
+        guarantee=read.choice("twinlog.guarantee", Guarantee),
+        lanes=read.optional_integer("twinlog.lanes", at_least=1),
+        transaction_bytes=read.integer("twinlog.transaction.bytes", at_least=MIN_TRANSACTION_BYTES),
+        transaction_ms=read.integer("twinlog.transaction.ms", at_least=1),
+        transaction_timeout_ms=read.integer("twinlog.transaction.timeout.ms", at_least=1000),
+        fetch_bytes=read.integer("twinlog.fetch.bytes", at_least=1),
+        partition_fetch_bytes=read.integer("twinlog.partition.fetch.bytes", at_least=1),
+        read_committed=read.choice("consumer.isolation.level", _Isolation) is _Isolation.READ_COMMITTED,
+        start_from_latest=read.choice("consumer.auto.offset.reset", _Reset) is _Reset.LATEST,
+        poison=read.choice("twinlog.on.poison.record", PoisonPolicy),
+        spark_master=read.text("twinlog.spark.master"),
+        follow_seconds=read.integer("twinlog.follow.seconds", at_least=1),
+    )
+    if settings.transaction_timeout_ms <= settings.transaction_ms:
+        read.refuse(
+            "twinlog.transaction.timeout.ms",
+            f"is not above twinlog.transaction.ms ({settings.transaction_ms}): no transaction could commit",
+        )
+    return settings

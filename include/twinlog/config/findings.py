@@ -1,0 +1,72 @@
+"""Everything that is wrong with a file, collected while it is read and reported in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.config.origin import Origin
+from twinlog.errors import ConfigError
+
+
+class Severity(StrEnum):
+    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` says it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line for people.  It never carries a value that could be a secret."""
+
+    severity: Severity
+    origin: Origin
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.origin.place}: {self.origin.key}: " if self.origin.line else ""
+        where = where or (f"{self.origin.file}: " if self.origin.file else "")
+        return f"{where}{self.message}" + (f"; {self.hint}" if self.hint else "")
+
+
+class Findings:
+    """Collects findings; the same finding met on several paths (roles, flows) is kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Finding, None] = {}
+
+    def add(self, severity: Severity, origin: Origin, message: str, hint: str = "") -> None:
+        """Keep one finding."""
+        self._found[Finding(severity, origin, message, hint)] = None
+
+    def error(self, origin: Origin, message: str, hint: str = "") -> None:
+        """Keep a mistake that makes the file unusable."""
+        self.add(Severity.ERROR, origin, message, hint)
+
+    def warn(self, origin: Origin, message: str, hint: str = "") -> None:
+        """Keep a likely mistake."""
+        self.add(Severity.WARNING, origin, message, hint)
+
+    def note(self, origin: Origin, message: str, hint: str = "") -> None:
+        """Keep something worth knowing that is no mistake."""
+        self.add(Severity.NOTE, origin, message, hint)
+
+    def lines(self, *severities: Severity) -> tuple[str, ...]:
+        """Return the findings of these severities as lines, in the order of the file."""
+        kept = (found for found in self._found if found.severity in severities)
+        in_order = sorted(kept, key=lambda found: (found.origin.file, found.origin.line, found.origin.key))
+        return tuple(dict.fromkeys(str(found) for found in in_order))
+
+    def raise_if_unusable(self, file: str, *, strict: bool) -> None:
+        """Raise one ConfigError that lists every error, and under `strict` every warning too."""
+        failing = (Severity.ERROR, Severity.WARNING) if strict else (Severity.ERROR,)
+        lines = self.lines(*failing)
+        if not lines:
+            return
+        if len(lines) == 1:
+            raise ConfigError(lines[0], file=file, findings=list(lines))
+        listing = "\n".join(f"  {line}" for line in lines)
+        raise ConfigError(f"{file} has {len(lines)} mistakes:\n{listing}", file=file, findings=list(lines))

@@ -1,0 +1,76 @@
+"""From the path of an mm2.properties file to a Configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.config import properties_file
+from twinlog.config.clusters import cluster_by_itself
+from twinlog.config.findings import Findings, Severity
+from twinlog.config.flows import ResolvedFlow, resolve_flow
+from twinlog.config.lint import lint
+from twinlog.config.origin import Origin
+from twinlog.config.providers import AirflowResolver, providers_of
+from twinlog.config.selection import clusters_of, pairs_of
+from twinlog.config.settings import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes."""
+
+    configuration: Configuration
+    flows: Mapping[str, ResolvedFlow]
+    notes: tuple[str, ...]
+
+
+def load(
+    path: Path,
+    *,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    airflow: AirflowResolver | None = None,
+) -> Configuration:
+    """Read a configuration file.
+
+    `environ` answers `${env:NAME}`; `airflow`, given inside Airflow only, answers `${airflow:conn_id}` and
+    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key;
+    under `strict` the warnings are mistakes too.  No cluster is contacted.
+    """
+    return resolve(path, strict=strict, environ=environ, airflow=airflow).configuration
+
+
+def resolve(
+    path: Path,
+    *,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    airflow: AirflowResolver | None = None,
+) -> Resolution:
+    """Do the same as `load` and keep where each value came from."""
+    findings = Findings()
+    file = properties_file.read(path, findings)
+    raw = file.properties
+    providers, declaration_errors = providers_of(raw, environ, airflow)
+    for error in declaration_errors:
+        findings.error(Origin("declared"), error.message, error.hint)
+    aliases = clusters_of(raw, path.name, findings)
+    clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
+    resolved = [
+        resolve_flow(raw, pair.source, pair.target, providers, findings)
+        for pair in pairs_of(raw, aliases, findings)
+    ]
+    lint(raw, aliases, tuple(flow.settings for flow in resolved), findings)
+    findings.raise_if_unusable(path.name, strict=strict)
+    flows = {flow.settings.name: flow for flow in resolved}
+    configuration = Configuration(
+        path=path,
+        sha256=file.sha256,
+        clusters=clusters,
+        flows={name: flow.settings for name, flow in flows.items()},
+        warnings=findings.lines(Severity.WARNING),
+    )
+    return Resolution(configuration, flows, findings.lines(Severity.NOTE))

@@ -1,0 +1,170 @@
+"""From properties to typed values, as Kafka's ConfigDef parses them, keeping a record of each for `explain`.
+
+A value that cannot be read becomes a finding and the default takes its place, so that one pass over a file
+finds all its mistakes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from twinlog.config.findings import Findings
+from twinlog.config.keys import KEYS, is_secret
+from twinlog.config.origin import Origin, Properties, Property, given
+from twinlog.config.providers import Providers
+from twinlog.config.secret import MASK, Secret
+from twinlog.errors import ConfigError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+Parsed = TypeVar("Parsed")
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedValue:
+    """One value as it came out: key, the value as it may be shown (secrets masked), where it is from."""
+
+    key: str
+    shown: str
+    origin: Origin
+
+
+def shown(key: str, text: str, *, indirect: bool = False) -> str:
+    """Return a value as people may see it: without secrets, resolved references or a URL's login."""
+    return MASK if text and (indirect or is_secret(key)) else _USER_INFO.sub(f"{MASK}@", text)
+
+
+class Reader:
+    """Reads the typed values of one flow (or cluster) out of its resolved properties.
+
+    Each read leaves a ResolvedValue in `trace` and mistakes in `findings`.
+    """
+
+    def __init__(self, properties: Properties, providers: Providers, findings: Findings) -> None:
+        self._properties = properties
+        self._providers = providers
+        self.findings = findings
+        self.trace: dict[str, ResolvedValue] = {}
+
+    def origin(self, key: str) -> Origin:
+        """Return where the value of a key is from."""
+        found = self._properties.get(key)
+        return found.origin if found is not None else given("").origin
+
+    def has(self, key: str) -> bool:
+        """Whether somebody wrote this key."""
+        return key in self._properties
+
+    def text(self, key: str) -> str:
+        """Return a string, trimmed; "" where neither the file nor Kafka has a value."""
+        return self._text(key) or ""
+
+    def boolean(self, key: str) -> bool:
+        """Return true or false, in any case (ConfigDef BOOLEAN)."""
+        return self._parsed(key, _boolean, "is neither true nor false")
+
+    def integer(self, key: str, *, at_least: int | None = None, also: int | None = None) -> int:
+        """Return a whole number not below `at_least`, or `also` (such as -1 for "the broker's default")."""
+
+        def parse(text: str) -> int:
+            number = int(text)
+            if not -LONG_MAX <= number <= LONG_MAX:
+                raise ValueError
+            if number != also and at_least is not None and number < at_least:
+                raise ValueError
+            return number
+
+        allowed = "a whole number" + (f" of at least {at_least}" if at_least is not None else "")
+        return self._parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
+
+    def optional_integer(self, key: str, *, at_least: int) -> int | None:
+        """Return a whole number, or None where nothing is written (the key has no default)."""
+        text = self._text(key)
+        if text is None:
+            return None
+        try:
+            if (number := int(text)) >= at_least:
+                return number
+        except ValueError:
+            pass
+        self.refuse(key, f"{self.trace[key].shown!r} is not a whole number of at least {at_least}")
+        return None
+
+    def choice(self, key: str, kind: type[Choice]) -> Choice:
+        """Return one of the members of an enumeration, by its value."""
+        return self._parsed(key, kind, f"is none of {', '.join(kind)}")
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a list: split at commas, trimmed, empty elements dropped with a warning (ConfigDef LIST)."""
+        text = self._text(key) or ""
+        parts = [part.strip() for part in text.split(",")] if text else []
+        if not all(parts):
+            self.findings.warn(self.origin(key), "has an empty element", "remove the extra comma")
+        if _SPLIT_BRACES.search(text):
+            self.findings.error(
+                self.origin(key),
+                "a list is split at every comma, also within {m,n}",
+                "write the repetition without a comma",
+            )
+        return tuple(filter(None, parts))
+
+    def refuse(self, key: str, message: str, hint: str = "") -> None:
+        """Keep a mistake found in a value that reads well by itself."""
+        self.findings.error(self.origin(key), message, hint)
+
+    def client(self, properties: Properties) -> dict[str, str | Secret]:
+        """Return client properties with references replaced; secrets and replaced values wrapped."""
+        result: dict[str, str | Secret] = {}
+        for key, value in properties.items():
+            text, indirect = self._expanded(key, value)
+            result[key] = Secret(text) if indirect or is_secret(key) else text
+        return result
+
+    def plain(self, properties: Properties) -> dict[str, str]:
+        """Return properties with references replaced, for readers of names and classes."""
+        return {key: self._expanded(key, value)[0] for key, value in properties.items()}
+
+    def _text(self, key: str) -> str | None:
+        default = KEYS[key].default
+        value = self._properties.get(key)
+        if value is None and default is None:
+            return None
+        value = value if value is not None else given(default or "")
+        text, indirect = self._expanded(key, value)
+        self.trace[key] = ResolvedValue(key, shown(key, text, indirect=indirect), value.origin)
+        return text
+
+    def _expanded(self, key: str, value: Property) -> tuple[str, bool]:
+        try:
+            expanded = self._providers.expand(value)
+        except ConfigError as error:
+            reason = error.message.removeprefix(f"{value.origin.place}: {value.origin.key}: ")
+            self.findings.error(value.origin, reason, error.hint)
+            return KEYS[key].default or "" if key in KEYS else "", True
+        return expanded.text, expanded.indirect
+
+    def _parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
+        text = self._text(key) or ""
+        try:
+            return parse(text)
+        except ValueError:
+            self.findings.error(self.origin(key), f"{self.trace[key].shown!r} {otherwise}")
+            return parse(KEYS[key].default or "")
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError
