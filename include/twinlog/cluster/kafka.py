@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from twinlog.cluster import brokers, configs, offsets, records, topics
+from twinlog.cluster import brokers, configs, offsets
+from twinlog.cluster import records as record_io
+from twinlog.cluster import topics as topic_admin
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
 from twinlog.cluster.values import (
@@ -37,7 +39,7 @@ class KafkaCluster:
 
     @cached_property
     def _session(self) -> Session:
-        return Session(self.alias, client_properties(self._settings))
+        return Session(self.alias, client_properties(self._settings, "admin"))
 
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
@@ -49,11 +51,11 @@ class KafkaCluster:
 
     def topic_names(self) -> tuple[str, ...]:
         """Return the topics this user may see, sorted."""
-        return topics.topic_names(self._session)
+        return topic_admin.topic_names(self._session)
 
     def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
         """Describe topics by name."""
-        return topics.describe_topics(self._session, names)
+        return topic_admin.describe_topics(self._session, names)
 
     def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
         """Return every configuration entry of the topics."""
@@ -73,7 +75,8 @@ class KafkaCluster:
         self, starts: Mapping[TopicPartition, int], limit: int
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         """Read up to `limit` committed records of each partition."""
-        return records.read_records(self._session, starts, limit)
+        properties = client_properties(self._settings, "consumer")
+        return record_io.read_records(self._session, properties, starts, limit)
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, whatever transactions others hold open."""
@@ -81,18 +84,19 @@ class KafkaCluster:
 
         return read_latest(self._settings.connection, topic)
 
-    def create_topics(self, wanted: Sequence[NewTopic]) -> Answers[str, None]:
+    def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics and wait until metadata shows them."""
-        return topics.create_topics(self._session, wanted)
+        return topic_admin.create_topics(self._session, topics)
 
     def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
         """Grow topics to the given partition counts."""
-        return topics.create_partitions(self._session, counts)
+        return topic_admin.create_partitions(self._session, counts)
 
-    def produce(self, topic: str, wanted: Sequence[InternalRecord]) -> None:
+    def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records, all or an error."""
-        records.produce(self._session, topic, wanted)
+        properties = client_properties(self._settings, "producer")
+        record_io.produce(self._session, properties, topic, records)
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""
-        return topics.delete_topics(self._session, names)
+        return topic_admin.delete_topics(self._session, names)

@@ -1,12 +1,17 @@
-"""The client library's properties for one cluster."""
+"""The client library's properties for one cluster and one role."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from twinlog.config.librdkafka import Role, librdkafka, security
 from twinlog.config.settings import ClusterSettings
 
 
-def client_properties(cluster: ClusterSettings) -> dict[str, Any]:
-    """Build what every confluent-kafka client of `cluster` starts from."""
-    return {"bootstrap.servers": cluster.bootstrap_servers}
+def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[str, Any]:
+    """Build what a confluent-kafka client of this role starts from.
+
+    Settings made by hand may carry a connection and no Java properties: then the connection is all there is.
+    """
+    java = getattr(cluster, role)
+    return dict(librdkafka(cluster, role) if java else security(cluster.connection))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -16,11 +17,13 @@ from twinlog.cluster.refusals import Asked, refusal, unreachable
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 
+Properties = Mapping[str, Any]
+
 # Few records of each partition are wanted; a batch larger than this is answered whole all the same.
 FETCH_BYTES = 65_536
 
 
-def produce(session: Session, topic: str, records: Sequence[InternalRecord]) -> None:
+def produce(session: Session, properties: Properties, topic: str, records: Sequence[InternalRecord]) -> None:
     """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
     # The client library would wait for a missing topic, or create it where brokers allow that.
     topics.describe_topics(session, [topic]).require()
@@ -30,7 +33,7 @@ def produce(session: Session, topic: str, records: Sequence[InternalRecord]) -> 
         if error is not None:
             failures.append(error)
 
-    producer = Producer(_producer_properties(session))
+    producer = Producer(_producer_properties(properties))
     # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
     producer.list_topics(topic, timeout=REQUEST_SECONDS)
     for record in records:
@@ -52,9 +55,9 @@ def produce(session: Session, topic: str, records: Sequence[InternalRecord]) -> 
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
 
 
-def _producer_properties(session: Session) -> dict[str, object]:
+def _producer_properties(properties: Properties) -> dict[str, Any]:
     return {
-        **session.properties,
+        **properties,
         "acks": "all",
         "enable.idempotence": True,
         "linger.ms": 1,
@@ -64,7 +67,7 @@ def _producer_properties(session: Session) -> dict[str, object]:
 
 
 def read_records(
-    session: Session, starts: Mapping[TopicPartition, int], limit: int
+    session: Session, properties: Properties, starts: Mapping[TopicPartition, int], limit: int
 ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
     """Up to `limit` committed records of each partition, from the given offset to the stable end.
 
@@ -75,7 +78,7 @@ def read_records(
         return {}
     topics.describe_topics(session, {it.topic for it in starts}).require()
     read: dict[TopicPartition, list[ReadRecord]] = {it: [] for it in starts}
-    consumer = Consumer(_consumer_properties(session))
+    consumer = Consumer(_consumer_properties(properties))
     try:
         consumer.assign([ClientPartition(it.topic, it.partition, start) for it, start in starts.items()])
         _fill(session, consumer, read, limit)
@@ -124,9 +127,9 @@ def _record(message: Message) -> ReadRecord:
     )
 
 
-def _consumer_properties(session: Session) -> dict[str, object]:
+def _consumer_properties(properties: Properties) -> dict[str, Any]:
     return {
-        **session.properties,
+        **properties,
         # A group id must be given although partitions are assigned by hand and nothing is committed.
         "group.id": "twinlog-peek",
         "enable.auto.commit": False,

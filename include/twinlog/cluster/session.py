@@ -31,7 +31,6 @@ class Session:
 
     def __init__(self, alias: str, properties: Mapping[str, Any]) -> None:
         self.alias = alias
-        self.properties = dict(properties)
         self._trouble_since: float | None = None
         self._reason = "no broker answered"
         self._verdict: TwinlogError | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import admin as kafka_admin
@@ -14,6 +14,7 @@ from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
+REQUEST_PARTITIONS = 5_000
 SHOWN_SECONDS = 30.0
 SHOWN_POLL_SECONDS = 0.1
 
@@ -75,24 +76,36 @@ def topic_id(text: str) -> str:
 
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     """Create topics and wait until metadata shows them with leaders; existing ones count as made."""
-    if not topics:
-        return Answers({})
-    futures = session.admin.create_topics(
-        [_new_topic(topic) for topic in topics],
-        operation_timeout=REQUEST_SECONDS,
-        request_timeout=REQUEST_SECONDS,
-    )
-    answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
-    created = set(answers.found) | {
-        name
-        for name, error in answers.refused.items()
-        if error.data.get("kafka_error") == "TOPIC_ALREADY_EXISTS"
-    }
-    refused = {name: error for name, error in answers.refused.items() if name not in created}
+    refused: dict[str, TwinlogError] = {}
+    for request in requests(topics):
+        futures = session.admin.create_topics(
+            [_new_topic(topic) for topic in request],
+            operation_timeout=REQUEST_SECONDS,
+            request_timeout=REQUEST_SECONDS,
+        )
+        answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
+        refused |= {name: it for name, it in answers.refused.items() if not _exists_already(it)}
+    created = {topic.name for topic in topics} - set(refused)
     shown = wait_until_shown(
         session, {topic.name: topic.partitions for topic in topics if topic.name in created}
     )
     return Answers(shown.found, refused | dict(shown.refused))
+
+
+def requests(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
+    """Cut creations into requests a controller takes: KRaft refuses over 10,000 partitions in one."""
+    request: list[NewTopic] = []
+    for topic in topics:
+        if request and sum(it.partitions for it in request) + topic.partitions > REQUEST_PARTITIONS:
+            yield request
+            request = []
+        request.append(topic)
+    if request:
+        yield request
+
+
+def _exists_already(error: TwinlogError) -> bool:
+    return error.data.get("kafka_error") == "TOPIC_ALREADY_EXISTS"
 
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:

@@ -1,0 +1,252 @@
+"""A cluster in memory, with the verbs of twinlog.cluster.cluster: what tests of steps work with.
+
+    source = FakeCluster("A")
+    source.add_topic("orders", partitions=3, configs={"cleanup.policy": "compact"})
+    source.append(TopicPartition("orders", 0), key=b"k", value=b"v", timestamp=1_000)
+    source.refuse("topic_configs", "orders", ClusterRefused("no"))
+
+Topic ids are made from name and a counter, so a topic deleted and added again has a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from twinlog.cluster.values import (
+    Answers,
+    ConfigSource,
+    ConfigValue,
+    InternalRecord,
+    NewTopic,
+    PartitionDescription,
+    PartitionOffsets,
+    ReadRecord,
+    TopicDescription,
+    TopicPartition,
+)
+from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+
+V = TypeVar("V")
+
+DEFAULT_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "604800000"}
+ALL_OPERATIONS = frozenset({"READ", "WRITE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "DELETE", "CREATE"})
+
+
+@dataclass(slots=True)
+class FakeLog:
+    """One partition: records by offset, and where its log begins and is stable to."""
+
+    records: list[ReadRecord] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    undecided: int = 0
+
+
+@dataclass(slots=True)
+class FakeTopic:
+    """One life of a topic."""
+
+    topic_id: str
+    replication_factor: int
+    configs: dict[str, str]
+    logs: list[FakeLog]
+    operations: frozenset[str] = ALL_OPERATIONS
+
+
+class FakeCluster:
+    """A cluster without brokers."""
+
+    def __init__(self, alias: str, *, brokers: int = 1, cluster_id: str | None = None) -> None:
+        self.alias = alias
+        self.topics: dict[str, FakeTopic] = {}
+        self.calls: list[str] = []
+        self._brokers = brokers
+        self._cluster_id = cluster_id or f"cluster-{alias}"
+        self._lives = 0
+        self._refusals: dict[tuple[str, str], TwinlogError] = {}
+
+    # what tests set up
+
+    def add_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        configs: Mapping[str, str] | None = None,
+        replication_factor: int = 1,
+    ) -> FakeTopic:
+        """Create a topic at once, as somebody else would."""
+        self._lives += 1
+        topic = FakeTopic(
+            f"id-{name}-{self._lives}",
+            replication_factor,
+            dict(configs or {}),
+            [FakeLog() for _ in range(partitions)],
+        )
+        self.topics[name] = topic
+        return topic
+
+    def append(
+        self, at: TopicPartition, *, key: bytes | None, value: bytes | None, timestamp: int = 0
+    ) -> int:
+        """Add one record and return its offset."""
+        log = self.topics[at.topic].logs[at.partition]
+        log.records.append(ReadRecord(log.end, timestamp, key, value))
+        log.end += 1
+        return log.end - 1
+
+    def delete_records(self, at: TopicPartition, before: int) -> None:
+        """Move the log start, as retention does."""
+        log = self.topics[at.topic].logs[at.partition]
+        log.start = before
+        log.records = [record for record in log.records if record.offset >= before]
+
+    def refuse(self, verb: str, item: str, error: TwinlogError) -> None:
+        """Let `verb` refuse `item` (a topic's name) from now on."""
+        self._refusals[verb, item] = error
+
+    # the verbs
+
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        return self._cluster_id
+
+    def broker_count(self) -> int:
+        """Return how many brokers it pretends to have."""
+        return self._brokers
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Return all names."""
+        return tuple(sorted(self.topics))
+
+    def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
+        """Describe topics."""
+        return self._answer("describe_topics", names, self._describe)
+
+    def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
+        """Return what was set, over the defaults."""
+        return self._answer("topic_configs", names, self._configs)
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        """Return log start, stable end, end."""
+        found: dict[TopicPartition, PartitionOffsets] = {}
+        refused: dict[TopicPartition, TwinlogError] = {}
+        for it in partitions:
+            if ("offsets", it.topic) in self._refusals:
+                refused[it] = self._refusals["offsets", it.topic]
+            else:
+                log = self.topics[it.topic].logs[it.partition]
+                found[it] = PartitionOffsets(log.start, log.end - log.undecided, log.end)
+        return Answers(found, refused)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> Answers[TopicPartition, int | None]:
+        """Return the first offset at `timestamp` or later."""
+        return Answers({
+            it: next((r.offset for r in self._log(it).records if r.timestamp >= timestamp), None)
+            for it in partitions
+        })
+
+    def read_records(
+        self, starts: Mapping[TopicPartition, int], limit: int
+    ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+        """Read records from the given offsets on."""
+        return {
+            it: tuple(
+                record
+                for record in self._log(it).records
+                if start <= record.offset < self._log(it).end - self._log(it).undecided
+            )[:limit]
+            for it, start in starts.items()
+        }
+
+    def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
+        """Return the last value per key; tombstoned keys are left out."""
+        if topic not in self.topics:
+            raise TerminalError(f"topic {topic} does not exist on {self.alias}", code="no-internal-topic")
+        latest: dict[bytes, bytes | None] = {}
+        for log in self.topics[topic].logs:
+            latest |= {record.key: record.value for record in log.records if record.key is not None}
+        return {key: value for key, value in latest.items() if value is not None}
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
+        """Create topics that are not refused; more replicas than brokers are."""
+        by_name = {topic.name: topic for topic in topics}
+        return self._answer("create_topics", by_name, lambda name: self._create(by_name[name]))
+
+    def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
+        """Grow topics."""
+        return self._answer("create_partitions", counts, lambda name: self._grow(name, counts[name]))
+
+    def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records at the end."""
+        if ("produce", topic) in self._refusals:
+            raise self._refusals["produce", topic]
+        for it in records:
+            at = TopicPartition(topic, it.partition)
+            self.append(at, key=it.key, value=it.value, timestamp=it.timestamp or 0)
+        self.calls.append(f"produce {topic} {len(records)}")
+
+    def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
+        """Delete topics."""
+        return self._answer("delete_topics", names, self._delete)
+
+    # how they answer
+
+    def _answer(self, verb: str, names: Iterable[str], do: Callable[[str], V]) -> Answers[str, V]:
+        found: dict[str, V] = {}
+        refused: dict[str, TwinlogError] = {}
+        for name in names:
+            if (verb, name) in self._refusals:
+                refused[name] = self._refusals[verb, name]
+                continue
+            try:
+                found[name] = do(name)
+            except TwinlogError as error:
+                refused[name] = error
+        return Answers(found, refused)
+
+    def _log(self, it: TopicPartition) -> FakeLog:
+        return self.topics[it.topic].logs[it.partition]
+
+    def _known(self, name: str) -> FakeTopic:
+        if name not in self.topics:
+            raise ClusterRefused(f"{self.alias} has no topic {name}", code="unknown-topic")
+        return self.topics[name]
+
+    def _describe(self, name: str) -> TopicDescription:
+        topic = self._known(name)
+        replicas = tuple(range(topic.replication_factor))
+        partitions = tuple(PartitionDescription(i, 0, replicas) for i in range(len(topic.logs)))
+        return TopicDescription(name, topic.topic_id, partitions, topic.operations)
+
+    def _configs(self, name: str) -> Mapping[str, ConfigValue]:
+        own = self._known(name).configs
+        defaults = {
+            key: ConfigValue(key, value, ConfigSource.DEFAULT) for key, value in DEFAULT_CONFIGS.items()
+        }
+        return defaults | {key: ConfigValue(key, value, ConfigSource.TOPIC) for key, value in own.items()}
+
+    def _create(self, topic: NewTopic) -> None:
+        self.calls.append(f"create {topic.name} {topic.partitions}")
+        if topic.replication_factor > self._brokers:
+            raise ClusterRefused(f"{self.alias} cannot replicate {topic.name} so often")
+        if topic.name not in self.topics:
+            self.add_topic(
+                topic.name,
+                topic.partitions,
+                configs=topic.configs,
+                replication_factor=topic.replication_factor,
+            )
+
+    def _grow(self, name: str, count: int) -> None:
+        self.calls.append(f"grow {name} {count}")
+        logs = self._known(name).logs
+        logs.extend(FakeLog() for _ in range(count - len(logs)))
+
+    def _delete(self, name: str) -> None:
+        self._known(name)
+        del self.topics[name]

@@ -1,0 +1,58 @@
+"""The topics a flow keeps on its target: names, partitions, replication factors (mm2-behaviour 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.cluster.values import NewTopic
+from twinlog.config.settings import FlowSettings
+
+OFFSET_MAP_PARTITIONS = 16
+COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One of a flow's own topics on the target.
+
+    `replication_factor` is the wanted one, not yet clamped to the cluster.  Without a `vital` topic, or with
+    its records expiring, nothing may be copied: it holds what exactly-once rests on.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    vital: bool
+
+    def creation(self, replication_factor: int) -> NewTopic:
+        """Say how to create it: compacted, all else left to the broker, as MM2 does."""
+        return NewTopic(self.name, self.partitions, replication_factor, {"cleanup.policy": COMPACT})
+
+
+def internal_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
+    """List what the flow needs on its target; a flow that only beats needs `heartbeats` alone."""
+    return (*(_state_topics(flow) if flow.enabled else ()), *heartbeats_topics(flow))
+
+
+def heartbeats_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
+    """Give the topic the flow beats into, or nothing when it does not beat."""
+    if not flow.emit_heartbeats:
+        return ()
+    name = flow.policy.heartbeats_topic()
+    return (InternalTopic(name, 1, flow.heartbeats_topic_replication_factor, vital=False),)
+
+
+def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
+    internal = flow.internal_replication_factor
+    offsets = InternalTopic(
+        flow.offsets_topic, flow.offset_storage_partitions, flow.offset_storage_replication_factor, vital=True
+    )
+    offset_map = InternalTopic(flow.offset_map_topic, OFFSET_MAP_PARTITIONS, internal, vital=True)
+    ledger = InternalTopic(flow.ledger_topic, 1, internal, vital=True)
+    checkpoints = InternalTopic(
+        flow.policy.checkpoints_topic(flow.source.alias),
+        1,
+        flow.checkpoints_topic_replication_factor,
+        vital=False,
+    )
+    return (offsets, offset_map, ledger, *((checkpoints,) if flow.emit_checkpoints else ()))
