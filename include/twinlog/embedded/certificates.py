@@ -1,0 +1,191 @@
+"""A small certificate authority for embedded brokers: CA, server and client, in every form stores come in.
+
+| file | what |
+|---|---|
+| ca.pem | the authority's certificate |
+| server.pem, server.key | the broker's certificate and PKCS#8 key, unencrypted: Java 17 reads no PBES2 PEM |
+| client.pem, client.key | the client's, unencrypted |
+| client.encrypted.key | the client's key, PBES2 with the password |
+| client.p12, truststore.p12 | key store and trust store, PKCS#12, PBE-SHA1-3DES: all Java reads it |
+| client.jks, truststore.jks | the same two as JKS |
+
+The stores' password is in `Certificates.password`.  The authority's key is thrown
+away: nothing else can be signed.
+Cost: about 0.5 s (three RSA keys).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
+
+_LIFE = dt.timedelta(days=30)
+_ALIAS = "twinlog"
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Where the files are, and the password of the stores and of the encrypted key."""
+
+    folder: Path
+    password: str = "not-a-secret"
+
+    @property
+    def ca(self) -> Path:
+        """The authority's certificate (PEM)."""
+        return self.folder / "ca.pem"
+
+    @property
+    def server(self) -> Path:
+        """The broker's certificate (PEM)."""
+        return self.folder / "server.pem"
+
+    @property
+    def server_key(self) -> Path:
+        """The broker's key (PKCS#8 PEM, unencrypted)."""
+        return self.folder / "server.key"
+
+    @property
+    def client(self) -> Path:
+        """The client's certificate (PEM); its subject is CN=client."""
+        return self.folder / "client.pem"
+
+    @property
+    def client_key(self) -> Path:
+        """The client's key (PKCS#8 PEM, unencrypted)."""
+        return self.folder / "client.key"
+
+    @property
+    def client_encrypted_key(self) -> Path:
+        """The client's key (PKCS#8 PEM, PBES2, `password`)."""
+        return self.folder / "client.encrypted.key"
+
+    @property
+    def client_pkcs12(self) -> Path:
+        """The client's key, certificate and authority (PKCS#12, `password`)."""
+        return self.folder / "client.p12"
+
+    @property
+    def truststore_pkcs12(self) -> Path:
+        """The authority's certificate, marked as trusted for Java (PKCS#12, `password`)."""
+        return self.folder / "truststore.p12"
+
+    @property
+    def client_jks(self) -> Path:
+        """The client's key, certificate and authority (JKS, `password`)."""
+        return self.folder / "client.jks"
+
+    @property
+    def truststore_jks(self) -> Path:
+        """The authority's certificate (JKS, `password`)."""
+        return self.folder / "truststore.jks"
+
+
+@dataclass(frozen=True)
+class _Identity:
+    key: rsa.RSAPrivateKey
+    certificate: x509.Certificate
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
+    def key_bytes(
+        self, encoding: serialization.Encoding, encryption: serialization.KeySerializationEncryption
+    ) -> bytes:
+        return self.key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, encryption)
+
+
+def make_certificates(folder: Path, hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> Certificates:
+    """Make a new authority and what it signs in `folder`; the server's certificate is valid for `hosts`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Certificates(folder)
+    authority = _issue("twinlog test authority", signer=None)
+    server = _issue(hosts[0], signer=authority, hosts=hosts)
+    client = _issue("client", signer=authority)
+    _write_pem(made, authority, server, client)
+    _write_pkcs12(made, authority, client)
+    _write_jks(made, authority, client)
+    return made
+
+
+def _issue(common_name: str, *, signer: _Identity | None, hosts: Sequence[str] = ()) -> _Identity:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = dt.datetime.now(dt.UTC)
+    builder = (
+        x509
+        .CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(signer.certificate.subject if signer else name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + _LIFE)
+        .add_extension(x509.BasicConstraints(ca=signer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if signer:
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key())
+        builder = builder.add_extension(issuer, critical=False)
+    if hosts:
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return _Identity(key, builder.sign(signer.key if signer else key, hashes.SHA256()))
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _write_pem(made: Certificates, authority: _Identity, server: _Identity, client: _Identity) -> None:
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    encrypted = serialization.BestAvailableEncryption(made.password.encode())
+    made.ca.write_bytes(authority.pem)
+    made.server.write_bytes(server.pem)
+    made.server_key.write_bytes(server.key_bytes(pem, plain))
+    made.client.write_bytes(client.pem)
+    made.client_key.write_bytes(client.key_bytes(pem, plain))
+    made.client_encrypted_key.write_bytes(client.key_bytes(pem, encrypted))
+
+
+def _write_pkcs12(made: Certificates, authority: _Identity, client: _Identity) -> None:
+    encryption = (
+        serialization.PrivateFormat.PKCS12
+        .encryption_builder()
+        .key_cert_algorithm(pkcs12.PBES.PBESv1SHA1And3KeyTripleDESCBC)
+        .hmac_hash(hashes.SHA1())
+        .build(made.password.encode())
+    )
+    keys = pkcs12.serialize_key_and_certificates(
+        _ALIAS.encode(), client.key, client.certificate, [authority.certificate], encryption
+    )
+    trusted = pkcs12.PKCS12Certificate(authority.certificate, _ALIAS.encode())
+    made.client_pkcs12.write_bytes(keys)
+    made.truststore_pkcs12.write_bytes(pkcs12.serialize_java_truststore([trusted], encryption))
+
+
+def _write_jks(made: Certificates, authority: _Identity, client: _Identity) -> None:
+    import jks
+
+    key = client.key_bytes(serialization.Encoding.DER, serialization.NoEncryption())
+    entry = jks.PrivateKeyEntry.new(_ALIAS, [client.der, authority.der], key, "pkcs8")
+    trusted = jks.TrustedCertEntry.new(_ALIAS, authority.der)
+    jks.KeyStore.new("jks", [entry]).save(str(made.client_jks), made.password)
+    jks.KeyStore.new("jks", [trusted]).save(str(made.truststore_jks), made.password)

@@ -1,0 +1,137 @@
+"""One Java process of ours: started with its output in a file, watched, stopped by its id, never orphaned.
+
+Every process gets a session of its own, so that Ctrl-C in a terminal reaches its owner and not the broker.
+A watched process has a watchdog beside it: a shell that holds the reading end of a pipe whose writing end
+only the owner has.  However the owner dies, SIGKILL included, the pipe closes and the watchdog kills the
+process.  (PR_SET_PDEATHSIG would do so when the *thread* that started it ends, and only on Linux.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+TERMINATE_WAIT_S = 5.0
+_WATCHDOG = 'read _; kill -KILL "$1"'
+
+
+class JavaProcess:
+    """A running command.  `watched`: it dies with us; otherwise it lives on until `stop` or `stop_pid`."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path, *, watched: bool = True) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._watchdog = _watch(self._process.pid) if watched else None
+        self._paused = False
+
+    @property
+    def pid(self) -> int:
+        """Process id; stays the same after its death."""
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        """Whether it lives (a paused process does)."""
+        if self._process.poll() is None:
+            return True
+        self._dismiss_watchdog()  # its target's id is free for strangers from now on
+        return False
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        """Let a paused process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+        self._paused = False
+
+    def stop(self, patience_s: float = TERMINATE_WAIT_S) -> None:
+        """Terminate, then kill after `patience_s` seconds.  Does nothing when it is dead."""
+        if self._paused:
+            self.resume()
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._dismiss_watchdog()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._dismiss_watchdog()
+
+    def output(self) -> str:
+        """All it has printed so far, earlier lives in the same log included."""
+        return self.log.read_text(errors="replace")
+
+    def _signal(self, number: int) -> None:
+        if self.is_running():
+            self._process.send_signal(number)
+
+    def _dismiss_watchdog(self) -> None:
+        if self._watchdog is None:
+            return
+        watchdog, self._watchdog = self._watchdog, None
+        # Kill before closing the pipe: a closed pipe is what makes it shoot.
+        watchdog.kill()
+        watchdog.wait()
+        _pipe(watchdog).close()
+
+
+def _watch(pid: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _pipe(watchdog: subprocess.Popen[bytes]) -> IO[bytes]:
+    if watchdog.stdin is None:
+        raise AssertionError("the watchdog was started with a pipe")
+    return watchdog.stdin
+
+
+def born(pid: int) -> float | None:
+    """When process `pid` was created (seconds since the epoch), None when there is none or it is a zombie.
+
+    A pid alone does not name a process, since ids are used again; a pid with its time of birth does.
+    """
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def stop_pid(pid: int) -> None:
+    """Terminate a process that another process of ours started, then kill it after five seconds."""
+    for number, patience_s in (
+        (signal.SIGCONT, 0.0),
+        (signal.SIGTERM, TERMINATE_WAIT_S),
+        (signal.SIGKILL, 5.0),
+    ):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience_s
+        while patience_s and time.monotonic() < deadline:
+            if born(pid) is None:
+                return
+            time.sleep(0.05)

@@ -1,0 +1,111 @@
+"""What every test may ask for.  Nothing heavy is imported here: a unit test pays for none of it.
+
+Clusters are started when the first test asks, shared by the whole session, and stopped at its end; tests
+keep out of each other's way by topic names of their own (`unique_topic`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="twinlog-airflow-"))
+
+# Airflow reads these once, when it is first imported (conventions of Airflow 3.3).
+os.environ["AIRFLOW_HOME"] = str(_AIRFLOW_HOME)
+os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(REPOSITORY / "dags")
+os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(REPOSITORY / "plugins")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW__CORE__PARALLELISM"] = "4"
+os.environ["AIRFLOW__API__HOST"] = "127.0.0.1"
+os.environ["GX_ANALYTICS_ENABLED"] = "False"
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+_ORDER = ("integration", "mm2", "spark", "airflow", "browser", "chaos")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cheap tests first, then by what they need, so that each kind of machinery starts once."""
+
+    def cost(item: pytest.Item) -> int:
+        return max(
+            (_ORDER.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in _ORDER), default=0
+        )
+
+    items.sort(key=cost)
+
+
+def pytest_sessionfinish() -> None:
+    shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed test says where the logs of its clusters are."""
+    report = yield
+    if report.failed:
+        clusters = [value for value in getattr(item, "funcargs", {}).values() if hasattr(value, "logs")]
+        for cluster in clusters:
+            paths = "\n".join(str(log) for log in cluster.logs)
+            report.sections.append((f"broker logs of cluster {cluster.name}", paths))
+    return report
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the work tree."""
+    return REPOSITORY
+
+
+@pytest.fixture
+def unique_topic() -> Callable[[str], str]:
+    """`unique_topic("orders")` is `orders-1f3a9c`: a name no other test has."""
+    return lambda stem="topic": f"{stem}-{uuid.uuid4().hex[:6]}"
+
+
+def _shared_cluster(name: str, folders: pytest.TempPathFactory, **options):
+    from twinlog.embedded.broker import EmbeddedKafka
+
+    with EmbeddedKafka(name, folders.mktemp(f"cluster-{name}") / "kafka", **options) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_a(tmp_path_factory: pytest.TempPathFactory):
+    """One broker of Kafka 4.3.1 (an EmbeddedKafka); everyone may do everything."""
+    yield from _shared_cluster("A", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def cluster_b(tmp_path_factory: pytest.TempPathFactory):
+    """A second one."""
+    yield from _shared_cluster("B", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def cluster_c(tmp_path_factory: pytest.TempPathFactory):
+    """A third one, for chains, fan-in and fan-out."""
+    yield from _shared_cluster("C", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def secure_cluster(tmp_path_factory: pytest.TempPathFactory):
+    """A broker with every kind of log-in: SSL, SASL_PLAINTEXT, SASL_SSL; users admin and alice.
+
+    Addresses by `secure_cluster.address("SASL_SSL")`, stores and PEM files by `.certificates`; users are
+    User:alice by SASL and User:CN=client by certificate, and may do all that no ACL forbids them.
+    """
+    options = {
+        "listeners": ("SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "users": {"admin": "admin-password", "alice": "wonder land!"},
+    }
+    yield from _shared_cluster("secure", tmp_path_factory, **options)
