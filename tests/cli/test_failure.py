@@ -41,12 +41,15 @@ def test_each_kind_of_error_has_its_exit_code(error: BaseException, exit_code: i
 def test_the_line_says_what_is_wrong_and_what_to_do() -> None:
     """Message and hint share one line."""
     error = ConfigError("mm2.properties line 3: clusters is empty", hint="name two aliases", line=3)
-    assert explain_failure(error).line == "error: mm2.properties line 3: clusters is empty; name two aliases"
+    assert explain_failure(error).text == "error: mm2.properties line 3: clusters is empty; name two aliases"
 
 
-def test_a_message_of_several_lines_becomes_one() -> None:
-    """Scripts that read stderr by line see one error."""
-    assert explain_failure(UsageError("first\n  second")).line == "error: first second"
+def test_the_mistakes_of_a_file_keep_their_lines() -> None:
+    """A file with several mistakes shows each on a line of its own."""
+    error = ConfigError("f has 2 mistakes:\n  f:1: a\n  f:2: b", findings=["f:1: a", "f:2: b"])
+    failure = explain_failure(error)
+    assert failure.text == "error: f has 2 mistakes:\n  f:1: a\n  f:2: b"
+    assert failure.data == {"findings": ["f:1: a", "f:2: b"]}
 
 
 def test_the_document_names_the_identities_and_no_secret() -> None:
@@ -59,7 +62,8 @@ def test_the_document_names_the_identities_and_no_secret() -> None:
             "code": "refused",
             "message": "login failed",
             "hint": "check it",
-            "data": {"cluster": "A", "password": "[hidden]", "where": "('x', 1)"},
+            "data": {"cluster": "A", "password": "[hidden]", "where": ["x", 1]},
+            "exit_code": 3,
         }
     }
 
@@ -67,7 +71,7 @@ def test_the_document_names_the_identities_and_no_secret() -> None:
 def test_a_mistake_of_ours_is_not_an_answer() -> None:
     """An unforeseen exception exits with none of the documented codes and asks to be reported."""
     failure = explain_failure(ZeroDivisionError("division by zero"))
-    assert (failure.exit_code, failure.line) == (
+    assert (failure.exit_code, failure.text) == (
         70,
         "error: a mistake in twinlog: ZeroDivisionError: division by zero;"
         " run it again with --debug and report the traceback",

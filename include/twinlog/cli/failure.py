@@ -9,7 +9,9 @@ from typing import Any
 
 import typer
 
+from twinlog.config.secret import Secret
 from twinlog.errors import ExitCode, TwinlogError
+from twinlog.jsonable import to_json
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report a command ended by Ctrl-C."""
@@ -31,23 +33,21 @@ class Failure:
     exit_code: int = ExitCode.USAGE
 
     @property
-    def line(self) -> str:
-        """What stderr shows."""
+    def text(self) -> str:
+        """What stderr shows: one line, unless one file has several mistakes."""
         return f"error: {self.message}; {self.hint}" if self.hint else f"error: {self.message}"
 
     @property
     def document(self) -> dict[str, Any]:
         """What stdout carries under `--output json`."""
-        return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "data": self.data}}
+        return {"error": to_json(self)}
 
 
 def explain_failure(error: BaseException) -> Failure:
     """Say what an error means to whoever typed the command."""
     match error:
         case TwinlogError():
-            return Failure(
-                error.code, _one_line(error.message), error.hint, _plain(error.data), error.exit_code
-            )
+            return Failure(error.code, error.message, error.hint, _plain(error.data), error.exit_code)
         case KeyboardInterrupt() | typer.Abort():
             return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
         case _ if isinstance(error, USAGE_ERROR):
@@ -73,11 +73,17 @@ def _one_line(text: str) -> str:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Identities as JSON: what has no JSON form is shown as text (a Secret shows its mask)."""
-    return {
-        key: value if isinstance(value, str | int | float | bool | None) else str(value)
-        for key, value in data.items()
-    }
+    """Make identities JSON; what has no JSON form is shown as text, and so a Secret as its mask."""
+    return {key: _plain_value(value) for key, value in data.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return str(value)
+    try:
+        return to_json(value)
+    except TypeError:
+        return str(value)
 
 
 def _usage_line(error: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
+from twinlog.cli.check import check
 from twinlog.cli.doctor import doctor
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.options import Output
@@ -47,6 +48,7 @@ def twinlog(
 
 
 app.command("doctor")(doctor)
+app.command("check")(check)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(failure: Failure, words: Sequence[str]) -> int:
-    say(failure.line)
+    say(failure.text)
     if _wants_json(words):
         show(failure.document, Output.JSON)
     return int(failure.exit_code)

@@ -19,7 +19,11 @@ class Output(StrEnum):
 ConfigOption = Annotated[
     Path,
     typer.Option(
-        "--config", "-c", metavar="FILE", help="The mm2.properties file that names clusters and flows."
+        "--config",
+        "-c",
+        metavar="FILE",
+        envvar="TWINLOG_CONFIG",
+        help="The mm2.properties file that names clusters and flows.",
     ),
 ]
 FlowOption = Annotated[

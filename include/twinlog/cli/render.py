@@ -35,7 +35,15 @@ class Grid:
     empty: str = "none"
 
 
-def show(result: Any, output: Output, grids: Iterable[Grid] = ()) -> None:
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines to be copied as they are, such as commands: never folded, nothing drawn around them."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def show(result: Any, output: Output, grids: Iterable[Grid | Lines] = ()) -> None:
     """Write a result to stdout.  A reader that went away (`| head`) is no error."""
     try:
         if output is Output.JSON:
@@ -68,7 +76,7 @@ def text_of(cell: Cell) -> str:
             return cell
 
 
-def _draw(grids: Iterable[Grid]) -> None:
+def _draw(grids: Iterable[Grid | Lines]) -> None:
     from rich.console import Console
 
     # Topic names and regexes are full of brackets: markup is off.
@@ -81,7 +89,11 @@ def _draw(grids: Iterable[Grid]) -> None:
     )
     with console.capture() as captured:
         for grid in grids:
-            console.print(_table(grid))
+            match grid:
+                case Grid():
+                    console.print(_table(grid))
+                case Lines(title, lines):
+                    console.print(title, *lines, "", sep="\n", soft_wrap=True)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

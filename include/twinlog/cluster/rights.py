@@ -8,7 +8,7 @@ done (KafkaApis, ControllerApis).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,6 +20,8 @@ from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.topics import describe_topics
 from twinlog.cluster.write_probe import WriteProbe, may_write
 from twinlog.config.connection import ConnectionSettings
+
+Futures = Mapping[Any, Future[Any]]
 
 TOPIC_OPERATIONS = frozenset({
     "READ",
@@ -42,18 +44,18 @@ def find_rights(
 
     Raises ClusterUnreachable and ClusterRefused when the cluster cannot be asked at all.
     """
-    wanted = {need.resource for need in needs if need.cluster == session.alias}
-    topics, missing = _described_topics(session, _names(wanted, Kind.TOPIC))
-    rights = {
-        **topics,
-        **_groups(session, _names(wanted, Kind.GROUP)),
-    }
+    ours = [need for need in needs if need.cluster == session.alias]
+    wanted = {need.resource for need in ours}
+    rights, missing = _described_topics(session, _names(wanted, Kind.TOPIC))
+    rights |= _groups(session, _names(wanted, Kind.GROUP))
     if Resource(Kind.CLUSTER) in wanted:
         rights[Resource(Kind.CLUSTER)] = _cluster(session)
-    written = may_write(connection, WriteProbe(_names(wanted, Kind.TRANSACTIONAL_ID), missing))
-    for part in (_missing_topics(session, missing), written):
-        for resource, more in part.items():
-            rights[resource] = _both(rights.get(resource, Rights()), more)
+    operations = {operation for need in ours for operation in need.operations}
+    parts = [_missing_topics(session, missing, operations)]
+    if "IDEMPOTENT_WRITE" in operations:
+        parts.append(may_write(connection, WriteProbe(_names(wanted, Kind.TRANSACTIONAL_ID), missing)))
+    for resource, more in (item for part in parts for item in part.items()):
+        rights[resource] = _both(rights.get(resource, Rights()), more)
     return {(session.alias, resource): right for resource, right in rights.items() if resource in wanted}
 
 
@@ -85,36 +87,50 @@ def _described_topics(
     return rights, tuple(answers.refused)
 
 
-def _missing_topics(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
-    """Ask for what would need CREATE, ALTER and the two config operations; every request only validates."""
-    if not names:
-        return {}
-    admin = session.admin
-    configs = [kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name) for name in names]
-    requests: dict[str, Mapping[Any, Future[Any]]] = {
-        "CREATE": admin.create_topics(
-            [kafka_admin.NewTopic(name, num_partitions=1) for name in names],
-            validate_only=True,
-            request_timeout=REQUEST_SECONDS,
-        ),
-        "ALTER": admin.create_partitions(
-            [kafka_admin.NewPartitions(name, 1) for name in names],
-            validate_only=True,
-            request_timeout=REQUEST_SECONDS,
-        ),
-        "DESCRIBE_CONFIGS": admin.describe_configs(configs, request_timeout=REQUEST_SECONDS),
-        "ALTER_CONFIGS": admin.incremental_alter_configs(
-            [_harmless_change(name) for name in names], validate_only=True, request_timeout=REQUEST_SECONDS
-        ),
-    }
+def _missing_topics(
+    session: Session, names: Sequence[str], wanted: Collection[str]
+) -> dict[Resource, Rights]:
+    """Ask for what needs one of the `wanted` operations on each topic; every request only validates."""
     rights: dict[Resource, Rights] = {}
-    for operation, futures in requests.items():
-        for name, denied in _denied(session, futures, lambda item: str(getattr(item, "name", item))).items():
-            resource, one = Resource(Kind.TOPIC, name), frozenset({operation})
-            rights[resource] = _both(
-                rights.get(resource, Rights()), Rights(denied=one) if denied else Rights(granted=one)
-            )
+    for operation, ask in ASKING.items():
+        if operation not in wanted or not names:
+            continue
+        one = frozenset({operation})
+        for name, denied in _denied(session, ask(session.admin, names)).items():
+            resource = Resource(Kind.TOPIC, name)
+            more = Rights(denied=one) if denied else Rights(granted=one)
+            rights[resource] = _both(rights.get(resource, Rights()), more)
     return rights
+
+
+def _ask_create(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
+    topics = [kafka_admin.NewTopic(name, num_partitions=1) for name in names]
+    return admin.create_topics(topics, validate_only=True, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
+
+
+def _ask_alter(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
+    counts = [kafka_admin.NewPartitions(name, 1) for name in names]
+    return admin.create_partitions(counts, validate_only=True, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
+
+
+def _ask_describe_configs(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
+    resources = [kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name) for name in names]
+    return admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)  # type: ignore[no-any-return]
+
+
+def _ask_alter_configs(admin: kafka_admin.AdminClient, names: Sequence[str]) -> Futures:
+    changes = [_harmless_change(name) for name in names]
+    return admin.incremental_alter_configs(  # type: ignore[no-any-return]
+        changes, validate_only=True, request_timeout=REQUEST_SECONDS
+    )
+
+
+ASKING: Mapping[str, Callable[[kafka_admin.AdminClient, Sequence[str]], Futures]] = {
+    "CREATE": _ask_create,
+    "ALTER": _ask_alter,
+    "DESCRIBE_CONFIGS": _ask_describe_configs,
+    "ALTER_CONFIGS": _ask_alter_configs,
+}
 
 
 def _harmless_change(name: str) -> kafka_admin.ConfigResource:
@@ -159,12 +175,15 @@ def _operations(listed: Iterable[kafka_admin.AclOperation] | None) -> frozenset[
     return frozenset(operation.name for operation in listed or ())
 
 
-def _denied(
-    session: Session, futures: Mapping[Any, Future[Any]], name_of: Callable[[Any], str]
-) -> dict[str, bool]:
-    """Whether each request was refused for want of a permission; any other answer means it was allowed."""
+def _denied(session: Session, futures: Futures) -> dict[str, bool]:
+    """Whether each topic's request was refused for want of a permission; other answers mean it was not."""
     answers = session.answers(
-        futures, lambda item: Asked(session.alias, "ask about", f"topic {name_of(item)}", "")
+        futures, lambda item: Asked(session.alias, "ask about", f"topic {_name(item)}", "")
     )
-    refused = {name_of(item): error.code == "unauthorised" for item, error in answers.refused.items()}
-    return {name_of(item): False for item in answers.found} | refused
+    refused = {_name(item): error.code == "unauthorised" for item, error in answers.refused.items()}
+    return {_name(item): False for item in answers.found} | refused
+
+
+def _name(item: Any) -> str:
+    """Name the topic that a future is about: the key is its name, or a ConfigResource."""
+    return str(getattr(item, "name", item))

@@ -39,8 +39,6 @@ class WriteProbe:
 
 def may_write(settings: ConnectionSettings, probe: WriteProbe) -> dict[Resource, Rights]:
     """Ask one cluster.  Raises ClusterUnreachable and ClusterRefused when it cannot be asked."""
-    if not probe.transactional_ids and not probe.missing_topics:
-        return {}
     with Brokers(settings) as brokers:
         answers = {Resource(Kind.CLUSTER): _idempotent(brokers)}
         for transactional_id in probe.transactional_ids:

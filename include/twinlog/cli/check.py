@@ -1,0 +1,197 @@
+"""`twinlog check`: try the clusters of each flow, and every permission the flow needs there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode, TerminalError
+
+if TYPE_CHECKING:
+    from twinlog.cluster.permissions import Finding, Names
+    from twinlog.cluster.session import Session
+    from twinlog.config.settings import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """A cluster that answered."""
+
+    alias: str
+    cluster_id: str
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One thing the flow must be allowed to do; `unknown` operations could not be asked about.
+
+    Without a `required` one the copy stops; without another only what `why` names does.
+    """
+
+    cluster: str
+    resource: str
+    name: str
+    operations: tuple[str, ...]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    required: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCheck:
+    """What was found about one flow; `acls` are the commands that grant what it lacks.
+
+    `optional_acls` grant what only the syncs of configs, ACLs and groups lack.
+    """
+
+    flow: str
+    passed: bool
+    topics: int = 0
+    clusters: tuple[ClusterSeen, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+    acls: tuple[str, ...] = ()
+    optional_acls: tuple[str, ...] = ()
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """Every flow's check, and whether all passed."""
+
+    passed: bool
+    flows: tuple[FlowCheck, ...]
+
+
+def check(
+    config: ConfigOption,
+    flow: FlowOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Try a configuration's clusters and every permission its flows need, and name what is missing."""
+    flows = load_flows(config, flow, strict=strict)
+    done = each_flow(flows, check_flow, lambda one, failure: FlowCheck(one.name, passed=False, error=failure))
+    report = CheckReport(all(one.passed for one in done.results), done.results)
+    show(report, output, (grid for one in report.flows for grid in _grids(one)))
+    return done.exit_code or (ExitCode.DONE if report.passed else ExitCode.SAYS_NO)
+
+
+def check_flow(flow: FlowSettings) -> FlowCheck:
+    """Ask both clusters.  Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`."""
+    from twinlog.cluster.brokers import describe_cluster
+    from twinlog.cluster.permissions import acl_lines, judge, needs
+    from twinlog.cluster.properties import client_properties
+    from twinlog.cluster.rights import find_rights
+    from twinlog.cluster.session import Session
+
+    say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
+    source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
+    described = [describe_cluster(session) for session in (source, target)]
+    _refuse_same_cluster(flow, *(it.cluster_id for it in described))
+    names = find_names(flow, source, target)
+    wanted = needs(flow, names, transactional_prefix(flow))
+    rights = find_rights(source, flow.source.connection, wanted) | find_rights(
+        target, flow.target.connection, wanted
+    )
+    findings = judge(wanted, rights)
+    by_alias = {flow.source.alias: flow.source, flow.target.alias: flow.target}
+    return FlowCheck(
+        flow=flow.name,
+        passed=not any(finding.missing and finding.need.required for finding in findings),
+        topics=len(names.topics),
+        clusters=tuple(
+            ClusterSeen(session.alias, it.cluster_id, it.brokers)
+            for session, it in zip((source, target), described, strict=True)
+        ),
+        permissions=tuple(_permission(finding) for finding in findings),
+        acls=acl_lines((it for it in findings if it.need.required), by_alias),
+        optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
+    )
+
+
+def find_names(flow: FlowSettings, source: Session, target: Session) -> Names:
+    """List what the flow is about: topics it selects, also those it names but cannot see, and groups."""
+    from twinlog.cluster.permissions import Names
+    from twinlog.cluster.topics import topic_names
+    from twinlog.steps.discover import left_out_reason
+
+    seen = [name for name in topic_names(source) if left_out_reason(flow, name) is None]
+    named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
+    hidden = [name for name in named if name not in seen and left_out_reason(flow, name) is None]
+    return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target)))
+
+
+def transactional_prefix(flow: FlowSettings) -> str:
+    """Return what the transactional ids of the flow's lanes begin with."""
+    return f"twinlog.{flow.name}."
+
+
+def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:
+    from twinlog.cluster.refusals import Asked
+    from twinlog.cluster.session import REQUEST_SECONDS
+
+    future = source.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
+    listed = source.answer(future, Asked(source.alias, "list", "groups", "DESCRIBE on groups"))
+    return tuple(sorted(group.group_id for group in listed.valid if flow.groups.accepts(group.group_id)))
+
+
+def _refuse_same_cluster(flow: FlowSettings, source_id: str, target_id: str) -> None:
+    if source_id and source_id == target_id:
+        raise TerminalError(
+            f"{flow.source.alias} and {flow.target.alias} are the same cluster (id {source_id})",
+            hint=f"check {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
+            code="same-cluster",
+            flow=flow.name,
+        )
+
+
+def _permission(finding: Finding) -> Permission:
+    need = finding.need
+    return Permission(
+        need.cluster,
+        need.resource.kind.value,
+        need.resource.name,
+        need.operations,
+        finding.missing,
+        finding.unknown,
+        need.required,
+        need.why,
+    )
+
+
+def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
+    if report.error is not None:
+        return
+    yield Grid(
+        f"{report.flow}: clusters ({report.topics:,} topics selected)",
+        ("alias", "cluster id", "brokers"),
+        [(it.alias, it.cluster_id, it.brokers) for it in report.clusters],
+    )
+    yield Grid(
+        f"{report.flow}: permissions that are missing or could not be asked about",
+        ("", "cluster", "resource", "name", "missing", "not known", "needed to"),
+        [_row(it) for it in report.permissions if it.missing or (it.unknown and it.required)],
+        empty=f"all {len(report.permissions):,} are there",
+    )
+    for title, lines in (("run these", report.acls), ("and these, for the syncs only", report.optional_acls)):
+        if lines:
+            yield Lines(f"{report.flow}: {title}", lines)
+
+
+def _row(it: Permission) -> tuple[str, ...]:
+    mark = "warning" if not it.required or not it.missing else "no"
+    return (mark, it.cluster, it.resource, it.name, _listed(it.missing), _listed(it.unknown), it.why)
+
+
+def _listed(operations: Iterable[str]) -> str:
+    return ", ".join(operations) or "-"

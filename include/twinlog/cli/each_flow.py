@@ -1,0 +1,41 @@
+"""One flow after the other: a flow that fails is reported, and does not keep the others from being done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from twinlog.cli.failure import Failure, explain_failure
+from twinlog.cli.say import say
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ExitCode, TwinlogError
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R]):
+    """What became of the flows: a result for each, and the worst exit code of those that failed."""
+
+    results: tuple[R, ...]
+    exit_code: int
+
+
+def each_flow(
+    flows: Iterable[FlowSettings],
+    work: Callable[[FlowSettings], R],
+    failed: Callable[[FlowSettings, Failure], R],
+) -> Done[R]:
+    """Do `work` for each flow; one that raises one of our errors gives the result of `failed` instead."""
+    results: list[R] = []
+    exit_code = int(ExitCode.DONE)
+    for flow in flows:
+        try:
+            results.append(work(flow))
+        except TwinlogError as error:
+            failure = explain_failure(error)
+            say(f"{flow.name}: {failure.text}")
+            results.append(failed(flow, failure))
+            exit_code = max(exit_code, failure.exit_code)
+    return Done(tuple(results), exit_code)
