@@ -36,6 +36,7 @@ class StateTopics:
     offsets_partitions: int
     map_topic: str
     map_partitions: int
+    ledger_topic: str
     connector_name: str
     source_alias: str
 
@@ -45,6 +46,7 @@ class LaneSpec:
     """One transactional writer: its identity, as the driver's fence granted it, and its ranges.
 
     A task never inits: it writes with `producer_id` and `producer_epoch` and stops on any doubt.
+    `sequences` are (topic, partition, next sequence) of what the driver itself wrote with this epoch.
     """
 
     flow: str
@@ -57,6 +59,7 @@ class LaneSpec:
     target: ConnectionSettings
     state: StateTopics
     ranges: tuple[RangeSpec, ...]
+    sequences: tuple[tuple[str, int, int], ...] = ()
     exactly_once: bool = True
     read_committed: bool = True
     quarantine_poison: bool = False
@@ -93,7 +96,11 @@ class RangeReport:
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane's answer.  `state` is "done", "failed" (some ranges have errors) or "fence-again"."""
+    """A lane's answer.
+
+    `state` is "done", "failed" (some ranges have errors), "fence-again" (a doubt), or "fenced" (somebody took
+    the lane, or its transaction timed out).  `error` says why for the last two.
+    """
 
     lane: int
     state: str

@@ -1,0 +1,128 @@
+"""The header of a Kafka record batch, magic 2: the 61 bytes the relay reads and rewrites.
+
+    offset  0  baseOffset            int64   0 in a produce request; the broker sets the real one
+            8  batchLength           int32   bytes that follow this field
+           12  partitionLeaderEpoch  int32   -1 in a produce request
+           16  magic                 int8    2
+           17  crc                   uint32  CRC-32C of everything from offset 21 to the end
+           21  attributes            int16   codec 0-2, timestamp type 3, transactional 4, control 5, delete horizon 6
+           23  lastOffsetDelta       int32
+           27  baseTimestamp         int64   ms
+           35  maxTimestamp          int64   ms
+           43  producerId            int64
+           51  producerEpoch         int16
+           53  baseSequence          int32
+           57  recordCount           int32
+           61  the records, as one block if a codec is set
+
+Source: org.apache.kafka.common.record.DefaultRecordBatch and KIP-98; bit 6 is KIP-534.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from twinlog.errors import FormatError
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = 61
+LENGTH_FIELD = struct.Struct(">qi")
+"""baseOffset and batchLength: enough to step from one batch to the next."""
+LOG_OVERHEAD = 12
+MAGIC_AT = 16
+CRC_AT = 17
+CHECKED_FROM = 21
+"""Where the bytes begin that the CRC covers."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+MAGIC_2 = 2
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a header, in their order on the wire."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Upstream offset of the batch's last slot (which compaction may have emptied)."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where the batch after this one begins at the earliest."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included: what max.message.bytes limits."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def control(self) -> bool:
+        """A transaction marker, not data."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def transactional(self) -> bool:
+        """Written inside a transaction of `producer_id`."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def dense(self) -> bool:
+        """Every offset of the batch holds a record (nothing was compacted away)."""
+        return self.record_count == self.last_offset_delta + 1
+
+
+def walk(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the whole batches of what a fetch returned for one partition, each with its bytes.
+
+    A batch cut off at the end is left out, as brokers cut at the byte limit (the first batch is always
+    whole).  Raises FormatError for magic 0 and 1, which have another layout.
+    """
+    at, end = 0, len(block)
+    while end - at >= HEADER_BYTES:
+        header = BatchHeader._make(HEADER.unpack_from(block, at))
+        if header.magic != MAGIC_2:
+            raise FormatError(
+                f"message format v{header.magic} at upstream offset {header.base_offset} is not supported",
+                hint="have the source rewrite the old segments, or let retention delete them",
+                code="old-magic",
+                offset=header.base_offset,
+                magic=header.magic,
+            )
+        size = header.size
+        if size < HEADER_BYTES:
+            raise FormatError(
+                f"batch at upstream offset {header.base_offset} claims {size} bytes, less than its header",
+                code="bad-batch",
+                offset=header.base_offset,
+            )
+        if at + size > end:
+            return
+        yield header, block[at : at + size]
+        at += size

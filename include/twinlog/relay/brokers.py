@@ -1,0 +1,227 @@
+"""The brokers of one cluster: who leads which partition, who coordinates which transaction, and connections to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.errors import ClusterUnreachable, TransientError
+from twinlog.relay import kafka_python
+from twinlog.relay.connection import Connection
+from twinlog.relay.error_codes import COORDINATOR_MOVED, LEADER_MOVED, Code, error_for
+
+_T = TypeVar("_T")
+
+_TRANSACTION = 1
+"""FindCoordinator key type: a transactional id."""
+
+EARLIEST = -2
+LATEST = -1
+"""Special timestamps of ListOffsets."""
+
+_RETRY_SECONDS = 0.05
+_PATIENCE_SECONDS = 20.0
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none)."""
+
+    name: str
+    error: int
+    leaders: Mapping[int, int]
+
+
+class Brokers:
+    """Connections to one cluster, opened when first needed and one per (node, purpose).
+
+    Single-threaded.  Use as a context manager: leaving it closes every connection.
+    """
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._open: dict[tuple[int, str], Connection] = {}
+        self._bootstrap: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in (*self._open.values(), *([self._bootstrap] if self._bootstrap else [])):
+            connection.close()
+        self._open.clear()
+        self._bootstrap = None
+
+    def any_broker(self) -> Connection:
+        """Return a connection to any broker, trying the bootstrap addresses in turn."""
+        if self._bootstrap is None:
+            self._bootstrap = self._first_answering()
+        return self._bootstrap
+
+    def node(self, node: int, purpose: str) -> Connection:
+        """Return the connection to a node for one purpose ("fetch", "produce", "coordinate")."""
+        found = self._open.get((node, purpose))
+        if found is None:
+            host, port = self._addresses[node]
+            found = self._open[node, purpose] = Connection(self.settings, host, port)
+        return found
+
+    def drop(self, connection: Connection) -> None:
+        """Forget and close a connection that failed."""
+        connection.close()
+        self._open = {key: value for key, value in self._open.items() if value is not connection}
+        if connection is self._bootstrap:
+            self._bootstrap = None
+
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Ask for the leaders of `topics` and remember them.  Unknown topics come back with their error code."""
+        wanted = [_topic(name) for name in topics]
+        answer = self._ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
+        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        result = {}
+        for topic in answer.topics:
+            leaders = {item.partition_index: item.leader_id for item in topic.partitions}
+            result[topic.name] = TopicMetadata(topic.name, topic.error_code, leaders)
+            for partition, leader in leaders.items():
+                self._leaders[topic.name, partition] = leader
+        return result
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node id that leads a partition; waits a little for an election.
+
+        Raises TransientError when nobody leads it, or the error for a topic that does not exist.
+        """
+        found = self._leaders.get((topic, partition), -1)
+        if found >= 0:
+            return found
+
+        def elected() -> int | None:
+            metadata = self.metadata([topic])[topic]
+            if metadata.error and metadata.error not in LEADER_MOVED:
+                raise error_for(metadata.error, f"the question who leads {topic}", self.settings.alias)
+            leader = metadata.leaders.get(partition, -1)
+            return leader if leader >= 0 else None
+
+        return self._until(elected, f"{topic}-{partition} has no leader")
+
+    def forget_leaders(self) -> None:
+        """Forget who leads what, after an answer said that it has changed."""
+        self._leaders.clear()
+
+    def coordinator(self, transactional_id: str) -> Connection:
+        """Return a connection to the coordinator of a transactional id; waits while the cluster makes one."""
+
+        def found() -> Connection | None:
+            answer = self._ask_any(kafka_python.FIND_COORDINATOR, key=transactional_id, key_type=_TRANSACTION)
+            if answer.error_code in COORDINATOR_MOVED:
+                return None
+            if answer.error_code:
+                doing = f"the question who coordinates {transactional_id}"
+                raise error_for(answer.error_code, doing, self.settings.alias)
+            self._addresses[answer.node_id] = (answer.host, answer.port)
+            return self.node(answer.node_id, "coordinate")
+
+        return self._until(found, f"{transactional_id} has no coordinator")
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return an offset for each partition: EARLIEST, LATEST (high watermark, or LSO if `read_committed`).
+
+        Raises TransientError when a leader keeps refusing.
+        """
+        wanted = list(partitions)
+        result: dict[TopicPartition, int] = {}
+
+        def ask() -> dict[TopicPartition, int] | None:
+            for node, group in self._by_leader([tp for tp in wanted if tp not in result]).items():
+                result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
+            return result if len(result) == len(wanted) else None
+
+        return self._until(ask, "offsets cannot be listed")
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        groups: dict[int, list[TopicPartition]] = {}
+        for topic, partition in partitions:
+            groups.setdefault(self.leader(topic, partition), []).append((topic, partition))
+        return groups
+
+    def _list_offsets(
+        self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        request = kafka_python.LIST_OFFSETS.request
+        by_topic: dict[str, list[Any]] = {}
+        for topic, partition in partitions:
+            entry = request.ListOffsetsTopic.ListOffsetsPartition(
+                partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
+            )
+            by_topic.setdefault(topic, []).append(entry)
+        topics = [request.ListOffsetsTopic(name=name, partitions=items) for name, items in by_topic.items()]
+        answer = self.node(node, "coordinate").call(
+            kafka_python.LIST_OFFSETS, replica_id=-1, isolation_level=int(read_committed), topics=topics
+        )
+        result = {}
+        for topic in answer.topics:
+            for item in topic.partitions:
+                if item.error_code in LEADER_MOVED or item.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    self._leaders.pop((topic.name, item.partition_index), None)
+                elif item.error_code:
+                    doing = f"the question for offsets of {topic.name}-{item.partition_index}"
+                    raise error_for(item.error_code, doing, self.settings.alias)
+                else:
+                    result[topic.name, item.partition_index] = int(item.offset)
+        return result
+
+    def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
+        """Ask any broker, and another one once if the connection has died meanwhile."""
+        connection = self.any_broker()
+        try:
+            connection.keep_login()
+            return connection.call(api, **fields)
+        except ClusterUnreachable:
+            self.drop(connection)
+            return self.any_broker().call(api, **fields)
+
+    def _first_answering(self) -> Connection:
+        failures = []
+        for host, port in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
+            try:
+                return Connection(self.settings, host, port)
+            except ClusterUnreachable as error:
+                failures.append(error)
+        if not failures:
+            raise ClusterUnreachable(f"cluster {self.settings.alias} has no bootstrap address")
+        raise failures[0]
+
+    def _until(self, attempt: Callable[[], _T | None], what: str) -> _T:
+        """Repeat `attempt` until it gives something; a cluster that settles needs a second or two."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            result = attempt()
+            if result is not None:
+                return result
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
+                    code="unsettled",
+                    cluster=self.settings.alias,
+                )
+            time.sleep(_RETRY_SECONDS)
+
+
+def _topic(name: str) -> Any:
+    return kafka_python.METADATA.request.MetadataRequestTopic(name=name)

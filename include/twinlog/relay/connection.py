@@ -1,0 +1,221 @@
+"""One blocking connection to one broker: requests out, answers in, strictly in order.
+
+Several requests may be in flight; Kafka answers them in the order they were sent.  Any failure closes the
+connection: what was in flight is then unknown, and the caller decides what that means.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.relay import bearer, kafka_python, tls
+from twinlog.relay.error_codes import Code
+from twinlog.relay.kafka_python import Api
+from twinlog.relay.wire import Buffer, framed
+
+_T = TypeVar("_T")
+
+_SIZE = struct.Struct(">i")
+_INT32 = struct.Struct(">i")
+_MAX_BUFFERS = 1000
+"""Below IOV_MAX, the number of buffers one sendmsg takes."""
+
+_MAX_ANSWER = 1 << 30
+
+
+class Connection:
+    """A connection to the broker at `host:port`, logged in and ready for requests.
+
+    Raises ClusterUnreachable when the broker does not answer, ClusterRefused when it refuses TLS or the login.
+    """
+
+    def __init__(self, settings: ConnectionSettings, host: str, port: int) -> None:
+        self._settings = settings
+        self._address = f"{host}:{port}"
+        self._correlations = itertools.count(1)
+        self._in_flight: deque[int] = deque()
+        self._reauthenticate_at = float("inf")
+        self._versions: dict[int, int] = {}
+        self._socket = self._connect(host, port)
+        self._sendmsg = None if isinstance(self._socket, ssl.SSLSocket) else self._socket.sendmsg
+        try:
+            self._login()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not yet answered."""
+        return len(self._in_flight)
+
+    def close(self) -> None:
+        """Close the socket; answers in flight are lost."""
+        self._socket.close()
+
+    def keep_login(self) -> None:
+        """Log in again when the session is about to end.  Call while nothing is in flight."""
+        if not self._in_flight and time.monotonic() > self._reauthenticate_at:
+            self._login()
+
+    def send(self, api: int, version: int, body: Sequence[Buffer]) -> None:
+        """Send a request made of buffers, without joining them.  Its answer is read by `receive`, in order."""
+        correlation = next(self._correlations)
+        buffers = framed(api, version, correlation, self._settings.client_id, body)
+        self._in_flight.append(correlation)
+        self._guard(lambda: self._send_all(buffers))
+
+    def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
+        """Read the next answer into `allocate(size)`; return what follows the correlation id.
+
+        The result points into the allocated memory.
+        """
+        return self._guard(lambda: self._receive(allocate))
+
+    def call(self, api: Api, **fields: Any) -> Any:
+        """Send one request and wait for its answer.  Only on a connection with nothing in flight."""
+        version = min(api.version, self._versions.get(api.request.API_KEY, api.version))
+        correlation = next(self._correlations)
+        frame = kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
+        self._in_flight.append(correlation)
+        self._guard(lambda: self._send_all([frame]))
+        answer = self._guard(lambda: self._receive(_fresh, keep_correlation=True))
+        return kafka_python.decode(api, version, answer)
+
+    def _connect(self, host: str, port: int) -> socket.socket:
+        settings = self._settings
+        try:
+            plain = socket.create_connection((host, port), timeout=settings.connect_timeout_ms / 1000)
+        except OSError as error:
+            raise ClusterUnreachable(
+                f"cluster {settings.alias} cannot be reached at {self._address}: {error.strerror or error}",
+                hint=f"check {settings.alias}.bootstrap.servers and that the broker runs",
+                cluster=settings.alias,
+                address=self._address,
+            ) from None
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.settimeout(settings.request_timeout_ms / 1000)
+        if not settings.protocol.tls:
+            return plain
+        try:
+            return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
+        except ssl.SSLError as error:
+            plain.close()
+            raise ClusterRefused(
+                f"TLS with cluster {settings.alias} at {self._address} failed: {error.reason or error}",
+                hint="check the truststore, the host name in the broker's certificate, and the client certificate",
+                code="tls",
+                cluster=settings.alias,
+            ) from None
+        except OSError as error:
+            plain.close()
+            raise self._lost(error) from None
+
+    def _login(self) -> None:
+        """Run the SASL exchange, then learn the broker's versions.
+
+        Repeated on the live connection before the session's lifetime ends (KIP-368), because a broker closes
+        connections that overstay it.
+        """
+        self._reauthenticate_at = float("inf")
+        sasl = self._settings.sasl
+        if self._settings.protocol.sasl and sasl is not None:
+            token = bearer.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
+            mechanism = kafka_python.sasl_mechanism(sasl, self._settings.protocol.value, token)
+            handshake = self.call(kafka_python.SASL_HANDSHAKE, mechanism=sasl.mechanism)
+            if handshake.error_code:
+                offered = ", ".join(handshake.mechanisms)
+                raise ClusterRefused(
+                    f"cluster {self._settings.alias} does not offer SASL {sasl.mechanism}",
+                    hint=f"it offers {offered}",
+                    code="sasl",
+                    cluster=self._settings.alias,
+                )
+            self._authenticate(mechanism, sasl.mechanism)
+        if not self._versions:
+            answer = self.call(kafka_python.API_VERSIONS)
+            self._versions = {item.api_key: item.max_version for item in answer.api_keys}
+
+    def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
+        while not mechanism.is_done():
+            answer = self.call(kafka_python.SASL_AUTHENTICATE, auth_bytes=mechanism.auth_bytes())
+            if answer.error_code:
+                raise ClusterRefused(
+                    f"cluster {self._settings.alias} refused the {name} login: {answer.error_message}",
+                    hint="check user name and password (or token)",
+                    code="sasl",
+                    cluster=self._settings.alias,
+                    kafka_code=int(answer.error_code or Code.SASL_AUTHENTICATION_FAILED),
+                )
+            mechanism.receive(bytes(answer.auth_bytes))
+            if answer.session_lifetime_ms:
+                self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
+
+    def _send_all(self, buffers: list[Buffer]) -> None:
+        if self._sendmsg is None:
+            self._socket.sendall(b"".join(buffers))
+            return
+        pending = [memoryview(buffer) for buffer in buffers]
+        while pending:
+            sent = self._sendmsg(pending[:_MAX_BUFFERS])
+            done = 0
+            while done < len(pending) and sent >= len(pending[done]):
+                sent -= len(pending[done])
+                done += 1
+            del pending[:done]
+            if sent:
+                pending[0] = pending[0][sent:]
+
+    def _receive(
+        self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
+    ) -> memoryview:
+        head = memoryview(bytearray(8))
+        self._read_into(head)
+        size, correlation = _SIZE.unpack_from(head)[0], _INT32.unpack_from(head, 4)[0]
+        if not self._in_flight or correlation != self._in_flight[0] or not 4 <= size <= _MAX_ANSWER:
+            raise OSError(f"answer {correlation} of {size} bytes was not asked for")
+        keep = 4 if keep_correlation else 0
+        payload = allocate(size - 4 + keep)
+        self._read_into(payload[keep:])
+        if keep:
+            payload[:4] = head[4:]
+        self._in_flight.popleft()
+        return payload
+
+    def _read_into(self, target: memoryview) -> None:
+        at = 0
+        while at < len(target):
+            got = self._socket.recv_into(target[at:])
+            if not got:
+                raise ConnectionResetError("the broker closed the connection")
+            at += got
+
+    def _guard(self, action: Callable[[], _T]) -> _T:
+        """Turn a socket's failure into our error, and close: nothing in flight can be trusted any more."""
+        try:
+            return action()
+        except OSError as error:
+            self.close()
+            raise self._lost(error) from None
+
+    def _lost(self, error: OSError) -> ClusterUnreachable:
+        reason = "no answer in time" if isinstance(error, TimeoutError) else (error.strerror or str(error))
+        return ClusterUnreachable(
+            f"connection to cluster {self._settings.alias} at {self._address} was lost: {reason}",
+            hint="the state is as it was; the next cycle tries again",
+            cluster=self._settings.alias,
+            address=self._address,
+        )
+
+
+def _fresh(size: int) -> memoryview:
+    return memoryview(bytearray(size))

@@ -1,0 +1,302 @@
+"""Copy a lane's ranges: the loop a Spark task runs.
+
+    receive a fetch answer -> cut it into batches -> ask for the next -> relabel and send -> ... -> commit
+
+A transaction holds the data, the progress and the offset map of every partition it moved: they commit together
+or not at all.  Trouble of one partition (poison, a gap, a deleted topic) ends that partition and not the others;
+trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from twinlog.errors import FencedError, TransientError, TwinlogError
+from twinlog.formats.connect_offset import source_offset_key, source_offset_value
+from twinlog.formats.ledger import Quarantine
+from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.partitioner import partition_for
+from twinlog.relay import state_records
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, Code, code_name
+from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.lane import Lane, Refused, Writer
+from twinlog.relay.range_copy import RangeCopy, Trouble
+from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.relay.state_records import StateRecord
+from twinlog.relay.transform import AbortedTransactions, Outgoing
+from twinlog.relay.wire import Fetched
+
+_STALL_SECONDS = 30.0
+
+Queues = dict[TopicPartition, list[Outgoing]]
+
+
+def copy_lane(spec: LaneSpec) -> LaneReport:
+    """Copy the ranges of one lane (task, once per lane).
+
+    Never raises for trouble with clusters: the report says "failed" with the ranges' errors, "fence-again" or
+    "fenced".
+    """
+    with Brokers(spec.source) as source, Brokers(spec.target) as target:
+        return LaneCopy(spec, source, target).run()
+
+
+class _SourceTroubleError(Exception):
+    """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
+
+
+class LaneCopy:
+    """The copy of one lane, from its spec to its report."""
+
+    def __init__(self, spec: LaneSpec, source: Brokers, target: Brokers) -> None:
+        self._spec = spec
+        transactional_id = spec.transactional_id if spec.exactly_once else None
+        self._lane = Lane(
+            target,
+            Writer(transactional_id, spec.producer_id, spec.producer_epoch),
+            sequences={(topic, partition): number for topic, partition, number in spec.sequences},
+        )
+        self._fetcher = Fetcher(
+            source,
+            max_bytes=spec.fetch_bytes,
+            partition_max_bytes=spec.partition_fetch_bytes,
+            read_committed=spec.read_committed,
+        )
+        self._source = source
+        ranges = [RangeCopy.begin(item, quarantine=spec.quarantine_poison) for item in spec.ranges]
+        self._by_source = {item.source: item for item in ranges}
+        self._by_target = {item.target: item for item in ranges}
+        self._open_bytes = 0
+        self._opened_at: float | None = None
+        self._moved_at = time.monotonic()
+        self._transactions = 0
+
+    def run(self) -> LaneReport:
+        """Copy until every range is finished or in trouble; report what was committed."""
+        started, cpu = time.monotonic(), time.process_time()
+        error = ""
+        try:
+            self._copy()
+            state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
+        except FencedError as fenced:
+            state, error = "fenced", str(fenced)
+        except TwinlogError as doubt:
+            state, error = "fence-again", str(doubt)
+        return LaneReport(
+            lane=self._spec.lane,
+            state=state,
+            ranges=tuple(item.report() for item in self._by_source.values()),
+            transactions=self._transactions,
+            seconds=time.monotonic() - started,
+            cpu_seconds=time.process_time() - cpu,
+            error=error,
+        )
+
+    def _copy(self) -> None:
+        while True:
+            while self._positions():
+                try:
+                    self._ask()
+                    for answer in self._answers():
+                        self._take(answer)
+                except _SourceTroubleError as trouble:
+                    self._end_all("source-lost", str(trouble))
+                if time.monotonic() - self._moved_at > _STALL_SECONDS:
+                    self._end_all("stalled", f"the source gave nothing for {_STALL_SECONDS:.0f} s")
+            if self._commit():
+                return
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        return {item.source: item.sent for item in self._by_source.values() if item.wanted}
+
+    def _ask(self) -> None:
+        try:
+            self._fetcher.request(self._positions())
+        except TwinlogError as error:
+            raise _SourceTroubleError(error.message) from None
+
+    def _answers(self) -> Iterator[list[Fetched]]:
+        try:
+            yield from self._fetcher.answers()
+        except TwinlogError as error:
+            raise _SourceTroubleError(error.message) from None
+
+    # --- one answer ----------------------------------------------------------------------------------------
+
+    def _take(self, answer: list[Fetched]) -> None:
+        """Cut one answer, ask for the next, send what was cut, and commit when the transaction is full or old."""
+        queues: Queues = {}
+        for fetched in answer:
+            item = self._by_source[fetched.topic, fetched.partition]
+            if fetched.error:
+                self._fetch_refused(item, fetched)
+            elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
+                self._cut(item, fetched, queues)
+        self._ask()
+        if queues and not self._send(queues):
+            return
+        old = self._opened_at is not None and self._age_ms() >= self._spec.transaction_ms
+        if old or self._open_bytes >= self._spec.transaction_bytes:
+            self._commit()
+
+    def _age_ms(self) -> float:
+        return (time.monotonic() - (self._opened_at or 0.0)) * 1000
+
+    def _cut(self, item: RangeCopy, fetched: Fetched, queues: Queues) -> None:
+        """Cut one partition's block.
+
+        Only an answer to a question asked at `item.sent` may be cut: one asked before an abort begins further
+        on, and would make the records between look compacted away.
+        """
+        aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
+        try:
+            cut = item.cutter.cut(fetched.block, item.sent, aborted)
+        except TwinlogError as error:
+            item.trouble = Trouble(error.code, f"{item.name}: {error}")
+            return
+        if cut.next_upstream > item.sent:
+            self._moved_at = time.monotonic()
+        item.sent = cut.next_upstream
+        if cut.poison is not None:
+            where = f"{item.name} at upstream offset {cut.poison.offset}"
+            item.trouble = Trouble("poison-record", f"{where}: {cut.poison.reason}")
+        if cut.outgoing:
+            queues[item.target] = cut.outgoing
+
+    def _send(self, queues: Queues) -> bool:
+        """Send what was cut; return False if the target refused something, and the transaction was given up."""
+        refused = self._lane.add(list(queues))
+        if refused:
+            self._give_up(refused)
+            return False
+        if self._opened_at is None:
+            self._opened_at = time.monotonic()
+        for batches in _rounds(queues):
+            self._lane.send(batches)
+            self._open_bytes += sum(outgoing.header.size for outgoing in batches.values())
+            self._note_written()
+            if self._lane.refused:
+                self._lane.drain()
+                self._give_up(self._lane.take_refused())
+                return False
+        return True
+
+    def _note_written(self) -> None:
+        for written in self._lane.take_written():
+            item = self._by_target.get(written.partition)
+            if item is not None:
+                item.written(written.outgoing, written.base_offset)
+
+    # --- the end of a transaction --------------------------------------------------------------------------
+
+    def _commit(self) -> bool:
+        """Write progress and map behind the data, and commit; return False if it was given up instead."""
+        self._lane.drain()
+        self._note_written()
+        if self._lane.refused:
+            self._give_up(self._lane.take_refused())
+            return False
+        moved = [item for item in self._by_source.values() if item.sent > item.committed]
+        if moved:
+            self._write_state(moved)
+            self._lane.commit()
+            self._transactions += 1
+            for item in moved:
+                item.confirm()
+        self._open_bytes, self._opened_at = 0, None
+        return True
+
+    def _write_state(self, moved: Iterable[RangeCopy]) -> None:
+        records = state_records.batches(self._state_of(moved), int(time.time() * 1000))
+        refused = self._lane.add(list(records))
+        if not refused:
+            self._lane.send(records)
+            self._lane.drain()
+            self._lane.take_written()
+            refused = self._lane.take_refused()
+        if refused:
+            topic, partition = refused[0].partition
+            raise TransientError(
+                f"state topic {topic}-{partition} refused progress or map: {refused[0].message}",
+                hint="run sync_topics, and `twinlog check` for permissions",
+                code="fence-again",
+            )
+
+    def _state_of(self, moved: Iterable[RangeCopy]) -> Iterator[StateRecord]:
+        state = self._spec.state
+        for item in moved:
+            spec = item.spec
+            key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
+            number = partition_for(key, state.offsets_partitions)
+            yield StateRecord(state.offsets_topic, number, key, source_offset_value(item.sent - 1))
+            if item.runs:
+                # All pieces of a source partition live in one partition of the map: they are read together.
+                number = partition_for(item.name.encode(), state.map_partitions)
+                map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
+                piece = MapPiece(item.committed, item.sent, tuple(item.runs))
+                yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
+            for offset, reason in item.newly_quarantined():
+                now = int(time.time() * 1000)
+                entry = Quarantine(spec.topic, spec.partition, offset, reason, now)
+                yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
+
+    def _give_up(self, refused: list[Refused]) -> None:
+        """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
+        self._lane.drain()
+        self._note_written()
+        self._lane.take_refused()
+        self._lane.abort()
+        for item in self._by_source.values():
+            item.take_back()
+        self._open_bytes, self._opened_at = 0, None
+        for refusal in refused:
+            self._refuse(self._by_target[refusal.partition], refusal)
+
+    # --- trouble -------------------------------------------------------------------------------------------
+
+    def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
+        offsets = _culprits(refusal)
+        if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
+            item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
+            return
+        where = f"{item.name} at upstream offset {offsets[0]}" if offsets else item.name
+        item.trouble = Trouble(
+            "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",
+            f"{where}: {item.spec.remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})",
+        )
+
+    def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
+        if fetched.error in LEADER_MOVED:
+            self._source.forget_leaders()
+        elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
+            begins = f"the log now begins at {fetched.log_start}"
+            item.trouble = Trouble("gap", f"{item.name}: upstream offset {item.sent} is gone, {begins}")
+        elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            item.trouble = Trouble("topic-deleted", f"{item.name}: the source topic no longer exists")
+        else:
+            answer = f"the source answered {code_name(fetched.error)}"
+            item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
+
+    def _end_all(self, code: str, why: str) -> None:
+        for item in self._by_source.values():
+            if item.wanted:
+                item.trouble = Trouble(code, f"{item.name} at upstream offset {item.sent}: {why}")
+
+
+def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
+    """The first batch of every partition, then the second, ...: one batch a partition in each request."""
+    depth = max(len(queue) for queue in queues.values())
+    for index in range(depth):
+        yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
+
+
+def _culprits(refusal: Refused) -> list[int]:
+    """Upstream offsets of the records a refusal names, or of the only record where the batch has just one."""
+    if refusal.outgoing is None:
+        return []
+    offsets = [first + step for first, length in refusal.outgoing.stretches for step in range(length)]
+    if len(offsets) == 1:
+        return offsets
+    return [offsets[index] for index, _ in refusal.record_errors if index < len(offsets)]

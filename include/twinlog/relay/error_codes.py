@@ -1,0 +1,119 @@
+"""Kafka's error codes the relay acts upon, and what each of them lets us do.
+
+Source: org.apache.kafka.common.protocol.Errors; behaviour seen on real brokers.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError, TwinlogError
+
+
+class Code(IntEnum):
+    """Error codes by their Kafka names."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    NOT_CONTROLLER = 41
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    OFFSET_NOT_AVAILABLE = 78
+    INVALID_RECORD = 87
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100
+    TRANSACTION_ABORTABLE = 120
+
+
+FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
+"""Somebody inited our transactional id after us."""
+
+COORDINATOR_MOVED = frozenset({
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_COORDINATOR,
+})
+"""Find the coordinator again and repeat the request."""
+
+LEADER_MOVED = frozenset({
+    Code.LEADER_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.REPLICA_NOT_AVAILABLE,
+    Code.FENCED_LEADER_EPOCH,
+    Code.UNKNOWN_LEADER_EPOCH,
+    Code.KAFKA_STORAGE_ERROR,
+    Code.OFFSET_NOT_AVAILABLE,
+})
+"""Read the metadata again and repeat a fetch."""
+
+REFUSED_RECORDS = frozenset({Code.MESSAGE_TOO_LARGE, Code.INVALID_TIMESTAMP, Code.INVALID_RECORD})
+"""The target will never take this batch: one of its records is at fault."""
+
+REFUSED_TOPIC = frozenset({Code.TOPIC_AUTHORIZATION_FAILED, Code.INVALID_TOPIC_EXCEPTION})
+"""This topic is refused whatever is sent; others may go on."""
+
+AUTHORIZATION = frozenset({
+    Code.TOPIC_AUTHORIZATION_FAILED,
+    Code.GROUP_AUTHORIZATION_FAILED,
+    Code.CLUSTER_AUTHORIZATION_FAILED,
+    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+})
+
+
+def code_name(code: int) -> str:
+    """Return `51 CONCURRENT_TRANSACTIONS`, or the number alone for a code not named here."""
+    try:
+        return f"{code} {Code(code).name}"
+    except ValueError:
+        return str(code)
+
+
+def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
+    """Turn an unexpected code into the error that decides whether a retry makes sense."""
+    message = f"cluster {cluster} answered {code_name(code)} to {doing}"
+    data: dict[str, Any] = {"cluster": cluster, "kafka_code": int(code)}
+    if code in FENCED:
+        return FencedError(
+            message, hint="another twinlog runs this flow; this one wrote nothing more", **data
+        )
+    if code in AUTHORIZATION:
+        return ClusterRefused(message, hint="run `twinlog check` to see which ACL is missing", **data)
+    if code == Code.UNSUPPORTED_VERSION:
+        return ClusterRefused(message, hint="brokers from 2.8 on are supported", **data)
+    if code in {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TRANSACTION_TIMEOUT}:
+        return TerminalError(message, code=Code(code).name.lower().replace("_", "-"), **data)
+    return TransientError(message, hint="the state is as it was; the next cycle tries again", **data)

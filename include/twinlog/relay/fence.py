@@ -1,0 +1,190 @@
+"""The fence: from here on nobody but this driver writes for the flow (docs/decisions/0001-fence.md).
+
+    1. init lane 0, the gate lane
+    2. read the lane count from the ledger; init every other lane the flow ever used or will use
+    3. commit a small transaction through lane 0 that writes (run id, lane count) to the ledger;
+       if it fails, another driver holds the flow
+    4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
+       where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
+
+Why a gate: two drivers that interleave their inits lane by lane would each own some lanes, and copy the same
+partition twice.  If step 3 commits, nobody inited lane 0 in between, and whoever does so later will fence all our
+lanes before reading anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.errors import FencedError, FormatError, TerminalError
+from twinlog.formats.connect_offset import parse_source_offset
+from twinlog.formats.ledger import LaneFence, parse_ledger_record
+from twinlog.formats.partitioner import partition_for
+from twinlog.relay import kafka_python
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, error_for
+from twinlog.relay.lane import Lane, Refused, Writer
+from twinlog.relay.log_reader import LogState, read_state
+from twinlog.relay.spec import StateTopics
+from twinlog.relay.state_records import StateRecord, batches
+
+_NO_PRODUCER = -1
+_RETRY_SECONDS = 0.02
+_PATIENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedLane:
+    """A lane this driver may hand to one task: its identity, and the sequences the driver used up."""
+
+    lane: int
+    writer: Writer
+    sequences: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the fence gave: the lanes, and progress read behind it.
+
+    `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
+    absent.  `repaired` counts progress records written again because an aborted one lay above them.
+    """
+
+    run_id: str
+    lanes: tuple[GrantedLane, ...]
+    progress: Mapping[tuple[str, int], int]
+    repaired: int = 0
+
+
+def transactional_id(flow: str, lane: int) -> str:
+    """Return the transactional id of a lane; a PREFIXED ACL on `twinlog-<flow>-` covers them all."""
+    return f"twinlog-{flow}-{lane}"
+
+
+def fence(
+    target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, transaction_timeout_ms: int
+) -> Grant:
+    """Fence the flow for `run_id` and read its progress.
+
+    Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing.
+    """
+    gate = _init(target, transactional_id(flow, 0), transaction_timeout_ms)
+    known = last_fence(read_state(target, state.ledger_topic))
+    count = max(lanes, known.lane_count if known else 1)
+    writers = [gate]
+    writers += [_init(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)]
+    gate_lane = Lane(target, gate)
+    _pass_the_gate(gate_lane, state, LaneFence(run_id, count, int(time.time() * 1000)), flow)
+    progress, repaired = _progress(gate_lane, target, state)
+    used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
+    granted = [GrantedLane(0, gate, used)]
+    granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
+    return Grant(run_id, tuple(granted), progress, repaired)
+
+
+def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
+    """Return idempotent writers without transactions, and progress: for targets that have no transactions.
+
+    Nothing is fenced: two drivers at once both copy.  That is what at-least-once means here.
+    """
+    granted = [GrantedLane(n, _init(target, None, 0)) for n in range(lanes)]
+    return Grant(
+        run_id, tuple(granted), _own_progress(read_state(target, state.offsets_topic).committed, state)
+    )
+
+
+def last_fence(ledger: LogState) -> LaneFence | None:
+    """Return the last fence the ledger knows of, if the flow was ever fenced."""
+    for key, value in ledger.committed.items():
+        record = parse_ledger_record(key, value)
+        if isinstance(record, LaneFence):
+            return record
+    return None
+
+
+def _init(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
+    """InitProducerId: ends what the id's last owner had open, and fences it.  Repeated while that goes on."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        connection = target.coordinator(name) if name is not None else target.any_broker()
+        answer = connection.call(
+            kafka_python.INIT_PRODUCER_ID,
+            transactional_id=name,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=_NO_PRODUCER,
+            producer_epoch=_NO_PRODUCER,
+        )
+        code = int(answer.error_code)
+        if code == 0 and answer.producer_id >= 0:
+            return Writer(name, int(answer.producer_id), int(answer.producer_epoch))
+        busy = code in COORDINATOR_MOVED or code == Code.CONCURRENT_TRANSACTIONS
+        if not busy or time.monotonic() > deadline:
+            raise error_for(
+                code, f"InitProducerId of {name or 'an idempotent producer'}", target.settings.alias
+            )
+        time.sleep(_RETRY_SECONDS)
+
+
+def _pass_the_gate(gate: Lane, state: StateTopics, record: LaneFence, flow: str) -> None:
+    entry = StateRecord(state.ledger_topic, 0, record.key(), record.value())
+    try:
+        _write(gate, [entry])
+    except FencedError:
+        raise FencedError(
+            f"another twinlog runs flow {flow}",
+            hint="let one of them run; this one copied nothing",
+            flow=flow,
+        ) from None
+
+
+def _progress(gate: Lane, target: Brokers, state: StateTopics) -> tuple[Mapping[tuple[str, int], int], int]:
+    log = read_state(target, state.offsets_topic)
+    repairs = [
+        StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
+        for key, value in log.overshadowed.items()
+        if _is_own(key, state)
+    ]
+    if repairs:
+        _write(gate, repairs)
+    return _own_progress(log.committed, state), len(repairs)
+
+
+def _write(gate: Lane, records: list[StateRecord]) -> None:
+    """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail."""
+    batch = batches(records, int(time.time() * 1000))
+    refused: list[Refused] = gate.add(list(batch))
+    if not refused:
+        gate.send(batch)
+        gate.drain()
+        gate.take_written()
+        refused = gate.take_refused()
+    if refused:
+        topic, partition = refused[0].partition
+        raise TerminalError(
+            f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
+            hint="run sync_topics, and `twinlog check` for permissions",
+            code="state-refused",
+            topic=topic,
+        )
+    gate.commit()
+
+
+def _is_own(key: bytes, state: StateTopics) -> bool:
+    try:
+        parsed = parse_source_offset(key, None)
+    except FormatError:
+        return False
+    return parsed.connector_name == state.connector_name and parsed.cluster == state.source_alias
+
+
+def _own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
+    """Progress of this flow's own keys; keys of other connectors, which may share the topic, are left alone."""
+    result = {}
+    for key, value in committed.items():
+        if _is_own(key, state):
+            parsed = parse_source_offset(key, value)
+            if parsed.offset is not None:
+                result[parsed.topic, parsed.partition] = parsed.offset
+    return result

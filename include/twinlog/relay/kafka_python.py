@@ -1,0 +1,128 @@
+"""The one module that knows kafka-python: its protocol schemas and its SASL mechanisms.
+
+kafka-python's internals are not a stable interface, so its version is pinned and everything the relay needs of
+it passes through `call`, `decode` and `sasl_mechanism`.  The versions chosen lie in the tables of brokers from
+2.8 to 4.3; where a broker offers less, `supported` picks the highest both sides know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+from twinlog.config.connection import SaslSettings
+from twinlog.config.secret import reveal
+from twinlog.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A request kafka-python encodes: its classes and the highest version the relay speaks."""
+
+    request: Any
+    response: Any
+    version: int
+
+
+API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
+METADATA = Api(MetadataRequest, MetadataResponse, 9)
+FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
+LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
+ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
+END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
+SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
+SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
+
+
+def encode(api: Api, version: int, correlation: int, client_id: str, fields: dict[str, Any]) -> bytes:
+    """Encode a request with its size and header."""
+    request = api.request(version=version, **fields)
+    request.with_header(correlation_id=correlation, client_id=client_id)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def decode(api: Api, version: int, payload: memoryview) -> Any:
+    """Decode an answer, response header included; fields are attributes in snake_case."""
+    return api.response.decode(payload, version=version, header=True)
+
+
+class SaslMechanism(Protocol):
+    """A SASL login as a state machine: send `auth_bytes()`, give the answer to `receive`, until `is_done()`."""
+
+    def auth_bytes(self) -> bytes:
+        """Bytes to send next."""
+
+    def receive(self, auth_bytes: bytes) -> Any:
+        """Take the broker's answer."""
+
+    def is_done(self) -> bool:
+        """Whether the exchange is over."""
+
+
+class _Token(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
+def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> SaslMechanism:
+    """Start a login.  `token` is the bearer token for OAUTHBEARER.
+
+    Raises ConfigError for a mechanism twinlog does not speak, and for a missing user name or password, which
+    kafka-python would only notice as a refused login.
+    """
+    if sasl.mechanism == "OAUTHBEARER":
+        if token is None:
+            raise ConfigError("OAUTHBEARER login without a token", code="sasl")
+        return get_sasl_mechanism("OAUTHBEARER")(sasl_oauth_token_provider=_Token(token))  # type: ignore[no-any-return]
+    if sasl.mechanism not in {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}:
+        raise ConfigError(
+            f"SASL mechanism {sasl.mechanism} is not supported",
+            hint="use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+            code="sasl",
+        )
+    if not sasl.username or sasl.password is None:
+        raise ConfigError(f"SASL {sasl.mechanism} needs a user name and a password", code="sasl")
+    return get_sasl_mechanism(sasl.mechanism)(  # type: ignore[no-any-return]
+        sasl_plain_username=_scram_name(sasl),
+        sasl_plain_password=reveal(sasl.password),
+        sasl_mechanism=sasl.mechanism,
+        security_protocol=protocol,
+    )
+
+
+def _scram_name(sasl: SaslSettings) -> str:
+    """Escape a SCRAM user name (RFC 5802, saslname), which kafka-python leaves to its caller."""
+    if not sasl.mechanism.startswith("SCRAM"):
+        return sasl.username
+    return sasl.username.replace("=", "=3D").replace(",", "=2C")

@@ -1,0 +1,159 @@
+"""Read a compacted topic as it is: latest committed value per key, transactions resolved by their markers.
+
+Not a read_committed consumer: that stops at the last stable offset, and a stranger's open transaction in the same
+partition would hide our own committed record behind it.  So everything up to the high watermark taken at the
+start is read, and a transactional batch counts when its producer's next marker says COMMIT.  A transaction
+without a marker is not committed (after a fence none of ours is like that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.errors import TerminalError, TransientError
+from twinlog.relay.batch import walk
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
+from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.transform import is_abort_marker
+from twinlog.relay.wire import Fetched
+
+_FETCH_BYTES = 8 << 20
+_MAX_STALLS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a compacted topic says.
+
+    `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
+    record of all was not committed, with their committed value (None: there is none); readers that ignore
+    transactions, as MM2 does by default, see the wrong value for these.
+    """
+
+    committed: Mapping[bytes, bytes]
+    overshadowed: Mapping[bytes, bytes | None]
+
+
+@dataclass(slots=True)
+class _Resolver:
+    """Resolves one partition: values wait per producer until a marker decides them.
+
+    Latest means by offset, not by time of commit, so each key keeps the offset of its value.
+    """
+
+    committed: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
+    newest: dict[bytes, int] = field(default_factory=dict)
+    undecided: dict[int, list[tuple[int, bytes, bytes | None]]] = field(default_factory=dict)
+
+    def add(self, block: memoryview, position: int) -> int:
+        """Take one fetched block; return the position behind it."""
+        for header, batch in walk(block):
+            if header.last_offset < position:
+                continue
+            position = header.next_offset
+            if header.control:
+                self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
+                continue
+            for record in read_records(header, batch):
+                key, value = key_and_value(record)
+                if key is None:
+                    continue
+                self.newest[key] = record.offset
+                if header.transactional:
+                    self.undecided.setdefault(header.producer_id, []).append((record.offset, key, value))
+                else:
+                    self._keep(record.offset, key, value)
+        return position
+
+    def _decide(self, producer_id: int, *, commit: bool) -> None:
+        for offset, key, value in self.undecided.pop(producer_id, ()):
+            if commit:
+                self._keep(offset, key, value)
+
+    def _keep(self, offset: int, key: bytes, value: bytes | None) -> None:
+        if self.committed.get(key, (-1, None))[0] < offset:
+            self.committed[key] = (offset, value)
+
+
+def read_state(brokers: Brokers, topic: str) -> LogState:
+    """Read `topic` up to the high watermarks of now.
+
+    Raises TerminalError when the topic does not exist, TransientError when the cluster does not serve it.
+    """
+    metadata = brokers.metadata([topic])[topic]
+    if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TerminalError(
+            f"topic {topic} does not exist on cluster {brokers.settings.alias}",
+            hint="run sync_topics first: it creates twinlog's internal topics",
+            code="no-internal-topic",
+            topic=topic,
+        )
+    if metadata.error:
+        raise error_for(metadata.error, f"metadata of {topic}", brokers.settings.alias)
+    partitions = [(topic, number) for number in sorted(metadata.leaders)]
+    resolvers = {item: _Resolver() for item in partitions}
+    _read_to_the_end(brokers, partitions, resolvers)
+    committed: dict[bytes, bytes] = {}
+    overshadowed: dict[bytes, bytes | None] = {}
+    for resolver in resolvers.values():
+        for key, (_, value) in resolver.committed.items():
+            if value is not None:
+                committed[key] = value
+        for key, newest in resolver.newest.items():
+            offset, value = resolver.committed.get(key, (-1, None))
+            if newest > offset:
+                overshadowed[key] = value
+    return LogState(committed, overshadowed)
+
+
+def read_latest(connection: ConnectionSettings, topic: str) -> dict[bytes, bytes | None]:
+    """Open the cluster, read `topic`, and return the latest committed value per key (tombstoned keys left out)."""
+    with Brokers(connection) as brokers:
+        return dict(read_state(brokers, topic).committed)
+
+
+def _read_to_the_end(
+    brokers: Brokers, partitions: Iterable[TopicPartition], resolvers: Mapping[TopicPartition, _Resolver]
+) -> None:
+    positions = brokers.offsets(partitions, EARLIEST)
+    ends = brokers.offsets(partitions, LATEST)
+    fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
+    stalls = 0
+    while wanted := {item: at for item, at in positions.items() if at < ends[item]}:
+        fetcher.request(wanted)
+        moved = False
+        for answer in fetcher.answers():
+            for fetched in answer:
+                moved |= _take(brokers, fetched, positions, resolvers)
+        stalls = 0 if moved else stalls + 1
+        if stalls > _MAX_STALLS:
+            raise TransientError(
+                f"cluster {brokers.settings.alias} does not serve {next(iter(wanted))[0]} to its end",
+                code="unsettled",
+                cluster=brokers.settings.alias,
+            )
+
+
+def _take(
+    brokers: Brokers,
+    fetched: Fetched,
+    positions: dict[TopicPartition, int],
+    resolvers: Mapping[TopicPartition, _Resolver],
+) -> bool:
+    item = fetched.topic, fetched.partition
+    if fetched.error in LEADER_MOVED:
+        brokers.forget_leaders()
+        return False
+    if fetched.error == Code.OFFSET_OUT_OF_RANGE and fetched.log_start > positions[item]:
+        positions[item] = fetched.log_start  # records were deleted below us: their keys are gone with them
+        return True
+    if fetched.error:
+        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
+    behind = resolvers[item].add(fetched.block, positions[item])
+    moved = behind > positions[item]
+    positions[item] = behind
+    return moved

@@ -1,0 +1,149 @@
+"""One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
+
+Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs` hold, ascending, exactly the records sent in
+the open transaction and acknowledged.  Between transactions `sent == committed` and `runs` is empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twinlog.offsets.run import Run
+from twinlog.relay.brokers import TopicPartition
+from twinlog.relay.spec import RangeReport, RangeSpec
+from twinlog.relay.transform import Cutter, Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a range cannot go on: a stable code and one line."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was copied: records, bytes on the wire, batches, and how many of these had to be rewritten."""
+
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    rewritten: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """Add two counts."""
+        return Counts(
+            self.records + other.records,
+            self.bytes + other.bytes,
+            self.batches + other.batches,
+            self.rewritten + other.rewritten,
+        )
+
+
+@dataclass(slots=True)
+class RangeCopy:
+    """The state of one range in a lane's copy."""
+
+    spec: RangeSpec
+    cutter: Cutter
+    sent: int
+    committed: int
+    trouble: Trouble | None = None
+    runs: list[Run] = field(default_factory=list)
+    open_counts: Counts = field(default_factory=Counts)
+    counts: Counts = field(default_factory=Counts)
+    quarantined: list[int] = field(default_factory=list)
+    downstream_end: int = -1
+
+    @classmethod
+    def begin(cls, spec: RangeSpec, *, quarantine: bool) -> RangeCopy:
+        """Start at the range's first offset."""
+        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine)
+        return cls(spec, cutter, sent=spec.start, committed=spec.start)
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition copied from."""
+        return self.spec.topic, self.spec.partition
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition copied to."""
+        return self.spec.remote_topic, self.spec.partition
+
+    @property
+    def name(self) -> str:
+        """`topic-partition` on the source, for messages."""
+        return f"{self.spec.topic}-{self.spec.partition}"
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is more to fetch."""
+        return self.trouble is None and self.sent < self.spec.end
+
+    def written(self, outgoing: Outgoing, downstream: int) -> None:
+        """Take note that a batch is in the target's log, its first record at offset `downstream`."""
+        for first, length in outgoing.stretches:
+            self._add_run(first, downstream, length)
+            downstream += length
+        batch = Counts(outgoing.header.record_count, outgoing.header.size, 1, int(outgoing.rewritten))
+        self.open_counts = self.open_counts.plus(batch)
+
+    def newly_quarantined(self) -> list[tuple[int, str]]:
+        """Upstream offsets left out in the open transaction, and why."""
+        return [item for item in sorted(self.cutter.excluded.items()) if item[0] < self.sent]
+
+    def confirm(self) -> None:
+        """The transaction committed: what was sent is copied."""
+        for offset, _ in self.newly_quarantined():
+            del self.cutter.excluded[offset]
+            self.quarantined.append(offset)
+        if self.runs:
+            self.downstream_end = self.runs[-1].downstream_end
+        self.committed = self.sent
+        self.counts = self.counts.plus(self.open_counts)
+        self._begin()
+
+    def take_back(self) -> None:
+        """The transaction was aborted: go back to what is committed.
+
+        Trouble met in what is taken back will be met again, and is forgotten until then, so that records before
+        it are not held up by the abort.
+        """
+        if self.sent > self.committed:
+            self.trouble = None
+        self.sent = self.committed
+        self._begin()
+
+    def report(self) -> RangeReport:
+        """What became of the range, as committed."""
+        trouble = self.trouble or Trouble("", "")
+        copied = self.counts.records + len(self.quarantined)
+        return RangeReport(
+            topic=self.spec.topic,
+            remote_topic=self.spec.remote_topic,
+            partition=self.spec.partition,
+            records=self.counts.records,
+            bytes=self.counts.bytes,
+            next_upstream=self.committed,
+            downstream_end=self.downstream_end,
+            skipped=self.committed - self.spec.start - copied,
+            batches=self.counts.batches,
+            rewritten_batches=self.counts.rewritten,
+            quarantined=tuple(self.quarantined),
+            error_code=trouble.code,
+            error=trouble.message,
+        )
+
+    def _add_run(self, upstream: int, downstream: int, length: int) -> None:
+        if self.runs:
+            last = self.runs[-1]
+            if last.upstream_end == upstream and last.downstream_end == downstream:
+                self.runs[-1] = Run(last.upstream, last.downstream, last.length + length)
+                return
+        self.runs.append(Run(upstream, downstream, length))
+
+    def _begin(self) -> None:
+        self.runs = []
+        self.open_counts = Counts()

@@ -1,0 +1,58 @@
+"""What a Spark task does: copy one lane and answer with one row.
+
+No record passes through Spark: ranges go in, reports come out.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+import twinlog
+from twinlog.jsonable import to_json
+from twinlog.relay.copy_lane import copy_lane
+from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport
+
+SCHEMA = "lane int, report string"
+_ARROW_SCHEMA = pa.schema([("lane", pa.int32()), ("report", pa.string())])
+
+
+def copy_lanes(lanes: bytes, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Copy the lane whose number stands in each row (task, once per lane).
+
+    `lanes` is the pickled tuple of LaneSpec, `version` the driver's twinlog.  An attempt other than the first, or
+    a worker with another twinlog, writes nothing and answers "fence-again".
+    """
+    specs: dict[int, LaneSpec] = dict(enumerate(pickle.loads(lanes)))
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            spec = specs[number]
+            doubt = doubt_about_this_task(version)
+            report = LaneReport(spec.lane, "fence-again", (), error=doubt) if doubt else copy_lane(spec)
+            row = {"lane": [spec.lane], "report": [json.dumps(to_json(report))]}
+            yield pa.RecordBatch.from_pydict(row, schema=_ARROW_SCHEMA)
+
+
+def doubt_about_this_task(version: str) -> str:
+    """Why this task may not write, or an empty string.  Works without Spark too, where there is no doubt."""
+    if version != twinlog.__version__:
+        return f"the worker runs twinlog {twinlog.__version__}, the driver {version}"
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is not None and (context.attemptNumber() or context.stageAttemptNumber()):
+        return f"Spark tried again (attempt {context.attemptNumber()}, stage {context.stageAttemptNumber()})"
+    return ""
+
+
+def parse_report(text: str) -> LaneReport:
+    """Read the report of a lane back from its row (driver)."""
+    fields: dict[str, Any] = json.loads(text)
+    ranges = tuple(
+        RangeReport(**{**item, "quarantined": tuple(item["quarantined"])}) for item in fields.pop("ranges")
+    )
+    return LaneReport(ranges=ranges, **fields)

@@ -1,0 +1,73 @@
+"""The Spark session: classic (local or a standalone master) or a warm Connect server."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from twinlog.errors import TransientError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONF = {
+    "spark.ui.enabled": "false",
+    # A lane's task must not be tried again by Spark: only a new fence may follow a failure.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+_LOCAL = re.compile(r"local\[(\d+|\*)")
+
+
+@contextmanager
+def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
+    """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect) and stop it at the end.
+
+    Raises TransientError when the master or the Connect server cannot be reached.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    remote = master.startswith("sc://")
+    builder = builder.remote(master) if remote else builder.master(master).appName(app_name)
+    if not remote:
+        for key, value in CONF.items():
+            builder = builder.config(key, value)
+        if master.startswith("local"):
+            builder = builder.config("spark.driver.host", "127.0.0.1").config(
+                "spark.driver.bindAddress", "127.0.0.1"
+            )
+    try:
+        spark = builder.getOrCreate()
+        if not remote:
+            spark.sparkContext.setLogLevel("ERROR")
+    except Exception as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TransientError(
+            f"no Spark session on {master}: {first_line}",
+            hint="check that the Spark master or Connect server runs, and that a JDK 17 or 21 is found",
+            code="spark-session",
+            master=master,
+        ) from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def slots(spark: SparkSession, master: str) -> int:
+    """How many tasks run at once; for Spark Connect what its server's master says, 2 where it does not."""
+    if not master.startswith("sc://"):
+        return int(spark.sparkContext.defaultParallelism)
+    match = _LOCAL.match(spark.conf.get("spark.master", "") or "")
+    return int(match.group(1)) if match and match.group(1).isdigit() else 2

@@ -1,0 +1,211 @@
+"""Step `plan_ranges`: what there is to copy, as ranges, packed into lanes.
+
+In a cycle this is for people to see, and to skip the Spark job when there is nothing to do: it reads progress
+without a fence, so it is a hint.  The copy step settles the ranges again, behind its fence, with the same `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.progress import read_progress
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.relay.spec import RangeSpec
+from twinlog.steps import discover
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+"""Kafka's default of max.message.bytes, for a target that will not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartition:
+    """A partition that is not copied, and why.  `first_offset` and `last_offset` are upstream, -1 where unknown."""
+
+    topic: str
+    partition: int
+    code: str
+    message: str
+    first_offset: int = -1
+    last_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """What the next copy would do.
+
+    `records` is the sum of the ranges' lengths: an upper bound, since markers and compacted offsets are counted.
+    """
+
+    flow: str
+    until_ms: int | None
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+    lanes: tuple[tuple[str, ...], ...]
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Ranges to copy, ascending by topic and partition, and partitions that stop."""
+
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    *,
+    until_ms: int | None = None,
+    topics: Collection[str] | None = None,
+    lanes: int = 2,
+) -> RangePlan:
+    """Plan the next copy.  `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
+    discovery = discover.run(flow, clusters)
+    chosen = choose(discovery, topics)
+    ends = ends_at(clusters.source, chosen, until_ms)
+    settled = settle(
+        flow, chosen, read_progress(flow, clusters.target), ends, max_bytes(clusters.target, chosen)
+    )
+    packed = pack(settled.ranges, flow.copy.lanes or lanes)
+    return RangePlan(
+        flow=flow.name,
+        until_ms=until_ms,
+        ranges=settled.ranges,
+        stopped=settled.stopped,
+        lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
+        records=sum(item.end - item.start for item in settled.ranges),
+    )
+
+
+def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[DiscoveredTopic, ...]:
+    """Return the topics that can be copied now, limited to `topics` (source names) where these are given."""
+    return tuple(item for item in discovery.ready_topics if topics is None or item.topic in topics)
+
+
+def ends_at(
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], until_ms: int | None
+) -> Mapping[TopicPartition, int]:
+    """Return the first upstream offset at or after `until_ms` for partitions that have one.
+
+    By Kafka's ListOffsets: the first record whose timestamp is that late.  Partitions without one, and all of them
+    when `until_ms` is None, are copied up to their stable end.
+    """
+    if until_ms is None:
+        return {}
+    partitions = [
+        TopicPartition(topic.topic, item.partition) for topic in topics for item in topic.partitions
+    ]
+    found = source.offsets_at(partitions, until_ms).require()
+    return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
+    """Return max.message.bytes by remote topic, where the target tells."""
+    configs = target.topic_configs([topic.remote_topic for topic in topics]).found
+    values = {name: entries.get("max.message.bytes") for name, entries in configs.items()}
+    return {name: int(entry.value) for name, entry in values.items() if entry is not None and entry.value}
+
+
+def settle(
+    flow: FlowSettings,
+    topics: Iterable[DiscoveredTopic],
+    progress: Mapping[tuple[str, int], int],
+    ends: Mapping[TopicPartition, int],
+    max_message_bytes: Mapping[str, int],
+) -> Settled:
+    """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
+
+    A partition whose next offset is no longer in the source's log, or beyond its end, stops: its neighbours go on.
+    """
+    ranges: list[RangeSpec] = []
+    stopped: list[StoppedPartition] = []
+    for topic in topics:
+        limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
+        for partition in topic.partitions:
+            last = progress.get((topic.topic, partition.partition))
+            start = _start(flow, partition, last)
+            trouble = _trouble(topic, partition, start, known=last is not None)
+            if trouble is not None:
+                stopped.append(trouble)
+                continue
+            end = partition.source.stable_end if flow.copy.read_committed else partition.source.end
+            end = min(end, ends.get(TopicPartition(topic.topic, partition.partition), end))
+            if start < end:
+                ranges.append(
+                    RangeSpec(
+                        topic=topic.topic,
+                        topic_id=topic.topic_id,
+                        remote_topic=topic.remote_topic,
+                        partition=partition.partition,
+                        start=start,
+                        end=end,
+                        max_message_bytes=limit,
+                    )
+                )
+    return Settled(tuple(ranges), tuple(stopped))
+
+
+def pack(ranges: Sequence[RangeSpec], lanes: int) -> tuple[tuple[RangeSpec, ...], ...]:
+    """Deal ranges to at most `lanes` lanes, largest first to the emptiest lane.  Pure.
+
+    Weighed by estimated bytes, or by offsets where there is no estimate.
+    """
+    if not ranges:
+        return ()
+    bins: list[list[RangeSpec]] = [[] for _ in range(min(lanes, len(ranges)))]
+    loads = [0] * len(bins)
+    for item in sorted(ranges, key=_weight, reverse=True):
+        lightest = loads.index(min(loads))
+        bins[lightest].append(item)
+        loads[lightest] += _weight(item)
+    return tuple(tuple(lane) for lane in bins)
+
+
+def _weight(item: RangeSpec) -> int:
+    return item.estimated_bytes or item.end - item.start
+
+
+def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is not None:
+        return last + 1
+    return partition.source.stable_end if flow.copy.start_from_latest else partition.source.log_start
+
+
+def _trouble(
+    topic: DiscoveredTopic, partition: DiscoveredPartition, start: int, *, known: bool
+) -> StoppedPartition | None:
+    """What keeps a partition from being copied; only a partition with progress can have lost offsets."""
+    name = f"{topic.topic}-{partition.partition}"
+    if known and start < partition.source.log_start:
+        last = partition.source.log_start - 1
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "gap",
+            f"{name}: upstream offsets {start} to {last} were deleted before they could be copied",
+            start,
+            last,
+        )
+    if known and start > partition.source.end:
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "truncation",
+            f"{name}: copied up to upstream offset {start - 1}, but the source's log ends at {partition.source.end}",
+            partition.source.end,
+            start - 1,
+        )
+    if partition.target is None:
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "no-target-partition",
+            f"{name}: {topic.remote_topic} has no partition {partition.partition} that can be written to yet",
+        )
+    return None

@@ -1,0 +1,45 @@
+"""Codecs framed as Kafka frames them."""
+
+from __future__ import annotations
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinlog.errors import FormatError
+from twinlog.relay import codec
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(sorted(codec.NAMES)), st.binary(max_size=300), st.integers(1, 600))
+def test_round_trip(number: int, piece: bytes, times: int) -> None:
+    """Compressing and decompressing changes nothing, over several blocks too."""
+    records = piece * times
+    assert bytes(codec.decompress(number, memoryview(codec.compress(number, records)))) == records
+
+
+def test_lz4_frames_have_independent_blocks() -> None:
+    """Java's Lz4BlockInputStream refuses dependent blocks: bit 5 of the FLG byte says independent."""
+    assert codec.compress(codec.LZ4, b"x" * 200_000)[4] & 0x20
+
+
+def test_raw_snappy_is_read() -> None:
+    """Some producers write a bare snappy block, without snappy-java's stream around it."""
+    raw = bytes(cramjam.snappy.compress_raw(b"abc" * 100))
+    assert bytes(codec.decompress(codec.SNAPPY, memoryview(raw))) == b"abc" * 100
+
+
+@pytest.mark.parametrize("number", [codec.GZIP, codec.SNAPPY, codec.LZ4, codec.ZSTD])
+def test_damage_is_a_format_error(number: int) -> None:
+    """A damaged block is an error with a name, never other bytes."""
+    compressed = bytearray(codec.compress(number, bytes(range(256)) * 40))
+    del compressed[len(compressed) // 2 :]
+    with pytest.raises(FormatError):
+        codec.decompress(number, memoryview(compressed))
+
+
+def test_unknown_codec_is_refused() -> None:
+    """Codecs 5 to 7 do not exist."""
+    with pytest.raises(FormatError):
+        codec.decompress(5, memoryview(b""))
