@@ -1,0 +1,79 @@
+"""Building topic requests and reading their answers, without brokers."""
+
+import string
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cluster import topics
+from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
+from twinlog.errors import ClusterRefused
+
+COUNTS = st.lists(st.integers(1, 12_000), max_size=30)
+
+
+@given(COUNTS)
+def test_requests_keep_every_topic_in_order(counts):
+    """Cutting a list of creations into requests loses nothing and moves nothing."""
+    wanted = [NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]
+    assert wanted == [topic for request in topics.requests(wanted) for topic in request]
+
+
+@given(COUNTS)
+def test_only_a_single_topic_makes_a_request_too_large(counts):
+    """A request goes over the limit only when one topic does by itself."""
+    for request in topics.requests([NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]):
+        assert len(request) == 1 or sum(it.partitions for it in request) <= topics.REQUEST_PARTITIONS
+
+
+@given(st.text(string.ascii_letters + string.digits + "+/", min_size=22, max_size=22))
+def test_topic_ids_are_spelled_as_kafka_spells_them(text):
+    """`-` and `_` in place of `+` and `/`, and no padding."""
+    spelled = topics.topic_id(text + "==")
+    assert text == spelled.replace("-", "+").replace("_", "/")
+    assert not set("+/=") & set(spelled)
+
+
+def described(name: str, *leaders: int) -> TopicDescription:
+    return TopicDescription(
+        name, "id", tuple(PartitionDescription(i, it, (0,)) for i, it in enumerate(leaders))
+    )
+
+
+def wait(monkeypatch, counts, *answers):
+    """Wait with a clock that moves 10 s a look, over the given answers to describe."""
+    seen = iter(answers)
+    ticks = iter(range(0, 1000, 10))
+    monkeypatch.setattr(topics, "describe_topics", lambda *_: next(seen))
+    return topics.wait_until_shown(
+        SimpleNamespace(alias="B"), counts, clock=lambda: next(ticks), sleep=lambda _: None
+    )
+
+
+def test_a_topic_is_shown_when_all_its_partitions_have_leaders(monkeypatch):
+    """Absent, then leaderless, then too few partitions: each is waited for."""
+    result = wait(
+        monkeypatch,
+        {"t": 2},
+        Answers({}, {"t": ClusterRefused("no", code="unknown-topic")}),
+        Answers({"t": described("t", 1, -1)}),
+        Answers({"t": described("t", 1)}),
+        Answers({"t": described("t", 1, 1)}),
+    )
+    assert Answers({"t": None}) == result
+
+
+def test_a_topic_that_never_shows_is_refused_in_the_end(monkeypatch):
+    """The wait is bounded, and one late topic does not spoil the others."""
+    late = [Answers({"a": described("a", 1)}, {"b": ClusterRefused("no", code="unknown-topic")})]
+    result = wait(monkeypatch, {"a": 1, "b": 1}, *late * 9)
+    assert {"a": None} == result.found
+    assert "not-shown" == result.refused["b"].code
+
+
+def test_who_may_not_look_does_not_wait(monkeypatch):
+    """A topic that may be created but not described is said at once."""
+    refused = ClusterRefused("not allowed", code="unauthorised")
+    result = wait(monkeypatch, {"a": 1}, Answers({}, {"a": refused}))
+    assert Answers({}, {"a": refused}) == result
