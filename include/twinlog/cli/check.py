@@ -73,6 +73,7 @@ class CheckReport:
 
 
 def check(
+    *,
     config: ConfigOption,
     flow: FlowOption = None,
     strict: StrictOption = False,
@@ -133,7 +134,9 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> Names:
 
 def transactional_prefix(flow: FlowSettings) -> str:
     """Return what the transactional ids of the flow's lanes begin with."""
-    return f"twinlog.{flow.name}."
+    from twinlog.relay.fence import transactional_id
+
+    return transactional_id(flow.name, 0).removesuffix("0")
 
 
 def _groups(flow: FlowSettings, source: Session) -> tuple[str, ...]:

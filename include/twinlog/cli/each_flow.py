@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.say import say
-from twinlog.config.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
 
 R = TypeVar("R")
 

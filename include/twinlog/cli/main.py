@@ -14,10 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
+from twinlog.cli import kafka
 from twinlog.cli.check import check
 from twinlog.cli.doctor import doctor
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.options import Output
+from twinlog.cli.plan import plan
 from twinlog.cli.render import show
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode
@@ -49,6 +51,8 @@ def twinlog(
 
 app.command("doctor")(doctor)
 app.command("check")(check)
+app.command("plan")(plan)
+app.add_typer(kafka.app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -38,3 +38,17 @@ OutputOption = Annotated[
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Fail on everything the file would otherwise be warned about.")
 ]
+TopicsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topics", metavar="T1,T2", help="Only these source topics, comma separated. Default: all."
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="Only records before this time, such as 2026-01-31T12:00:00Z. Default: now.",
+    ),
+]

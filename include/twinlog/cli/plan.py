@@ -1,0 +1,167 @@
+"""`twinlog plan`: what the next cycle would do; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    TopicsOption,
+    UntilOption,
+)
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+from twinlog.cli.times import parse_moment
+from twinlog.cli.topics import parse_topics, refuse_strangers
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.relay.spec import RangeSpec
+    from twinlog.steps.discovery import Discovery, LeftOut, Problem
+    from twinlog.steps.plan_ranges import StoppedPartition
+    from twinlog.steps.topic_plan import Change, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingTopic:
+    """A topic whose copy is still to be created: it is copied in the cycle that creates it.
+
+    `records` counts upstream offsets, an upper bound.
+    """
+
+    topic: str
+    remote_topic: str
+    partitions: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """What the next cycle of a flow would do.  `records` counts upstream offsets: an upper bound.
+
+    `changes` and `refused` are of topics on the target, `ranges` and `stopped` of partitions, `lanes` says
+    which partitions share a writer.
+    """
+
+    flow: str
+    changes: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    ranges: tuple[RangeSpec, ...] = ()
+    stopped: tuple[StoppedPartition, ...] = ()
+    upcoming: tuple[UpcomingTopic, ...] = ()
+    lanes: tuple[tuple[str, ...], ...] = ()
+    records: int = 0
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """The plan of every flow."""
+
+    flows: tuple[FlowPlan, ...]
+
+
+def plan(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    topics: TopicsOption = None,
+    until: UntilOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show what the next cycle would create, grow and copy; nothing is changed."""
+    chosen = parse_topics(topics)
+    until_ms = parse_moment(until) if until else None
+    flows = load_flows(config, flow, strict=strict)
+    done = each_flow(
+        flows,
+        lambda one: plan_flow(one, chosen, until_ms),
+        lambda one, failure: FlowPlan(one.name, error=failure),
+    )
+    show(PlanReport(done.results), output, (grid for one in done.results for grid in _grids(one)))
+    return done.exit_code
+
+
+def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int | None) -> FlowPlan:
+    """Plan one flow.  Raises what its clusters raise, and UsageError for a topic it does not replicate."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import discover, plan_ranges, sync_topics
+
+    with open_clusters(flow) as clusters:
+        say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
+        discovery = discover.run(flow, clusters)
+        refuse_strangers(discovery, topics)
+        metadata = sync_topics.run(flow, clusters, dry_run=True)
+        ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
+    for note in metadata.notes:
+        warn(f"{flow.name}: {note}")
+    upcoming = _upcoming(discovery, topics)
+    return FlowPlan(
+        flow=flow.name,
+        changes=metadata.changes,
+        refused=metadata.refused,
+        problems=metadata.problems,
+        left_out=discovery.left_out,
+        notes=metadata.notes,
+        ranges=ranges.ranges,
+        stopped=ranges.stopped,
+        upcoming=upcoming,
+        lanes=ranges.lanes,
+        records=ranges.records + sum(topic.records for topic in upcoming),
+    )
+
+
+def _upcoming(discovery: Discovery, topics: frozenset[str] | None) -> tuple[UpcomingTopic, ...]:
+    return tuple(
+        UpcomingTopic(
+            topic.topic,
+            topic.remote_topic,
+            topic.partition_count,
+            sum(it.source.stable_end - it.source.log_start for it in topic.partitions),
+        )
+        for topic in discovery.topics
+        if topic.remote is None and not topic.blocked and (topics is None or topic.topic in topics)
+    )
+
+
+def _grids(plan: FlowPlan) -> Iterator[Grid]:
+    if plan.error is not None:
+        return
+    yield Grid(
+        f"{plan.flow}: topics of the target",
+        ("change", "topic", "partitions", "replication"),
+        [(it.kind.value, it.name, it.partitions, it.replication_factor or None) for it in plan.changes],
+        empty="nothing to create or grow",
+    )
+    yield Grid(
+        f"{plan.flow}: to copy, at most {plan.records:,} records",
+        ("topic", "partition", "to topic", "from offset", "to offset", "records"),
+        [
+            *(
+                (it.topic, it.partition, it.remote_topic, it.start, it.end, it.end - it.start)
+                for it in plan.ranges
+            ),
+            *((it.topic, None, it.remote_topic, None, None, it.records) for it in plan.upcoming),
+        ],
+        empty="nothing to copy",
+    )
+    trouble = [
+        *((it.topic, None, it.message, it.hint) for it in plan.problems),
+        *((it.name, None, it.message, it.hint) for it in plan.refused),
+        *((it.topic, it.partition, it.message, "") for it in plan.stopped),
+    ]
+    if trouble:
+        yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

@@ -1,0 +1,81 @@
+"""README and CONTRIBUTING name only what there is."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from twinlog.cli.main import app
+from twinlog.config.load import load
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+
+def _text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def _commands(text: str) -> list[list[str]]:
+    """Every `twinlog ...` line of a code block or a code span, as words, without its comment."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    found = (re.match(r"(?:\.venv/bin/)?twinlog +(.+)", line.strip()) for line in lines)
+    return [shlex.split(match.group(1), comments=True) for match in found if match]
+
+
+COMMANDS = sorted({tuple(words) for page in PAGES for words in _commands(_text(page))})
+
+
+def _options(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"--help"}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_of_the_pages_exists(words: tuple[str, ...]) -> None:
+    """What a reader copies is a command with options that it has."""
+    command: Any = typer.main.get_command(app)
+    known = _options(command)
+    for word in words:
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+            known |= _options(command)
+    assert not hasattr(command, "commands"), f"{words[0]} is no command"
+    assert [word for word in words if word.startswith("--") and word not in known] == []
+
+
+def test_the_pages_name_many_commands() -> None:
+    """The search above finds what it is to find."""
+    assert {"check", "doctor", "explain", "kafka", "plan", "run", "status"} <= {
+        words[0] for words in COMMANDS
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_exists(page: str) -> None:
+    """`make demo` and its like are targets of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", _text(page), re.MULTILINE))
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    """Links to files of this repository point at files."""
+    links = re.findall(r"\]\(([^)#:]+)\)", _text(page))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_example_file_is_read_without_a_warning(tmp_path: Path) -> None:
+    """The properties shown are all there needs to be."""
+    (example,) = re.findall(r"^```properties\n(.*?)^```", _text("README.md"), re.DOTALL | re.MULTILINE)
+    path = tmp_path / "mm2.properties"
+    path.write_text(example, encoding="utf-8")
+    configuration = load(path)
+    assert [flow.name for flow in configuration.enabled_flows] == ["A->B"]
+    assert configuration.warnings == ()
