@@ -78,7 +78,7 @@ def class_path(
     """
     folder = (cache or default_cache()) / jars.name
     if not is_whole(folder):
-        with _locked(folder.with_suffix(".lock")):
+        with _locked(folder.with_name(f"{folder.name}.lock")):
             if not is_whole(folder):  # another process may have fetched while we waited
                 _refetch(jars, folder, fetch or fetch_with_ivy)
     return str(folder / "*")

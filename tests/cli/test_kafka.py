@@ -1,0 +1,35 @@
+"""`twinlog kafka`: what it prints and how it exits, with clusters that never run."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from twinlog.cli.kafka import app
+from twinlog.embedded.state import ClusterState, write_state
+
+
+def test_status_of_a_stopped_cluster_says_no(tmp_path):
+    """JSON carries one entry a cluster, and the exit code is 1 when one does not run."""
+    (tmp_path / "A").mkdir()
+    write_state(tmp_path / "A", ClusterState("A", "4.3.1", 1))
+    answer = CliRunner().invoke(
+        app, ["status", "--folder", str(tmp_path), "--output", "json"], standalone_mode=False
+    )
+    expected = {
+        "name": "A",
+        "running": False,
+        "bootstrap_servers": None,
+        "version": "4.3.1",
+        "pids": [],
+        "folder": str(tmp_path / "A"),
+    }
+    assert ({"clusters": [expected]}, 1) == (json.loads(answer.stdout), answer.return_value)
+
+
+def test_status_and_stop_of_nothing_are_done(tmp_path):
+    """An empty folder has nothing that does not run: exit 0, and the table says so."""
+    for command in ("status", "stop"):
+        answer = CliRunner().invoke(app, [command, "--folder", str(tmp_path)], standalone_mode=False)
+        assert (0, True) == (answer.return_value, "none was ever started here" in answer.stdout)

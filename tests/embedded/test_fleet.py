@@ -1,0 +1,61 @@
+"""Clusters that run by themselves.  Cost: two brokers, about 15 s, in the one integration test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from twinlog.embedded.fleet import fleet_status, start_clusters, stop_clusters
+from twinlog.embedded.process import born
+from twinlog.errors import UsageError
+
+
+@pytest.mark.parametrize("names", [["A", "A"], ["../A"], [""], ["a b"]])
+def test_names_that_are_none_are_refused(tmp_path, names):
+    """A name must do for a folder, and stand once."""
+    with pytest.raises(UsageError) as refused:
+        start_clusters(tmp_path / "fleet", names)
+    assert ("cluster-name", False) == (refused.value.code, (tmp_path / "fleet").exists())
+
+
+def test_what_was_never_started_is_stopped(tmp_path):
+    """Asking for an unknown cluster is no error; asking for all of an empty folder shows none."""
+    asked = fleet_status(tmp_path / "missing", ["A"])
+    assert [("A", False, None)] == [
+        (each.name, each.running, each.bootstrap_servers) for each in asked.clusters
+    ]
+    assert () == stop_clusters(tmp_path / "missing").clusters
+
+
+@pytest.mark.integration
+def test_clusters_outlive_their_starter_and_are_stopped_by_another_process(tmp_path):
+    """Started by a process that has ended, found and stopped by this one; data and name stay."""
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from twinlog.embedded.fleet import start_clusters; from twinlog.jsonable import to_json\n"
+        "import json; print(json.dumps(to_json(start_clusters(Path(sys.argv[1]), ['A', 'B']))))"
+    )
+    folder = tmp_path / "fleet"
+    answer = subprocess.run(
+        [sys.executable, "-c", script, folder], capture_output=True, text=True, check=True
+    )
+    started = json.loads(answer.stdout)["clusters"]
+    try:
+        found = fleet_status(folder)
+        assert found.is_running()
+        assert [each["bootstrap_servers"] for each in started] == [
+            each.bootstrap_servers for each in found.clusters
+        ]
+        for cluster in found.clusters:
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+            assert 1 == len(admin.list_topics(timeout=10).brokers)
+        again = start_clusters(folder, ["A"])
+        assert found.clusters[0] == again.clusters[0]
+    finally:
+        stopped = stop_clusters(folder)
+    assert [("A", False), ("B", False)] == [(each.name, each.running) for each in stopped.clusters]
+    assert [None, None] == [born(pid) for each in started for pid in each["pids"]]
