@@ -70,7 +70,7 @@ def _ends(source: Source, *, empty: bool, first: bool) -> bool:
 
 
 def _item(source: Source, ignore_case: bool) -> CharSet:
-    """A character, a range, or a class such as \\d."""
+    r"""Read a character, a range, or a class such as \d."""
     if source.peek() == "\\":
         letter = source.peek(1)
         if letter and letter in "pP":

@@ -1,13 +1,13 @@
 r"""Java regular expressions, translated for Python's `regex` module.
 
-The patterns of an mm2.properties file are java.util.regex.Pattern's (Java 17, no flags).  They are read by Java's
-grammar and written anew, so that no difference in meaning can pass unseen:
+The patterns of an mm2.properties file are java.util.regex.Pattern's (Java 17, no flags).  They are read by
+Java's grammar and written anew, so that no difference in meaning can pass unseen:
 
-- written out: letters, dots and classes (ASCII), `$` (also before a last line end), inline flags i and s, which
-  hold to the end of their group and so reach later alternatives;
+- written out: letters, dots and classes (ASCII), `$` (also before a last line end), inline flags i and s,
+  which hold to the end of their group and so reach later alternatives;
 - kept: groups, look-around, atomic groups, reluctant and possessive quantifiers, back references;
-- refused by name, with ConfigError: flags d m u U x, \G, \X, \b{g}, \N{..}, the rarer \p{..}, and whatever
-  Java itself does not accept.
+- refused by name, with ConfigError: flags d m u U x, \G, \R, \X, \b{g}, \N{..}, the rarer \p{..}, and
+  whatever Java itself does not accept.
 
 `\b` counts ASCII letters, digits and `_` (as Java 19 and later; earlier ones also count other letters).
 """
@@ -29,7 +29,8 @@ from twinlog.policy.java_source import Refused, Source
 
 _LAST_LINE_END = r"(?:(?=(?:\r\n|[\r\u0085\u2028\u2029])?\Z)|(?<!\r)(?=\n\Z))"
 _WORD = charset.WORD
-_ANCHORS = {
+_ANCHORS = {"^": r"\A", "$": _LAST_LINE_END}
+_ESCAPED_ANCHORS = {
     "A": r"\A",
     "z": r"\Z",
     "Z": _LAST_LINE_END,
@@ -38,6 +39,7 @@ _ANCHORS = {
 }
 _REFUSED_ESCAPES = {
     "G": "the end of the previous match",
+    "R": "a line end",
     "X": "a grapheme cluster",
     "N": "a character by its Unicode name",
 }
@@ -61,7 +63,7 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
 
 
 def translate(pattern: str) -> str:
-    """Write a Java regex as one for the `regex` module (version 0, no flags) that matches the same whole names.
+    """Write a Java regex as one for the `regex` module (V0, no flags) that matches the same whole names.
 
     Raises ConfigError for what is not a Java regex, or cannot be given the same meaning.
     """
@@ -93,7 +95,7 @@ class _Translation:
         return text
 
     def alternatives(self) -> str:
-        """Flags set in one alternative hold in the later ones: Java restores them at the end of the group."""
+        """Read alternatives; flags set in one hold in the later ones, Java restores them after the group."""
         texts = [self.sequence()]
         while self.source.took("|"):
             texts.append(self.sequence())
@@ -145,12 +147,10 @@ class _Translation:
             return parse_class(source, ignore_case).text, True
         if char == "\\":
             return self.escape()
+        if char in _ANCHORS:
+            return _ANCHORS[char], False
         if char == ".":
             return charset.dot(self.flags.dot_all).text, True
-        if char == "^":
-            return r"\A", False
-        if char == "$":
-            return _LAST_LINE_END, False
         return charset.single(ord(char), ignore_case).text, True
 
     def escape(self) -> tuple[str, bool]:
@@ -160,23 +160,17 @@ class _Translation:
             return parse_property(source, self.flags.ignore_case).text, True
         if char.lower() in charset.PREDEFINED:
             return charset.predefined(source.take()).text, True
-        if char in "123456789":
-            return self.back_reference(self.reference_number()), True
-        if char == "k":
-            return self.named_reference(), True
+        if char in "k123456789":
+            return self.back_reference(), True
         if char in _REFUSED_ESCAPES:
             raise Refused(f"uses \\{char} ({_REFUSED_ESCAPES[char]})")
-        if char in _ANCHORS:
-            source.take()
-            if char == "b" and source.took("{"):
-                raise Refused("uses \\b{g} (a grapheme cluster boundary)")
-            return _ANCHORS[char], False
-        if char == "R":
-            source.take()
-            return r"(?:\r\n|[\n\x0B\f\r\u0085\u2028\u2029])", True
+        if source.took("b{"):
+            raise Refused("uses \\b{g} (a grapheme cluster boundary)")
+        if char in _ESCAPED_ANCHORS:
+            return _ESCAPED_ANCHORS[source.take()], False
         return charset.single(escaped_char(source), self.flags.ignore_case).text, True
 
-    def reference_number(self) -> int:
+    def reference_by_number(self) -> int:
         """Java takes as many digits as make the number of a group opened so far."""
         number = int(self.source.take())
         while self.source.more() and self.source.peek() in "0123456789":
@@ -187,13 +181,15 @@ class _Translation:
             self.source.take()
         return number
 
-    def named_reference(self) -> str:
+    def reference_by_name(self) -> int:
         found = self.source.match(r"k<([a-zA-Z][a-zA-Z0-9]*)>")
         if found is None or found[1] not in self.names:
             raise Refused("refers back to a group that has no such name before it")
-        return self.back_reference(self.names[found[1]])
+        return self.names[found[1]]
 
-    def back_reference(self, number: int) -> str:
+    def back_reference(self) -> str:
+        by_name = self.source.peek() == "k"
+        number = self.reference_by_name() if by_name else self.reference_by_number()
         if number not in self.closed:
             raise Refused(f"refers back to group {number}, which is not closed before it")
         if self.flags.ignore_case:
@@ -251,7 +247,7 @@ class _Translation:
         return self.enclosed("(?:", flags), True
 
     def enclosed(self, opening: str, flags: _Flags | None = None) -> str:
-        """What a group holds, up to its ')'; flags set inside end with it."""
+        """Read what a group holds, up to its ')'; flags set inside end with it."""
         outer = self.flags
         self.flags = flags or outer
         text = self.alternatives()
@@ -274,6 +270,4 @@ def _with(flags: _Flags, letters: str, value: bool) -> _Flags:
 
 
 def _refuse_flag(letter: str) -> NoReturn:
-    raise Refused(
-        f"uses the flag {letter!r}; only i (ignore case) and s (. matches line ends) are translated"
-    )
+    raise Refused(f"uses the flag {letter!r}; only i (ignore case) and s (dot matches all) are translated")

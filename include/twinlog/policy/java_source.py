@@ -21,11 +21,11 @@ class Source:
         return self.position < len(self.text)
 
     def peek(self, ahead: int = 0) -> str:
-        """The character `ahead` of the cursor; empty at the end."""
+        """Show the character `ahead` of the cursor; empty at the end."""
         return self.text[self.position + ahead : self.position + ahead + 1]
 
     def take(self) -> str:
-        """The next character, stepping over it; the caller has checked that there is one."""
+        """Step over the next character; the caller has checked that there is one."""
         self.position += 1
         return self.text[self.position - 1]
 
@@ -42,12 +42,12 @@ class Source:
         return found
 
     def peek_or_refuse(self, why: str) -> str:
-        """The next character; Refused at the end."""
+        """Show the next character; Refused at the end."""
         if not self.more():
             raise Refused(why)
         return self.peek()
 
     def take_or_refuse(self, why: str) -> str:
-        """The next character, stepping over it; Refused at the end."""
+        """Step over the next character; Refused at the end."""
         self.peek_or_refuse(why)
         return self.take()

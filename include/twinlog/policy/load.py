@@ -47,7 +47,7 @@ def policy_from_config(
         policy = kind() if build is None else build(properties, source_alias)
     except ConfigError:
         raise
-    except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises is one clear line
+    except Exception as error:  # somebody else's code: whatever it raises is one line
         raise _refused(
             name, f"cannot be built: {error}", "see from_properties in twinlog.policy.load"
         ) from error

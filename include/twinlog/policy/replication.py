@@ -1,8 +1,8 @@
 """Replication policies: MM2's questions about topic names, with MM2's answers.
 
-Two questions carry all others: what is `topic` called on the other side (`format_remote_topic`), and where did
-`topic` come from (`topic_source`, `upstream_topic`).  Rules: MM2's ReplicationPolicy, DefaultReplicationPolicy
-and IdentityReplicationPolicy, Kafka 4.3; KIP-382, KIP-949.
+Two questions carry all others: what is a topic called on the other side (`format_remote_topic`), and where
+did it come from (`topic_source`, `upstream_topic`).  Rules: MM2's ReplicationPolicy and its two classes in
+Kafka 4.3; KIP-382, KIP-949.
 
 Policies are frozen, complete once built, and picklable.  A name decides by its text alone: with the separator
 `.`, a topic that its owner called `orders.v1` looks as if it came from a cluster `orders`.
@@ -23,7 +23,7 @@ INTERNAL_SEPARATOR_KEY = "replication.policy.internal.topic.separator.enabled"
 
 
 class ReplicationPolicy(Protocol):
-    """What a policy answers.  A custom one implements all of it; deriving from the default one is the short way."""
+    """What a policy answers.  A custom one answers all of it; the short way is to derive from the default."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """Name on the target of `topic` of the cluster `source_alias`."""
@@ -63,7 +63,7 @@ class ReplicationPolicy(Protocol):
 class DefaultReplicationPolicy:
     """Remote names are alias, separator, topic.
 
-    `internal_separator_enabled` false keeps the dots of internal topic names whatever the separator (KIP-949).
+    `internal_separator_enabled` false keeps the dots of internal names whatever the separator (KIP-949).
     Raises ConfigError for a separator that no topic name may contain.
     """
 
@@ -88,19 +88,21 @@ class DefaultReplicationPolicy:
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """What stands before the first separator, if Java's split finds two parts."""
+        """Take what stands before the first separator, if Java's split finds two parts."""
         parts = _java_split(topic, self.separator)
         return parts[0] if len(parts) > 1 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """What follows the first separator."""
+        """Take what follows the first separator."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """What is left when no hop can be taken off any more."""
+        """Take off hops until none is left."""
+        seen = {topic}  # a custom policy's upstream_topic may lead in circles
         upstream = self.upstream_topic(topic)
-        while upstream is not None and upstream != topic:
+        while upstream is not None and upstream not in seen:
+            seen.add(upstream)
             topic, upstream = upstream, self.upstream_topic(upstream)
         return topic
 
@@ -156,19 +158,19 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     # slots make a new class, so zero-argument super() does not work here: the base is named.
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """The name itself; heartbeats get the alias, or the beats of two clusters would mix."""
+        """Keep the name; heartbeats get the alias, or the beats of two clusters would mix."""
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.format_remote_topic(self, source_alias, topic)
         return topic
 
     def topic_source(self, topic: str) -> str | None:
-        """The configured alias, whatever the topic."""
+        """Answer the configured alias, whatever the topic."""
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.topic_source(self, topic)
         return self.source_alias
 
     def upstream_topic(self, topic: str) -> str | None:
-        """The name itself."""
+        """Keep the name."""
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.upstream_topic(self, topic)
         return topic
@@ -197,7 +199,7 @@ def _looks_like_heartbeats(topic: str) -> bool:
 
 
 def _java_split(text: str, separator: str) -> list[str]:
-    """Java's String.split on a literal: trailing empty parts are dropped, an empty separator splits characters."""
+    """Split as Java does on a literal: no trailing empty parts; an empty separator splits characters."""
     parts = text.split(separator) if separator else list(text)
     while parts and not parts[-1]:
         parts.pop()

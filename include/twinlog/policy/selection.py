@@ -1,4 +1,4 @@
-"""Which topics a flow replicates, and why it leaves the others (MM2's MirrorSourceConnector.shouldReplicateTopic)."""
+"""Which topics a flow replicates, and why not the others (MM2's MirrorSourceConnector)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
 
-# The state topics of Connect's worker and ours keep their dots whatever the policy's separator, and then escape
-# its rule for internal names.  A flow must never copy the state of a flow.
+# The state topics of Connect's worker and ours keep their dots whatever the policy's separator, and then
+# escape its rule for internal names.  A flow must never copy the state of a flow.
 _STATE_TOPIC = re.compile(r"mm2-(offsets|status|configs|offset-map|ledger)\..*\.internal", re.DOTALL)
 
 
@@ -24,7 +24,7 @@ def why_left_out(
 ) -> str | None:
     """Say for people why the flow does not replicate `topic` of the source; None when it does.
 
-    Heartbeats pass the filter when `heartbeats_replication`, but never the rules for internal topics and cycles.
+    Heartbeats pass the filter when `heartbeats_replication`, but not the rules on internal topics and cycles.
     `cycle_rule` is "mm2-4.3" or "mm2-4.4".
     """
     if is_internal(topic, policy):
