@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from twinlog.errors import FencedError, TransientError, TwinlogError
-from twinlog.formats.connect_offset import source_offset_key, source_offset_value
+from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Quarantine
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
 from twinlog.formats.partitioner import partition_for
@@ -230,7 +230,7 @@ class LaneCopy:
             spec = item.spec
             key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
             number = partition_for(key, state.offsets_partitions)
-            yield StateRecord(state.offsets_topic, number, key, source_offset_value(item.sent - 1))
+            yield StateRecord(state.offsets_topic, number, key, offset_value(item.sent - 1))
             if item.runs:
                 # All pieces of a source partition live in one partition of the map: they are read together.
                 number = partition_for(item.name.encode(), state.map_partitions)
@@ -239,7 +239,7 @@ class LaneCopy:
                 yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
             for offset, reason in item.newly_quarantined():
                 now = int(time.time() * 1000)
-                entry = Quarantine(spec.topic, spec.partition, offset, reason, now)
+                entry = Quarantine(spec.topic, spec.partition, offset, reason, now, spec.topic_id)
                 yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 
     def _give_up(self, refused: list[Refused]) -> None:

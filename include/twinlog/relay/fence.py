@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.errors import FencedError, FormatError, TerminalError
-from twinlog.formats.connect_offset import parse_source_offset
-from twinlog.formats.ledger import LaneFence, parse_ledger_record
+from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_key, parse_offset_value
+from twinlog.formats.ledger import LaneFence, parse_ledger
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers
@@ -98,7 +98,7 @@ def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lan
 def last_fence(ledger: LogState) -> LaneFence | None:
     """Return the last fence the ledger knows of, if the flow was ever fenced."""
     for key, value in ledger.committed.items():
-        record = parse_ledger_record(key, value)
+        record = parse_ledger(key, value)
         if isinstance(record, LaneFence):
             return record
     return None
@@ -144,7 +144,7 @@ def _progress(gate: Lane, target: Brokers, state: StateTopics) -> tuple[Mapping[
     repairs = [
         StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
         for key, value in log.overshadowed.items()
-        if _is_own(key, state)
+        if _own_key(key, state) is not None
     ]
     if repairs:
         _write(gate, repairs)
@@ -171,20 +171,24 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
     gate.commit()
 
 
-def _is_own(key: bytes, state: StateTopics) -> bool:
+def _own_key(key: bytes, state: StateTopics) -> SourceOffsetKey | None:
+    """Read a key if it is this flow's, byte for byte: Connect compares keys as bytes, so others are not."""
     try:
-        parsed = parse_source_offset(key, None)
+        parsed = parse_offset_key(key)
     except FormatError:
-        return False
-    return parsed.connector_name == state.connector_name and parsed.cluster == state.source_alias
+        return None
+    if not isinstance(parsed, SourceOffsetKey) or parsed.encode() != key:
+        return None
+    ours = parsed.connector_name == state.connector_name and parsed.cluster == state.source_alias
+    return parsed if ours else None
 
 
 def _own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
     """Progress of this flow's own keys; keys of other connectors, which may share the topic, are left alone."""
     result = {}
     for key, value in committed.items():
-        if _is_own(key, state):
-            parsed = parse_source_offset(key, value)
-            if parsed.offset is not None:
-                result[parsed.topic, parsed.partition] = parsed.offset
+        parsed = _own_key(key, state)
+        offset = parse_offset_value(value) if parsed else None
+        if parsed is not None and offset is not None:
+            result[parsed.topic, parsed.partition] = offset
     return result

@@ -1,0 +1,199 @@
+"""Hands and eyes of the integration tests: write every kind of record, run cycles, read both sides back.
+
+Cycles run through the real steps; lanes run in threads of this process (`ThreadRunner`) where a test is not about
+Spark, which saves the JVM.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
+from twinlog.relay.copy_lane import copy_lane
+from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.steps import copy, sync_topics
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A record as a consumer sees it, without its offset."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = field(default=())
+
+
+class ThreadRunner:
+    """Runs lanes in threads: the LaneRunner of tests that are not about Spark."""
+
+    def __init__(self, slots: int = 2, before: Callable[[LaneSpec], None] | None = None) -> None:
+        self.slots = slots
+        self._before = before
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            return tuple(pool.map(self._copy, lanes))
+
+    def _copy(self, spec: LaneSpec) -> LaneReport:
+        if self._before is not None:
+            self._before(spec)
+        return copy_lane(spec)
+
+
+def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], **properties: str) -> Path:
+    """Write an mm2.properties for `clusters` (alias -> EmbeddedKafka or bootstrap servers) with these flows enabled.
+
+    Dots in property names are written as two underscores in keyword arguments.
+    """
+    lines = [f"clusters = {', '.join(clusters)}"]
+    for alias, cluster in clusters.items():
+        servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+        lines.append(f"{alias}.bootstrap.servers = {servers}")
+    lines += [f"{flow}.enabled = true" for flow in flows]
+    lines += ["replication.factor = 1", "offset.storage.replication.factor = 1"]
+    lines += [f"{name.replace('__', '.')} = {value}" for name, value in properties.items()]
+    path = folder / f"mm2-{uuid.uuid4().hex[:6]}.properties"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **properties: str) -> FlowSettings:
+    """Settings of the flow A->B over two clusters, for some topics."""
+    path = configure(folder, {"A": source, "B": target}, ["A->B"], topics=",".join(topics), **properties)
+    return load(path).flows["A->B"]
+
+
+def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> copy.CopyResult:
+    """sync_topics and copy: what moves records in a cycle."""
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+        return copy.run(flow, clusters, runner or ThreadRunner(), run_id=uuid.uuid4().hex, **options)
+
+
+def create_topic(cluster: Any, name: str, partitions: int = 1, **configs: str) -> str:
+    """Create a topic that keeps its records, whatever their timestamps."""
+    entries = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in admin.create_topics([NewTopic(name, partitions, 1, config=entries)]).values():
+        future.result()
+    return name
+
+
+def grow_topic(cluster: Any, name: str, partitions: int) -> None:
+    """Add partitions up to a count."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in admin.create_partitions([NewPartitions(name, partitions)]).values():
+        future.result()
+
+
+def produce(
+    cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, **settings: Any
+) -> None:
+    """Produce records in order to one partition; `settings` are librdkafka's, dots as underscores."""
+    options = {"linger.ms": 5} | {key.replace("_", "."): value for key, value in settings.items()}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **options})
+    for number, record in enumerate(records):
+        _produce(producer, topic, partition, record)
+        if number % 1000 == 999:
+            producer.poll(0)
+    if producer.flush(30):
+        raise AssertionError("records were not delivered")
+
+
+def produce_transaction(
+    cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, *, commit: bool = True
+) -> None:
+    """Produce records in one transaction, and commit or abort it."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": uuid.uuid4().hex}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for record in records:
+        _produce(producer, topic, partition, record)
+    producer.flush(30)
+    if commit:
+        producer.commit_transaction(30)
+    else:
+        producer.abort_transaction(30)
+
+
+def _produce(producer: Producer, topic: str, partition: int, record: Seen) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=partition,
+                timestamp=record.timestamp,
+                headers=list(record.headers),
+            )
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def read(
+    cluster: Any, topic: str, partition: int = 0, *, isolation: str = "read_committed", seconds: float = 30
+) -> list[Seen]:
+    """Read a partition from its beginning to its (stable) end."""
+    return [seen for _, seen in read_with_offsets(cluster, topic, partition, isolation=isolation, seconds=seconds)]
+
+
+def read_with_offsets(
+    cluster: Any, topic: str, partition: int = 0, *, isolation: str = "read_committed", seconds: float = 30
+) -> list[tuple[int, Seen]]:
+    """Read a partition as (offset, record), as librdkafka sees it, checksums verified."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "twinlog-test-reader",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    result: list[tuple[int, Seen]] = []
+    deadline = time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while time.monotonic() < deadline:
+            for message in consumer.consume(1000, 1.0):
+                if message.error() is None:
+                    result.append((message.offset(), _seen(message)))
+                elif message.error().name() == "_PARTITION_EOF":
+                    return result
+                else:
+                    raise AssertionError(f"{topic}-{partition}: {message.error()}")
+    finally:
+        consumer.close()
+    raise AssertionError(f"{topic}-{partition} was not read to its end in {seconds} s ({len(result)} records)")
+
+
+def _seen(message: Any) -> Seen:
+    kind, timestamp = message.timestamp()
+    if kind not in {TIMESTAMP_LOG_APPEND_TIME, 1}:
+        timestamp = -1
+    return Seen(message.key(), message.value(), timestamp, tuple(message.headers() or ()))
+
+
+def commit_group(cluster: Any, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Commit a group's offset without joining it."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+    consumer.close()
