@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
-from twinlog.embedded.fleet import Fleet, default_folder, fleet_status, start_clusters, stop_clusters
 from twinlog.errors import ExitCode
+
+if TYPE_CHECKING:
+    from twinlog.embedded.fleet import Fleet
 
 app = typer.Typer(
     name="kafka",
@@ -46,6 +48,8 @@ def start(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Start clusters and leave them running; the first start fetches Kafka's jars (about 30 s)."""
+    from twinlog.embedded.fleet import default_folder, start_clusters
+
     return _report(start_clusters(folder or default_folder(), _names(clusters), first_port), output)
 
 
@@ -54,6 +58,8 @@ def stop(
     clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
 ) -> int:
     """Stop clusters (by default all of the folder); their data stays for the next start."""
+    from twinlog.embedded.fleet import default_folder, stop_clusters
+
     _report(stop_clusters(folder or default_folder(), _names(clusters)), output)
     return ExitCode.DONE
 
@@ -63,6 +69,8 @@ def status(
     clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
 ) -> int:
     """Show clusters (by default all of the folder) and their addresses; exit 1 when one does not run."""
+    from twinlog.embedded.fleet import default_folder, fleet_status
+
     return _report(fleet_status(folder or default_folder(), _names(clusters)), output)
 
 
