@@ -1,1 +1,1 @@
-"""What Airflow needs: hook, task functions, retry rules, plugin parts.  The only package that imports airflow."""
+"""What Airflow needs: task functions, operator, retry rules, plugin. Nothing else imports airflow."""

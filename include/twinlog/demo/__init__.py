@@ -1,1 +1,1 @@
-"""`twinlog demo`: two real clusters, a steady stream, the Dag through Airflow's own scheduler, and a proof."""
+"""`twinlog demo`: two real clusters, a steady stream, the Dag run by a real Airflow, a proof."""

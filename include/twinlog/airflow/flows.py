@@ -1,0 +1,71 @@
+"""Which configuration file Airflow works from, and which Dag belongs to which of its flows.
+
+No airflow import here: Dag files, operators and the plugin page all start from this module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import twinlog
+from twinlog.airflow.secrets import stand_in
+from twinlog.config.load import load
+from twinlog.config.providers import AirflowResolver
+from twinlog.config.settings import Configuration, FlowSettings
+from twinlog.errors import ConfigError
+
+CONFIG_VARIABLE = "TWINLOG_CONFIG"
+PROJECT = Path(twinlog.__file__).resolve().parents[2]
+DEFAULT_CONFIG = PROJECT / "include" / "config" / "mm2.properties"
+REPLICATE_JOB = PROJECT / "jobs" / "replicate_partitions.py"
+
+
+def configuration_path() -> Path:
+    """Return the file that TWINLOG_CONFIG names, else the project's own mm2.properties.
+
+    An environment variable and not an Airflow Variable: Dag files are parsed every few seconds, and reading
+    a Variable there asks the database each time (AIR003).
+    """
+    return Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+
+
+def read_configuration(connections: AirflowResolver = stand_in) -> Configuration:
+    """Return the configuration Airflow works from; a Dag file needs no connection, a task asks for them.
+
+    Raises ConfigError, without the frames below: Airflow shows a Dag file's error with its traceback, and
+    the one line that says what is wrong must be what people see.
+    """
+    try:
+        return load(configuration_path(), airflow=connections)
+    except ConfigError as error:
+        raise error.with_traceback(None) from None
+
+
+def flow_dags(configuration: Configuration) -> Mapping[str, FlowSettings]:
+    """Return the enabled flows by Dag id, in the order of the file.
+
+    Raises ConfigError when two flows would share an id: one of them would silently be missing.
+    """
+    flows: dict[str, FlowSettings] = {}
+    for flow in configuration.enabled_flows:
+        dag_id = replicate_dag_id(flow.source.alias, flow.target.alias)
+        if dag_id in flows:
+            raise ConfigError(
+                f"{configuration.path}: {flows[dag_id].name} and {flow.name} would both be Dag {dag_id}",
+                hint="rename one of the aliases: they may not differ in punctuation only",
+                file=str(configuration.path),
+                dag_id=dag_id,
+            )
+        flows[dag_id] = flow
+    return flows
+
+
+def replicate_dag_id(source: str, target: str) -> str:
+    """Return `replicate__A__B`, with every character that is not a letter, digit or underscore made one."""
+    return "__".join([
+        "replicate",
+        *(re.sub(r"\W", "_", alias, flags=re.ASCII) for alias in (source, target)),
+    ])

@@ -1,0 +1,52 @@
+"""What a Dag shows people: the trigger form and the Dag's own page of text."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+from twinlog.config.settings import FlowSettings
+
+PARAMS = {
+    "topics": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Topics",
+        description="Source topics to copy in this run; empty means every topic of the flow.",
+        section="Scope",
+    ),
+    "until": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Until",
+        description="Copy records up to this time; empty means now, or the end of a backfill's interval.",
+        section="Scope",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be done, and change nothing.",
+    ),
+}
+
+
+def describe_flow(flow: FlowSettings) -> str:
+    """Return the Dag's doc_md."""
+    return f"""\
+### {flow.source.alias} → {flow.target.alias}
+
+One run is one replication cycle, and a step can be run again at any time: what it does follows from the state
+on **{flow.target.alias}**, not from the step before it.
+
+| | |
+|---|---|
+| guarantee | {flow.copy.guarantee.value} |
+| topics | `{flow.topics}` |
+| Spark | `{flow.copy.spark_master}` |
+| schedule | `{flow.schedule}` UTC |
+
+**Trigger** copies up to now; the form narrows a run to some topics or to a time. **Backfill** copies up to
+the end of each data interval, one after the other. A run that finds nothing to copy skips the Spark job.
+"""

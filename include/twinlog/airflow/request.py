@@ -1,0 +1,53 @@
+"""What one Dag run is asked to do: the trigger form and the data interval, made one frozen value.  Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import UsageError
+
+BOUNDED_RUN_TYPES = frozenset({"backfill"})
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRequest:
+    """One cycle: `topics` empty means every topic of the flow; `until_ms` None means up to now.
+
+    `until_ms` is a record timestamp (epoch ms): only records before the first one that is as late are copied.
+    """
+
+    topics: tuple[str, ...] = ()
+    dry_run: bool = False
+    until_ms: int | None = None
+
+
+def cycle_request(
+    params: Mapping[str, Any], *, run_type: str, interval_end: dt.datetime | None
+) -> CycleRequest:
+    """Return what the trigger form asks for; its `until` wins over the data interval.
+
+    A backfill run ends at its data interval.  A scheduled run copies up to now: its interval ended moments
+    ago anyway, and a record stamped in the future by a producer with a wrong clock would otherwise hold its
+    partition back until that time comes.  So does a manual run.
+    """
+    until = _parse_time(params["until"]) if params.get("until") else None
+    if until is None and run_type in BOUNDED_RUN_TYPES:
+        until = interval_end
+    return CycleRequest(
+        topics=tuple(params.get("topics") or ()),
+        dry_run=bool(params.get("dry_run")),
+        until_ms=None if until is None else round(until.timestamp() * 1000),
+    )
+
+
+def _parse_time(text: str) -> dt.datetime:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"until: {text!r} is no time", hint="write 2026-01-31T12:00:00Z", until=text
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

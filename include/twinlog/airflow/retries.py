@@ -1,0 +1,32 @@
+"""The one table that turns an error into a retry.
+
+A worker that dies leaves no exception behind, and an error nobody raised on purpose is a mistake of ours:
+both follow the task's own `retries`.  Every step may be run again at any time.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+
+# (error, what Airflow does, after how long, why); the first that fits decides, so subclasses come first.
+RULES = (
+    ("twinlog.errors.FencedError", RetryAction.RETRY, timedelta(seconds=15), "another driver held the flow"),
+    ("twinlog.errors.TransientError", RetryAction.RETRY, timedelta(seconds=10), "may go away by itself"),
+    ("twinlog.errors.TerminalError", RetryAction.FAIL, None, "will not go away by itself: a person must act"),
+)
+
+RETRY_POLICY = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(exception=error, action=action, retry_delay=delay, reason=why)
+        for error, action, delay, why in RULES
+    ]
+)
+
+RETRIES: dict[str, Any] = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "retry_policy": RETRY_POLICY,
+}

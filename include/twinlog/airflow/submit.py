@@ -1,0 +1,57 @@
+"""spark-submit of the copy job, through the Spark provider's own hook."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+SPARK_CONNECTION = "twinlog_spark"
+RESULT_PREFIX = '{"twinlog":'
+
+
+class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
+    """SparkSubmitHook that knows the flow's master and keeps the JSON line the job ends with.
+
+    The Airflow connection `twinlog_spark` says where to submit to; without one, `master` does (the provider
+    itself would go to YARN).
+    """
+
+    def __init__(self, *, master: str, name: str, arguments: Sequence[str]) -> None:
+        self._master = master
+        self.result: Mapping[str, Any] | None = None
+        super().__init__(
+            conn_id=SPARK_CONNECTION, name=name, application_args=list(arguments), env_vars=job_environment()
+        )
+
+    def get_connection(self, conn_id: str) -> Connection:
+        """Return the Airflow connection, or one made of the configured master."""
+        try:
+            return super().get_connection(conn_id)
+        except AirflowNotFoundException:
+            return Connection(conn_id=conn_id, conn_type="spark", host=self._master)
+
+    def _process_spark_submit_log(self, itr: Iterable[str]) -> None:
+        super()._process_spark_submit_log(self._keep_result(itr))
+
+    def _keep_result(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if line.startswith(RESULT_PREFIX):
+                self.result = json.loads(line)["twinlog"]
+            yield line
+
+
+def job_environment() -> dict[str, str]:
+    """Return what spark-submit needs to be found and to run its Python side with this very interpreter."""
+    scripts = str(Path(sys.executable).parent)
+    return {
+        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+    }
