@@ -1,0 +1,137 @@
+"""Connect's stored source offsets: how MM2 knows where to go on, and so how we do (mm2-behaviour 3.3).
+
+Keys are JSON without blanks, in the order MM2's Java maps happen to have: Connect compares keys as bytes, so a
+field out of order would be another key.  Non-ASCII characters stand unescaped.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsetKey:
+    """Progress of one source partition: `cluster` is the source's alias, `topic` the source's name."""
+
+    connector_name: str
+    cluster: str
+    partition: int
+    topic: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorSourceConnector's."""
+        fields = {"cluster": self.cluster, "partition": self.partition, "topic": self.topic}
+        return _json([self.connector_name, fields])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOffsetKey:
+    """MM2's checkpoint tasks store offset 0 under this and never read it; `topic` is the target's name."""
+
+    connector_name: str
+    partition: int
+    topic: str
+    group: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorCheckpointConnector's."""
+        fields = {"partition": self.partition, "topic": self.topic, "group": self.group}
+        return _json([self.connector_name, fields])
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatOffsetKey:
+    """MM2's heartbeat task stores offset 0 under this and never reads it."""
+
+    connector_name: str
+    source_alias: str
+    target_alias: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorHeartbeatConnector's."""
+        fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
+        return _json([self.connector_name, fields])
+
+
+OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
+
+
+def source_offset_key(connector_name: str, cluster: str, partition: int, topic: str) -> bytes:
+    """Key bytes of one source partition's progress."""
+    return SourceOffsetKey(connector_name, cluster, partition, topic).encode()
+
+
+def checkpoint_offset_key(connector_name: str, partition: int, topic: str, group: str) -> bytes:
+    """Key bytes of MM2's checkpoint task for one group and partition."""
+    return CheckpointOffsetKey(connector_name, partition, topic, group).encode()
+
+
+def heartbeat_offset_key(connector_name: str, source_alias: str, target_alias: str) -> bytes:
+    """Key bytes of MM2's heartbeat task."""
+    return HeartbeatOffsetKey(connector_name, source_alias, target_alias).encode()
+
+
+def offset_value(offset: int) -> bytes:
+    """Value bytes: for a source partition, the upstream offset of the last record copied."""
+    return _json({"offset": offset})
+
+
+def parse_offset_key(key: bytes) -> OffsetKey:
+    """Read a key of the offsets topic, whatever the order of its fields.
+
+    Only the exact bytes count for Connect: a key whose `encode()` differs from `key` is another key to it.
+    Raises FormatError for what is none of MM2's three.
+    """
+    match _parsed(key, "Connect offset key"):
+        case [
+            str(name),
+            {"cluster": str(cluster), "partition": int(partition), "topic": str(topic), **rest},
+        ] if not rest and _is_partition(partition):
+            return SourceOffsetKey(name, cluster, partition, topic)
+        case [
+            str(name),
+            {"partition": int(partition), "topic": str(topic), "group": str(group), **rest},
+        ] if not rest and _is_partition(partition):
+            return CheckpointOffsetKey(name, partition, topic, group)
+        case [
+            str(name),
+            {"sourceClusterAlias": str(source), "targetClusterAlias": str(target), **rest},
+        ] if not rest:
+            return HeartbeatOffsetKey(name, source, target)
+    raise FormatError("Connect offset key is none of MirrorMaker's", bytes=key.hex())
+
+
+def parse_offset_value(value: bytes | None) -> int | None:
+    """Read the stored offset; None when nothing is stored (tombstone, no offset, or a negative one, as MM2).
+
+    Raises FormatError for anything but a JSON object with a whole number.
+    """
+    if value is None:
+        return None
+    match _parsed(value, "Connect offset value"):
+        case None:
+            return None
+        case dict(fields) if (offset := fields.get("offset")) is None:
+            return None
+        case {"offset": int(offset)} if not isinstance(offset, bool):
+            return offset if offset >= 0 else None
+    raise FormatError("Connect offset value holds no whole number", bytes=value.hex())
+
+
+def _is_partition(number: int) -> bool:
+    return not isinstance(number, bool) and 0 <= number < 1 << 31
+
+
+def _parsed(data: bytes, what: str) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:  # JSON's and Unicode's errors are both
+        raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

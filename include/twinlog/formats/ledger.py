@@ -1,0 +1,184 @@
+"""The ledger: what a flow has to remember besides progress and the map (docs/architecture.md, "State").
+
+    key    JSON array: the kind, then what identifies the record; the newest record of a key counts
+    value  JSON object: "version", then every field of the record; None (a tombstone) forgets it
+
+Times are epoch ms.  Fields that a reader does not know are ignored, an unknown kind or version never is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from twinlog.errors import FormatError
+from twinlog.jsonable import to_json
+
+VERSION = 1
+
+
+class GapCause(StrEnum):
+    """Why upstream offsets can no longer be copied."""
+
+    RETENTION = "retention"
+    DELETE_RECORDS = "delete-records"
+    TRUNCATION = "truncation"
+    RECREATED = "recreated"
+    QUARANTINE = "quarantine"
+
+
+class FlowPhase(StrEnum):
+    """Where a flow stands between running and having been failed over."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    FAILING_OVER = "failing-over"
+    PROMOTED = "promoted"
+
+
+class _Record:
+    """How every record is written: its kind, and which of its fields identify it."""
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    IDENTITY: ClassVar[tuple[str, ...]] = ()
+
+    def key(self) -> bytes:
+        """Write the key."""
+        return _json([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
+
+    def value(self) -> bytes:
+        """Write the value."""
+        return _json({"version": VERSION, **to_json(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFence(_Record):
+    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes, lane 0 being the gate."""
+
+    KIND: ClassVar[str] = "lane-fence"
+    run_id: str
+    lane_count: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation(_Record):
+    """One life of a source topic: `topic_id` was first seen at `since_ms` and goes to `remote_topic`."""
+
+    KIND: ClassVar[str] = "incarnation"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
+    topic: str
+    topic_id: str
+    since_ms: int
+    remote_topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(_Record):
+    """Upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
+
+    `records_estimate` is at most how many records they held.  `topic_id` is the incarnation, where known:
+    offsets of two lives of a topic are different offsets.
+    """
+
+    KIND: ClassVar[str] = "gap"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    cause: GapCause
+    at_ms: int
+    records_estimate: int
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowState(_Record):
+    """The flow is in `state` since `since_ms`; `by` whom and for what `reason`."""
+
+    KIND: ClassVar[str] = "flow-state"
+    state: FlowPhase
+    since_ms: int
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport(_Record):
+    """The last cycle's report, JSON; only the newest is kept."""
+
+    KIND: ClassVar[str] = "cycle-report"
+    run_id: str
+    summary: Mapping[str, Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine(_Record):
+    """The source record at `offset` was not copied because the target cannot hold it."""
+
+    KIND: ClassVar[str] = "quarantine"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "offset")
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    at_ms: int
+    topic_id: str = ""
+
+
+LedgerRecord = LaneFence | Incarnation | Gap | FlowState | CycleReport | Quarantine
+
+_READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
+    kind.KIND: TypeAdapter(kind) for kind in (LaneFence, Incarnation, Gap, FlowState, CycleReport, Quarantine)
+}
+
+
+def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
+    """Read a record; None for a tombstone.
+
+    Raises FormatError for bytes that are no ledger record, of an unknown kind or version, or under a key that is
+    not theirs.
+    """
+    match _parsed(key, "ledger key"):
+        case [str(kind), *_] if kind in _READERS:
+            return None if value is None else _record(kind, key, value)
+        case [str(kind), *_]:
+            raise FormatError(f"ledger key has the unknown kind {kind!r}", bytes=key.hex())
+    raise FormatError("ledger key is not an array that begins with a kind", bytes=key.hex())
+
+
+def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
+    fields = _parsed(value, f"ledger record {kind}")
+    version = fields.get("version") if isinstance(fields, dict) else None
+    if version != VERSION or isinstance(version, bool):
+        raise FormatError(
+            f"ledger record {kind} has version {version}; only version {VERSION} is known", bytes=value.hex()
+        )
+    try:
+        record = _READERS[kind].validate_json(value, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FormatError(f"ledger record {kind}: {where}: {first['msg']}", bytes=value.hex()) from None
+    if record.key() != key:
+        raise FormatError(f"ledger record {kind} is stored under another's key", bytes=key.hex())
+    return record
+
+
+def _parsed(data: bytes, what: str) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:  # JSON's and Unicode's errors are both
+        raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

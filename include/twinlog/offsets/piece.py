@@ -1,0 +1,35 @@
+"""A piece: what one transaction adds to the offset map of a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.errors import FormatError
+from twinlog.offsets.run import Run
+
+LIMIT = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class MapPiece:
+    """Runs in order that cover upstream offsets [first_upstream, end_upstream); there may be none.
+
+    An offset of the piece that is in no run has no copy (a marker, aborted, compacted away).  Raises FormatError
+    when the runs are out of order, overlap on either side, or leave the piece.
+    """
+
+    first_upstream: int
+    end_upstream: int
+    runs: tuple[Run, ...]
+
+    def __post_init__(self) -> None:
+        upstream, downstream = self.first_upstream, 0
+        for run in self.runs:
+            if run.upstream < upstream or run.downstream < downstream or run.length < 1:
+                raise FormatError(f"offset map piece has {run} out of order", piece=self.first_upstream)
+            upstream, downstream = run.upstream_end, run.downstream_end
+        if not 0 <= self.first_upstream <= upstream <= self.end_upstream < LIMIT or downstream >= LIMIT:
+            raise FormatError(
+                f"offset map piece [{self.first_upstream}, {self.end_upstream}) does not hold its runs",
+                piece=self.first_upstream,
+            )
