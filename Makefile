@@ -1,0 +1,72 @@
+# Everything happens in .venv; the second `make setup` has nothing to do.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+UV_VERSION := 0.13.9
+BIN := .venv/bin
+READY := .venv/.ready
+JAVA := .venv/.java-home
+NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
+
+# Spark, Kafka and every command below run on the Java that `make setup` found or installed.
+WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
+
+.PHONY: help setup demo test test-unit test-integration lint format bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) $(JAVA) ## Make .venv with all that is locked, and find or install a Java; then .venv/bin/twinlog is ready
+
+demo: setup ## Replicate between two real Kafka clusters on this machine through Airflow and Spark, and show the result
+	$(WITH_JAVA) $(BIN)/twinlog demo
+
+test: setup ## Run everything that CI runs: linters, unit tests, then the tests on real machinery
+	.ci/browser
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-unit
+	$(MAKE) --no-print-directory test-integration
+
+test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
+	$(BIN)/pytest -m "not ($(NEEDS_MACHINERY))"
+
+test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
+	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)"
+
+lint: $(READY) ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Rewrite the code as `make lint` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine
+	$(WITH_JAVA) $(BIN)/python -m bench
+
+# `uv export` names no package index, unlike uv.lock, which is therefore not kept.  It resolves anew.
+lock: $(READY) ## Resolve pyproject.toml anew and write requirements.lock
+	rm -f uv.lock
+	$(BIN)/uv export --quiet --format requirements.txt --all-extras --no-emit-project --no-annotate --no-header \
+		--output-file requirements.lock > /dev/null
+
+clean: ## Remove .venv and everything that tools leave behind; the cache of Kafka's jars stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist uv.lock
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || "$$(.ci/python)" -m venv .venv
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Looked up again whenever the recorded Java has gone.
+$(JAVA): $(READY) $(if $(wildcard $(JAVA)),$(if $(wildcard $(shell cat $(JAVA))/bin/java),,force-java))
+	.ci/jdk > $@.new
+	mv $@.new $@
+
+.PHONY: force-java
+force-java:
