@@ -12,7 +12,7 @@ from twinlog.cli.failure import Failure
 from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, Lines, show
-from twinlog.cli.say import say
+from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, TerminalError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Permission:
 class FlowCheck:
     """What was found about one flow; `acls` are the commands that grant what it lacks.
 
-    `optional_acls` grant what only the syncs of configs, ACLs and groups lack.
+    `optional_acls` grant what only the syncs of configs, ACLs and groups lack; `notes` are for people.
     """
 
     flow: str
@@ -61,6 +61,7 @@ class FlowCheck:
     permissions: tuple[Permission, ...] = ()
     acls: tuple[str, ...] = ()
     optional_acls: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     error: Failure | None = None
 
 
@@ -99,7 +100,13 @@ def check_flow(flow: FlowSettings) -> FlowCheck:
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
     described = [describe_cluster(session) for session in (source, target)]
     _refuse_same_cluster(flow, *(it.cluster_id for it in described))
-    names = find_names(flow, source, target)
+    names, hidden = find_names(flow, source, target)
+    notes = tuple(
+        f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
+        for name in hidden
+    )
+    for note in notes:
+        warn(f"{flow.name}: {note}")
     wanted = needs(flow, names, transactional_prefix(flow))
     rights = find_rights(source, flow.source.connection, wanted) | find_rights(
         target, flow.target.connection, wanted
@@ -117,19 +124,20 @@ def check_flow(flow: FlowSettings) -> FlowCheck:
         permissions=tuple(_permission(finding) for finding in findings),
         acls=acl_lines((it for it in findings if it.need.required), by_alias),
         optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
+        notes=notes,
     )
 
 
-def find_names(flow: FlowSettings, source: Session, target: Session) -> Names:
-    """List what the flow is about: topics it selects, also those it names but cannot see, and groups."""
+def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Names, tuple[str, ...]]:
+    """List what the flow is about, and apart from that the topics it names but cannot see."""
     from twinlog.cluster.permissions import Names
     from twinlog.cluster.topics import topic_names
     from twinlog.steps.discover import left_out_reason
 
     seen = [name for name in topic_names(source) if left_out_reason(flow, name) is None]
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
-    hidden = [name for name in named if name not in seen and left_out_reason(flow, name) is None]
-    return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target)))
+    hidden = tuple(name for name in named if name not in seen and left_out_reason(flow, name) is None)
+    return Names((*seen, *hidden), _groups(flow, source), frozenset(topic_names(target))), hidden
 
 
 def transactional_prefix(flow: FlowSettings) -> str:
