@@ -1,0 +1,38 @@
+"""Commands over clusters in memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.fake import FakeCluster
+from twinlog.config.settings import FlowSettings
+
+
+@dataclass
+class World:
+    """A file whose flow A->B leads from one fake cluster to another."""
+
+    file: Path
+    source: FakeCluster
+    target: FakeCluster
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = localhost:1\nB.bootstrap.servers = localhost:2\n"
+        "A->B.enabled = true\nA->B.topics = .*\n"
+    )
+    made = World(file, FakeCluster("A"), FakeCluster("B"))
+
+    @contextmanager
+    def open_fakes(flow: FlowSettings) -> Iterator[Clusters]:
+        yield Clusters(made.source, made.target)
+
+    monkeypatch.setattr("twinlog.cluster.clusters.open_clusters", open_fakes)
+    return made

@@ -1,0 +1,89 @@
+"""`twinlog plan`: what the next cycle would do."""
+
+import json
+from typing import Any
+
+import pytest
+
+from twinlog.cli.main import main
+from twinlog.cluster.values import TopicPartition
+
+
+def _plan(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:
+    code = main(["plan", "--config", str(world.file), "--output", "json", *options])
+    return code, json.loads(capsys.readouterr().out)["flows"][0]
+
+
+def _fill(world, topic: str, records: int) -> None:
+    for number in range(records):
+        world.source.append(TopicPartition(topic, 0), key=None, value=b"v", timestamp=number * 1000)
+
+
+def test_the_shape_stays(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields may be added, these stay."""
+    _, plan = _plan(world, capsys)
+    assert set(plan) >= {
+        "flow",
+        "changes",
+        "refused",
+        "problems",
+        "left_out",
+        "ranges",
+        "stopped",
+        "upcoming",
+        "lanes",
+        "records",
+    }
+
+
+def test_a_new_topic_is_planned_with_its_records(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cycle that creates a copy also fills it."""
+    world.source.add_topic("orders", partitions=2)
+    _fill(world, "orders", 5)
+    code, plan = _plan(world, capsys)
+    assert (code, plan["flow"], plan["records"]) == (0, "A->B", 5)
+    assert plan["upcoming"] == [
+        {"topic": "orders", "remote_topic": "A.orders", "partitions": 2, "records": 5}
+    ]
+    assert ("create", "A.orders", 2) in {(it["kind"], it["name"], it["partitions"]) for it in plan["changes"]}
+
+
+def test_an_existing_topic_is_planned_by_ranges(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Offsets [start, end) of each partition, bounded by --until."""
+    world.source.add_topic("orders")
+    world.target.add_topic("A.orders")
+    _fill(world, "orders", 5)
+    _, plan = _plan(world, capsys, "--until", "1970-01-01T00:00:03Z")
+    assert [(it["topic"], it["partition"], it["start"], it["end"]) for it in plan["ranges"]] == [
+        ("orders", 0, 0, 3)
+    ]
+    assert (plan["records"], plan["lanes"]) == (3, [["orders-0"]])
+
+
+def test_nothing_is_changed(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither topics nor records appear anywhere."""
+    world.source.add_topic("orders")
+    _plan(world, capsys)
+    assert (list(world.target.topics), world.target.calls, world.source.calls) == ([], [], [])
+
+
+def test_a_named_topic_limits_the_plan(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """--topics leaves the others alone; a topic the flow does not have is wrong usage."""
+    for topic in ("orders", "payments"):
+        world.source.add_topic(topic)
+        world.target.add_topic(f"A.{topic}")
+        _fill(world, topic, 1)
+    _, plan = _plan(world, capsys, "--topics", "payments")
+    assert [it["topic"] for it in plan["ranges"]] == ["payments"]
+    code, plan = _plan(world, capsys, "--topics", "invoices")
+    assert (code, plan["error"]["code"]) == (2, "usage")
+
+
+def test_people_see_what_is_to_come(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables name the change, the ranges and what is in the way."""
+    world.source.add_topic("orders", partitions=3)
+    world.target.add_topic("A.orders", partitions=1).operations = frozenset({"DESCRIBE"})
+    assert main(["plan", "--config", str(world.file)]) == 0
+    out = capsys.readouterr().out
+    assert ("A->B: topics of the target" in out, "nothing to copy" in out) == (True, True)
+    assert "grant ALTER on topic A.orders" in out
