@@ -1,0 +1,70 @@
+"""How far a flow has copied, and where everything went: progress and offset map, read from the target."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_key, parse_offset_value
+from twinlog.formats.offset_map import MapPiece, decode_map_key, decode_piece
+from twinlog.offsets.run import Run
+
+
+class SourceLife(NamedTuple):
+    """One partition of one life (topic id) of a source topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPartition, int]:
+    """Read the last copied upstream offset of each source partition; absent where nothing was copied.
+
+    The topic is Connect's: keys of other connectors, of other sources, and keys that Connect would not take
+    for MM2's (they are compared as bytes) are passed over.
+    """
+    progress: dict[TopicPartition, int] = {}
+    for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
+        key = _own_key(flow, data)
+        offset = parse_offset_value(value) if key is not None else None
+        if key is not None and offset is not None:
+            progress[TopicPartition(key.topic, key.partition)] = offset
+    return progress
+
+
+def _own_key(flow: FlowSettings, data: bytes) -> SourceOffsetKey | None:
+    try:
+        key = parse_offset_key(data)
+    except FormatError:
+        return None
+    if not isinstance(key, SourceOffsetKey) or key.encode() != data:
+        return None
+    ours = (key.connector_name, key.cluster) == (flow.connector_name, flow.source.alias)
+    return key if ours else None
+
+
+def read_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, tuple[MapPiece, ...]]:
+    """Read all pieces of the flow's offset map, in order of their first upstream offset.
+
+    Raises FormatError for a piece that is not one.
+    """
+    pieces: defaultdict[SourceLife, list[MapPiece]] = defaultdict(list)
+    for data, value in latest_or_empty(cluster, flow.offset_map_topic).items():
+        if value is not None:
+            key = decode_map_key(data)
+            pieces[SourceLife(key.topic, key.topic_id, key.partition)].append(decode_piece(key, value))
+    return {
+        life: tuple(sorted(found, key=lambda piece: piece.first_upstream)) for life, found in pieces.items()
+    }
+
+
+def all_runs(pieces: tuple[MapPiece, ...]) -> tuple[Run, ...]:
+    """Give the runs of all pieces, in order."""
+    return tuple(run for piece in pieces for run in piece.runs)

@@ -1,0 +1,98 @@
+"""One row per replicated partition: what validation, the cycle report and `status` look at.  Pure.
+
+Offsets called upstream are on the source, downstream on the target; ends are exclusive.  None means that there
+is nothing to say yet: no progress, no copy, an empty map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.offsets.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class MapSummary:
+    """What the offset map of one partition adds up to.
+
+    `records` is the sum of all runs.  `upstream_offsets` and `downstream_offsets` count each offset once: they
+    are smaller than `records` when runs overlap, which means that something was copied or written twice.
+    """
+
+    records: int = 0
+    upstream_offsets: int = 0
+    downstream_offsets: int = 0
+    upstream_end: int | None = None
+    downstream_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """The state of one partition of one flow.
+
+    `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there
+    to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
+    points beyond the source.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    `reported_next_upstream` is what the last cycle report said.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    source_log_start: int
+    source_end: int
+    next_upstream: int | None
+    lag_records: int
+    oldest_uncopied: int | None
+    target_log_start: int | None
+    target_stable_end: int | None
+    source_partitions: int
+    target_partitions: int
+    mapped: MapSummary = MapSummary()
+    reported_next_upstream: int | None = None
+
+    @property
+    def last_upstream(self) -> int | None:
+        """Last copied upstream offset."""
+        return None if self.next_upstream is None else self.next_upstream - 1
+
+
+def summarize(runs: Sequence[Run]) -> MapSummary:
+    """Add up the runs of one partition's map."""
+    if not runs:
+        return MapSummary()
+    return MapSummary(
+        records=sum(run.length for run in runs),
+        upstream_offsets=covered((run.upstream, run.upstream_end) for run in runs),
+        downstream_offsets=covered((run.downstream, run.downstream_end) for run in runs),
+        upstream_end=max(run.upstream_end for run in runs),
+        downstream_end=max(run.downstream_end for run in runs),
+    )
+
+
+def covered(intervals: Iterable[tuple[int, int]]) -> int:
+    """Count the whole numbers that lie in at least one of the half-open intervals."""
+    total, reached = 0, None
+    for start, end in sorted(intervals):
+        begin = start if reached is None else max(start, reached)
+        total += max(0, end - begin)
+        reached = end if reached is None else max(reached, end)
+    return total
+
+
+def waiting_from(source: PartitionOffsets, next_upstream: int | None) -> int:
+    """First upstream offset that could still be copied."""
+    return source.log_start if next_upstream is None else max(source.log_start, next_upstream)
+
+
+def lag(end: int, position: int, first: ReadRecord | None) -> int:
+    """Count upstream offsets still to be copied, from `position` to `end`.
+
+    `first` is the first readable record from there on.  Where there is none, only transaction markers and
+    aborted records are left, and nothing is lagging.
+    """
+    if position > end:
+        return end - position
+    return 0 if first is None else max(0, end - first.offset)

@@ -1,0 +1,66 @@
+"""Step `discover`: read what both clusters hold and decide what the flow replicates.  Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.policy.selection import why_left_out
+from twinlog.steps.discovery import Discovery, LeftOut, SourceState, TargetState, decide, remote_name
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
+    """Find the flow's topics on both sides, with incarnations, offsets and what stands against each.
+
+    Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
+    """
+    source = read_source(flow, clusters.source)
+    target = read_target(flow, clusters.target, source.topics.found)
+    return decide(flow, source, target, read_ledger(flow, clusters.target))
+
+
+def read_source(flow: FlowSettings, cluster: ClusterReader) -> SourceState:
+    """Read names, selected topics and their offsets from the source."""
+    names = cluster.topic_names()
+    reasons = {name: left_out_reason(flow, name) for name in names}
+    topics = cluster.describe_topics(name for name, reason in reasons.items() if reason is None)
+    return SourceState(
+        cluster_id=cluster.cluster_id(),
+        names=names,
+        left_out=tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason is not None),
+        topics=topics,
+        offsets=cluster.offsets(all_partitions(topics.found.values())),
+    )
+
+
+def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str]) -> TargetState:
+    """Read the copies of `topics` (names on the source) from the target, where they exist."""
+    remote = cluster.describe_topics(remote_name(flow, topic) for topic in topics)
+    return TargetState(
+        cluster_id=cluster.cluster_id(),
+        brokers=cluster.broker_count(),
+        topics=remote,
+        offsets=cluster.offsets(all_partitions(remote.found.values())),
+    )
+
+
+def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
+    """Why the flow does not replicate `topic`, None when it does."""
+    return why_left_out(
+        topic,
+        topics=flow.topics,
+        policy=flow.policy,
+        source_alias=flow.source.alias,
+        target_alias=flow.target.alias,
+        heartbeats_replication=flow.heartbeats_replication,
+        cycle_rule=flow.cycle_rule,
+    )
+
+
+def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
+    """Every partition that has a leader to ask."""
+    return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)

@@ -1,0 +1,112 @@
+"""Step `sync_topics`: give every replicated topic its copy on the target, with enough partitions.
+
+`plan` (twinlog.steps.topic_plan) lists the changes, `apply` walks exactly that list.  One refused topic does
+not stop the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import Cluster, ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.internal_topics import internal_topics
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger import Incarnation
+from twinlog.steps import discover
+from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, Refusal, TopicPlan, plan
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTopicsResult:
+    """What was changed on the target (in a dry run: would be), what was refused, and lines for people."""
+
+    flow: str
+    dry_run: bool
+    changes: tuple[Change, ...]
+    refused: tuple[Refusal, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every topic of the flow has its place on the target."""
+        return not self.refused and not any(problem.blocking for problem in self.problems)
+
+
+def run(flow: FlowSettings, clusters: Clusters, dry_run: bool = False) -> SyncTopicsResult:
+    """Create remote and internal topics, add partitions, and note incarnations seen for the first time.
+
+    Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused when a topic that
+    exactly-once rests on cannot be had.
+    """
+    discovery = discover.run(flow, clusters)
+    todo = make_plan(flow, clusters, discovery)
+    if dry_run:
+        done, refused = todo.changes, todo.refused
+    else:
+        done, refused = apply(flow, todo, clusters.target)
+    return SyncTopicsResult(flow.name, dry_run, done, refused, discovery.problems, todo.notes)
+
+
+def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> TopicPlan:
+    """Read what planning needs beyond the discovery, and plan."""
+    new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
+    return plan(
+        flow,
+        discovery,
+        clusters.source.topic_configs(new),
+        read_internal(flow, clusters.target),
+        read_ledger(flow, clusters.target),
+    )
+
+
+def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
+    """Read how the flow's own topics stand on the target."""
+    topics = target.describe_topics(topic.name for topic in internal_topics(flow))
+    return InternalState(topics, target.topic_configs(topics.found))
+
+
+def apply(
+    flow: FlowSettings, todo: TopicPlan, target: Cluster
+) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
+    """Make the changes of the plan in its order; return those made, and those refused with the reason."""
+    errors: dict[str, TwinlogError] = {}
+    errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE_INTERNAL)]).refused
+    _stop_without_vital(todo, errors)
+    errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE)]).refused
+    errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
+    failed = {*errors, *(refusal.name for refusal in todo.refused)}
+    since = int(time.time() * 1000)
+    write_ledger(
+        flow,
+        target,
+        [
+            Incarnation(it.topic, it.topic_id, since, it.remote_topic)
+            for it in todo.first_seen
+            if it.remote_topic not in failed
+        ],
+    )
+    return (
+        tuple(change for change in todo.changes if change.name not in errors),
+        (*todo.refused, *_refusals(errors)),
+    )
+
+
+def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:
+    return tuple(change for change in todo.changes if change.kind is kind)
+
+
+def _stop_without_vital(todo: TopicPlan, errors: Mapping[str, TwinlogError]) -> None:
+    for change in todo.changes:
+        if change.vital and change.name in errors:
+            raise errors[change.name]
+
+
+def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:
+    return (Refusal(name, error.code, error.message, error.hint) for name, error in errors.items())

@@ -1,0 +1,230 @@
+"""What `sync_topics` would change on the target, as a list of changes in the order they are made.  Pure.
+
+Rules are MM2's (MirrorSourceConnector; mm2-behaviour 3.1, 6.3, 6.4 "creation"): new remote topics get the
+source's partition count and its configuration, existing ones grow to the source's count and never shrink.
+Ours beside them: replication factors are clamped to the number of brokers, with a note, instead of failing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.cluster.internal_topics import COMPACT, InternalTopic, internal_topics
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, NewTopic, TopicDescription
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.policy.filters import NameFilter
+from twinlog.steps.discovery import DiscoveredTopic, Discovery
+
+
+class ChangeKind(StrEnum):
+    """What a change does to the target."""
+
+    CREATE_INTERNAL = "create-internal"
+    CREATE = "create"
+    GROW = "grow"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A topic of the target to create, or grow to `partitions`; `topic` is the source's, "" if internal."""
+
+    kind: ChangeKind
+    name: str
+    partitions: int
+    replication_factor: int = 0
+    configs: Mapping[str, str] | None = None
+    topic: str = ""
+    vital: bool = False
+
+    @property
+    def new_topic(self) -> NewTopic:
+        """The creation this change asks for."""
+        return NewTopic(self.name, self.partitions, self.replication_factor, dict(self.configs or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A topic of the target that could not be, or was not, brought to what it should be."""
+
+    name: str
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic whose incarnation the ledger does not know yet."""
+
+    topic: str
+    topic_id: str
+    remote_topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """Changes in order, what is refused before trying, incarnations to note, and lines for people."""
+
+    flow: str
+    changes: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    first_seen: tuple[SeenTopic, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InternalState:
+    """The flow's own topics as they stand on the target, and their configurations."""
+
+    topics: Answers[str, TopicDescription]
+    configs: Answers[str, Mapping[str, ConfigValue]]
+
+
+def plan(
+    flow: FlowSettings,
+    discovery: Discovery,
+    configs: Answers[str, Mapping[str, ConfigValue]],
+    internal: InternalState,
+    ledger: Ledger,
+) -> TopicPlan:
+    """List what to change; `configs` are those of the source topics that have no copy yet.
+
+    Raises TerminalError `cleanup-policy` when a vital internal topic would lose its records.
+    """
+    internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
+    wanted = [topic for topic in discovery.topics if not topic.blocked]
+    missing = [topic for topic in wanted if topic.remote is None]
+    known = [topic for topic in missing if topic.topic in configs.found]
+    factor = clamped(flow.replication_factor, discovery.target_brokers)
+    return TopicPlan(
+        flow=flow.name,
+        changes=(
+            *internal_changes,
+            *(_creation(flow, topic, factor, configs.found[topic.topic]) for topic in known),
+            *(_growth(topic) for topic in wanted if _too_small(topic)),
+        ),
+        refused=tuple(
+            Refusal(topic.remote_topic, error.code, error.message, error.hint)
+            for topic in missing
+            if (error := configs.refused.get(topic.topic)) is not None
+        ),
+        first_seen=tuple(
+            SeenTopic(topic.topic, topic.topic_id, topic.remote_topic)
+            for topic in wanted
+            if topic.topic not in ledger.incarnations
+        ),
+        notes=(*internal_notes, *(_clamp_notes(flow, known, factor))),
+    )
+
+
+def plan_internal(
+    flow: FlowSettings, brokers: int, state: InternalState
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Say which internal topics to create, with notes about those that stand as they should not.
+
+    Raises TerminalError `cleanup-policy` for a vital one, and what refused a look at it.
+    """
+    changes: list[Change] = []
+    notes: list[str] = []
+    for topic in internal_topics(flow):
+        error = state.topics.refused.get(topic.name)
+        if topic.name in state.topics.found:
+            notes.extend(_check_cleanup(flow, topic, state.configs))
+        elif error is None or error.code == "unknown-topic":
+            changes.append(_internal_creation(topic, brokers))
+            notes.extend(
+                _clamp_note(topic.name, topic.replication_factor, changes[-1].replication_factor, flow)
+            )
+        elif topic.vital:
+            raise error
+        else:
+            notes.append(str(error))
+    return tuple(changes), tuple(notes)
+
+
+def creation_configs(
+    entries: Mapping[str, ConfigValue], *, excluded: NameFilter, with_defaults: bool
+) -> dict[str, str]:
+    """Choose what a new copy inherits: MM2's creation rule (mm2-behaviour 6.4).
+
+    Left out are read-only and sensitive values, those of a broker's own properties file, names that
+    `config.properties.exclude` matches, and defaults unless `use.defaults.from=source`.
+    """
+    return {
+        entry.name: entry.value
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+        if entry.value is not None
+        and not entry.read_only
+        and not entry.sensitive
+        and entry.source != ConfigSource.STATIC_BROKER
+        and (with_defaults or entry.source != ConfigSource.DEFAULT)
+        and not excluded.excludes(entry.name)
+    }
+
+
+def clamped(replication_factor: int, brokers: int) -> int:
+    """Lower a replication factor to what the cluster can hold; -1 stays the broker's own default."""
+    return min(replication_factor, brokers) if brokers > 0 else replication_factor
+
+
+def _creation(
+    flow: FlowSettings, topic: DiscoveredTopic, factor: int, entries: Mapping[str, ConfigValue]
+) -> Change:
+    configs = creation_configs(
+        entries, excluded=flow.config_properties_exclude, with_defaults=flow.use_defaults_from == "source"
+    )
+    return Change(
+        ChangeKind.CREATE, topic.remote_topic, topic.partition_count, factor, configs, topic=topic.topic
+    )
+
+
+def _growth(topic: DiscoveredTopic) -> Change:
+    return Change(ChangeKind.GROW, topic.remote_topic, topic.partition_count, topic=topic.topic)
+
+
+def _too_small(topic: DiscoveredTopic) -> bool:
+    return topic.remote is not None and topic.remote.partitions < topic.partition_count
+
+
+def _internal_creation(topic: InternalTopic, brokers: int) -> Change:
+    new = topic.creation(clamped(topic.replication_factor, brokers))
+    return Change(
+        ChangeKind.CREATE_INTERNAL,
+        new.name,
+        new.partitions,
+        new.replication_factor,
+        new.configs,
+        vital=topic.vital,
+    )
+
+
+def _check_cleanup(
+    flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
+) -> Iterable[str]:
+    if topic.name not in configs.found:
+        return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
+    policy = configs.found[topic.name]["cleanup.policy"].value
+    if policy == COMPACT:
+        return ()
+    message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
+    hint = f"set cleanup.policy={COMPACT} on it"
+    if topic.vital:
+        raise TerminalError(message, hint=hint, code="cleanup-policy", flow=flow.name, topic=topic.name)
+    return (f"{message}; {hint}",)
+
+
+def _clamp_notes(flow: FlowSettings, topics: Iterable[DiscoveredTopic], factor: int) -> Iterable[str]:
+    for topic in topics:
+        yield from _clamp_note(topic.remote_topic, flow.replication_factor, factor, flow)
+
+
+def _clamp_note(name: str, wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:
+    if given != wanted:
+        yield (
+            f"{name} gets replication factor {given} instead of {wanted}:"
+            f" {flow.target.alias} has {given} broker(s)"
+        )

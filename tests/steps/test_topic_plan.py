@@ -1,0 +1,147 @@
+"""What `sync_topics` plans, without doing it."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.values import ConfigSource, ConfigValue
+from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.policy.filters import NameFilter
+from twinlog.steps import discover
+from twinlog.steps.sync_topics import make_plan
+from twinlog.steps.topic_plan import ChangeKind, SeenTopic, clamped, creation_configs
+
+
+def planned(flow, clusters):
+    return make_plan(flow, clusters, discover.run(flow, clusters))
+
+
+def of(plan, kind):
+    return [change for change in plan.changes if change.kind is kind]
+
+
+def test_a_first_cycle_creates_the_internal_topics_first(flow, clusters, source):
+    """Partition counts as MM2 has them (mm2-behaviour 3.1), all compacted, replicas clamped to 3 brokers."""
+    source.add_topic("orders", 2)
+    plan = planned(replace(flow, internal_replication_factor=5), clusters)
+    assert [
+        ("mm2-offsets.A.internal", 25, 3, True),
+        ("mm2-offset-map.A.internal", 16, 3, True),
+        ("mm2-ledger.A.internal", 1, 3, True),
+        ("A.checkpoints.internal", 1, 3, False),
+        ("heartbeats", 1, 3, False),
+        ("A.orders", 2, 1, False),
+    ] == [(it.name, it.partitions, it.replication_factor, it.vital) for it in plan.changes]
+    assert {"cleanup.policy": "compact"} == plan.changes[0].configs
+    assert any("mm2-ledger.A.internal gets replication factor 3 instead of 5" in note for note in plan.notes)
+
+
+def test_nothing_to_do_is_an_empty_plan(flow, clusters, source, with_internal):
+    """A second cycle finds everything in place."""
+    source.add_topic("orders")
+    with_internal.add_topic("A.orders")
+    plan = planned(flow, clusters)
+    assert ((), (), ()) == (plan.changes, plan.refused, plan.notes)
+
+
+def test_a_copy_grows_and_never_shrinks(flow, clusters, source, with_internal):
+    """Only a copy with fewer partitions is changed."""
+    source.add_topic("few", 2)
+    source.add_topic("many", 5)
+    with_internal.add_topic("A.few", 4)
+    with_internal.add_topic("A.many", 4)
+    assert [(ChangeKind.GROW, "A.many", 5)] == [
+        (it.kind, it.name, it.partitions) for it in planned(flow, clusters).changes
+    ]
+
+
+def test_replication_factors_are_clamped_with_a_note(flow, clusters, source, with_internal):
+    """A copy with fewer replicas is better than none; -1 is the broker's business."""
+    source.add_topic("orders")
+    plan = planned(replace(flow, replication_factor=4), clusters)
+    assert [3] == [it.replication_factor for it in plan.changes]
+    assert ("A.orders gets replication factor 3 instead of 4: B has 3 broker(s)",) == plan.notes
+    assert [-1, 2, 3] == [clamped(factor, 3) for factor in (-1, 2, 4)]
+
+
+ENTRIES = {
+    it.name: it
+    for it in (
+        ConfigValue("cleanup.policy", "compact", ConfigSource.TOPIC),
+        ConfigValue("retention.ms", "1", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ConfigValue("segment.bytes", "2", ConfigSource.STATIC_BROKER),
+        ConfigValue("flush.ms", "3", ConfigSource.DEFAULT),
+        ConfigValue("min.insync.replicas", "2", ConfigSource.TOPIC),
+        ConfigValue("secret", None, ConfigSource.TOPIC, sensitive=True),
+        ConfigValue("fixed", "4", ConfigSource.TOPIC, read_only=True),
+    )
+}
+EXCLUDED = NameFilter((".*",), (r"min\.insync\.replicas",))
+
+
+def test_a_copy_inherits_by_mm2s_creation_rule():
+    """Not excluded, not read-only, not sensitive, not from a broker's file, no defaults (mm2-behaviour 6.4)."""
+    assert {"cleanup.policy": "compact", "retention.ms": "1"} == creation_configs(
+        ENTRIES, excluded=EXCLUDED, with_defaults=False
+    )
+
+
+def test_use_defaults_from_source_copies_defaults_too():
+    """`use.defaults.from=source`."""
+    assert "3" == creation_configs(ENTRIES, excluded=EXCLUDED, with_defaults=True)["flush.ms"]
+
+
+def test_a_topic_whose_configuration_cannot_be_read_is_not_created(flow, clusters, source, with_internal):
+    """Made with the wrong cleanup.policy it would lose records; it is refused, the others are planned."""
+    source.add_topic("orders")
+    source.add_topic("payments")
+    source.refuse("topic_configs", "orders", ClusterRefused("no", hint="grant DESCRIBE_CONFIGS"))
+    plan = planned(flow, clusters)
+    assert (["A.payments"], ["A.orders"]) == (
+        [it.name for it in plan.changes],
+        [it.name for it in plan.refused],
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["mm2-offsets.A.internal", "mm2-offset-map.A.internal", "mm2-ledger.A.internal"]
+)
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_state_that_would_expire_is_refused(flow, clusters, with_internal, name, policy):
+    """Progress, map and ledger must be kept for ever."""
+    with_internal.topics[name].configs["cleanup.policy"] = policy
+    with pytest.raises(TerminalError, match=f"{name} on B has cleanup.policy={policy}") as caught:
+        planned(flow, clusters)
+    assert "cleanup-policy" == caught.value.code
+
+
+def test_expiring_heartbeats_are_only_noted(flow, clusters, with_internal):
+    """MM2 lives with that, so we do."""
+    with_internal.topics["heartbeats"].configs["cleanup.policy"] = "delete"
+    assert [
+        "topic heartbeats on B has cleanup.policy=delete, so its records expire; set cleanup.policy=compact on it"
+    ] == [*planned(flow, clusters).notes]
+
+
+def test_a_flow_that_only_beats_needs_only_heartbeats(flow, clusters):
+    """MM2's case of a disabled flow with heartbeats (mm2-behaviour 2.2)."""
+    plan = planned(replace(flow, enabled=False), clusters)
+    assert ["heartbeats"] == [it.name for it in of(plan, ChangeKind.CREATE_INTERNAL)]
+
+
+def test_topics_seen_for_the_first_time_are_noted(flow, clusters, source):
+    """Their topic id is what a later life is told apart by."""
+    topic = source.add_topic("orders")
+    assert (SeenTopic("orders", topic.topic_id, "A.orders"),) == planned(flow, clusters).first_seen
+
+
+def test_planning_changes_nothing(flow, clusters, source, target):
+    """Neither the clusters nor the discovery it is given."""
+    source.add_topic("orders", 2)
+    target.add_topic("A.orders", 1)
+    discovery = discover.run(flow, clusters)
+    before = copy.deepcopy((source.topics, target.topics, discovery))
+    make_plan(flow, clusters, discovery)
+    assert before == (source.topics, target.topics, discovery)
+    assert [] == target.calls
