@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Quarantine
-from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.partitioner import partition_for
+from twinlog.offsets.piece import MapPiece
 from twinlog.relay import state_records
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, Code, code_name

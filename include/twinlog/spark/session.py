@@ -32,6 +32,8 @@ _LOCAL = re.compile(r"local\[(\d+|\*)")
 def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
     """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect) and stop it at the end.
 
+    An empty `master` leaves it to spark-submit, which has set it already.
+
     Raises TransientError when the master or the Connect server cannot be reached.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -39,8 +41,12 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
 
     builder: Any = SparkSession.builder
     remote = master.startswith("sc://")
-    builder = builder.remote(master) if remote else builder.master(master).appName(app_name)
+    if remote:
+        builder = builder.remote(master)
+    elif master:
+        builder = builder.master(master)
     if not remote:
+        builder = builder.appName(app_name)
         for key, value in CONF.items():
             builder = builder.config(key, value)
         if master.startswith("local"):

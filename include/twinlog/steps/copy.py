@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.errors import FencedError, TransientError
 from twinlog.relay.brokers import Brokers
@@ -132,7 +133,8 @@ def run(
     while rounds < MAX_ROUNDS:
         rounds += 1
         grant = _fence(flow, state, run_id, lanes)
-        settled = settle(flow, chosen, grant.progress, ends, limits)
+        progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
+        settled = settle(flow, chosen, progress, ends, limits)
         stopped = settled.stopped
         packed = pack(_without_trouble(settled.ranges, tally), lanes)
         if not packed:

@@ -115,7 +115,7 @@ def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mappi
 def settle(
     flow: FlowSettings,
     topics: Iterable[DiscoveredTopic],
-    progress: Mapping[tuple[str, int], int],
+    progress: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     max_message_bytes: Mapping[str, int],
 ) -> Settled:
@@ -128,7 +128,7 @@ def settle(
     for topic in topics:
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
         for partition in topic.partitions:
-            last = progress.get((topic.topic, partition.partition))
+            last = progress.get(TopicPartition(topic.topic, partition.partition))
             start = _start(flow, partition, last)
             trouble = _trouble(topic, partition, start, known=last is not None)
             if trouble is not None:

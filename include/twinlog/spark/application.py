@@ -1,0 +1,44 @@
+"""A whole copy as one Spark application: what `jobs/replicate_partitions.py` and a Connect client run (driver)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.connections import handed_over
+from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.spark.runner import open_runner
+from twinlog.steps import copy
+
+SUBMITTED = ""
+"""The master of an application that spark-submit started: the one it was submitted to."""
+
+
+def replicate(
+    config: Path,
+    flow_name: str,
+    run_id: str,
+    *,
+    until_ms: int | None = None,
+    topics: Collection[str] | None = None,
+    master: str = SUBMITTED,
+) -> copy.CopyResult:
+    """Load the configuration, open a session on `master` and copy one flow.
+
+    Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.
+    """
+    flow = flow_named(config, flow_name)
+    with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
+        return copy.run(flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics)
+
+
+def flow_named(config: Path, name: str) -> FlowSettings:
+    """Return one flow of a configuration file."""
+    flows = load(config, airflow=handed_over()).flows
+    if name not in flows:
+        known = ", ".join(sorted(flows)) or "none"
+        raise UsageError(f"{config} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name)
+    return flows[name]

@@ -1,0 +1,216 @@
+"""Every kind of record arrives as it was, in order, once.  Costs about a minute, brokers included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import (
+    Seen,
+    ThreadRunner,
+    create_topic,
+    cycle,
+    flow_of,
+    grow_topic,
+    produce,
+    produce_transaction,
+    read,
+    read_with_offsets,
+)
+from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.offsets.offset_map import OffsetMap, Translation
+
+NOW = int(time.time() * 1000)
+
+VARIED = [
+    Seen(b"k", b"value", NOW),
+    Seen(None, b"no key", NOW - 5),
+    Seen(b"", b"", NOW + 1),
+    Seen(b"tombstone", None, NOW),
+    Seen(None, None, 0),
+    Seen(b"headers", b"v", NOW, (("a", b"1"), ("a", b"2"), ("b", None), ("c", b""))),
+    Seen("ключ".encode(), bytes(range(256)), 1, (("заголовок", b"\x00\xff"),)),
+]
+
+
+def many(count: int, size: int = 100, start: int = 0) -> list[Seen]:
+    """Records that differ."""
+    return [Seen(b"%d" % n, b"%08d" % n + b"x" * size, NOW + n) for n in range(start, start + count)]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_all_kinds_of_records_in_every_codec(
+    codec: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Key, value, null against empty, headers in order with duplicates and nulls, timestamps: all equal."""
+    topic = create_topic(cluster_a, unique_topic(codec))
+    records = VARIED + many(2000)
+    produce(cluster_a, topic, records, compression_type=codec)
+    result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
+    assert (result.state, result.records) == ("done", len(records))
+    assert read(cluster_b, f"A.{topic}") == records
+
+
+def test_append_time_is_what_the_copy_shows(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A LogAppendTime topic's records keep the time a consumer of the source sees."""
+    topic = create_topic(cluster_a, unique_topic("append"), message_timestamp_type="LogAppendTime")
+    produce(cluster_a, topic, many(50), compression_type="lz4")
+    cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic], config__properties__exclude="message.timestamp.type"))
+    assert read(cluster_b, f"A.{topic}") == read(cluster_a, topic)
+
+
+def test_committed_transactions_are_copied_and_aborted_ones_are_not(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The copy holds what a read_committed consumer of the source sees, and nothing under its aborted records."""
+    topic = create_topic(cluster_a, unique_topic("txn"))
+    for number in range(6):
+        produce_transaction(cluster_a, topic, many(20, start=number * 100), commit=number % 2 == 0)
+        produce(cluster_a, topic, many(3, start=number * 1000))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    first = cycle(flow)
+    second = cycle(flow)
+    assert (first.records, second.state) == (3 * 20 + 6 * 3, "nothing")
+    assert read(cluster_b, f"A.{topic}") == read(cluster_a, topic)
+    assert read(cluster_b, f"A.{topic}", isolation="read_uncommitted") == read(cluster_a, topic)
+
+
+def test_the_map_says_where_every_record_went(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Translating each record's upstream offset gives the downstream offset at which that record lies."""
+    topic = create_topic(cluster_a, unique_topic("map"))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    for number in range(4):
+        produce(cluster_a, topic, many(30, start=number * 1000))
+        produce_transaction(cluster_a, topic, many(7, start=number * 100), commit=number % 2 == 0)
+        cycle(flow)
+    with open_clusters(flow) as clusters:
+        (pieces,) = read_pieces(flow, clusters.target).values()
+        progress = read_progress(flow, clusters.target)[topic, 0]
+    offset_map = OffsetMap.of(pieces)
+    upstream, downstream = read_with_offsets(cluster_a, topic), read_with_offsets(cluster_b, f"A.{topic}")
+    assert [seen for _, seen in upstream] == [seen for _, seen in downstream]
+    translated = [offset_map.translate(offset) for offset, _ in upstream]
+    assert translated == [Translation(offset, True, False) for offset, _ in downstream]
+    assert progress >= upstream[-1][0]
+
+
+def test_records_near_a_megabyte_and_beyond_the_fetch_size(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A batch larger than a partition's share of a fetch is fetched all the same."""
+    topic = create_topic(cluster_a, unique_topic("large"), 2)
+    for partition in (0, 1):
+        produce(cluster_a, topic, [Seen(None, bytes([65 + n]) * 999_000, NOW) for n in range(6)], partition)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__partition__fetch__bytes="65536")
+    assert cycle(flow).records == 12
+    for partition in (0, 1):
+        assert read(cluster_b, f"A.{topic}", partition) == read(cluster_a, topic, partition)
+
+
+def test_partitions_and_topics_made_between_cycles(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Growth and new topics are there with the next cycle, nothing is copied twice."""
+    stem = unique_topic("grow")
+    topic = create_topic(cluster_a, f"{stem}-1")
+    produce(cluster_a, topic, many(10))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}-.*"])
+    cycle(flow)
+    grow_topic(cluster_a, topic, 3)
+    other = create_topic(cluster_a, f"{stem}-2")
+    for partition in range(3):
+        produce(cluster_a, topic, many(5, start=50), partition)
+    produce(cluster_a, other, many(4))
+    result = cycle(flow)
+    assert result.records == 3 * 5 + 4
+    for name, partition in [(topic, 0), (topic, 1), (topic, 2), (other, 0)]:
+        assert read(cluster_b, f"A.{name}", partition) == read(cluster_a, name, partition)
+
+
+def test_a_target_with_a_smaller_limit_gets_split_batches(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Batches above the copy's max.message.bytes are split; every record is there."""
+    topic = create_topic(cluster_a, unique_topic("split"))
+    create_topic(cluster_b, f"A.{topic}", max_message_bytes="20000")
+    records = many(2000, size=500)
+    produce(cluster_a, topic, records, linger_ms=100, batch_size=500_000)
+    result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
+    assert (result.state, read(cluster_b, f"A.{topic}")) == ("done", records)
+
+
+def test_a_record_too_large_for_the_target_stops_its_partition_only(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """What lies before it is copied, the message names its offset, the other partition goes on."""
+    topic = create_topic(cluster_a, unique_topic("poison"), 2)
+    create_topic(cluster_b, f"A.{topic}", 2, max_message_bytes="20000")
+    produce(cluster_a, topic, [*many(5), Seen(b"big", b"x" * 50_000, NOW), *many(5)], 0)
+    produce(cluster_a, topic, many(7), 1)
+    result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
+    errors = {item.partition: (item.error_code, item.copied_records) for item in result.partitions}
+    assert (result.state, errors) == ("failed", {0: ("poison-record", 5), 1: ("", 7)})
+    assert "upstream offset 5" in result.partitions[0].error
+    assert read(cluster_b, f"A.{topic}", 0) == many(5)
+
+
+@pytest.mark.parametrize("kind", ["size", "time"])
+def test_quarantine_leaves_the_record_out_and_says_so(
+    kind: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """With twinlog.on.poison.record=quarantine the others go on; the ledger names the offset."""
+    topic = create_topic(cluster_a, unique_topic("quarantine"), message_timestamp_after_max_ms=str(2**62))
+    create_topic(cluster_b, f"A.{topic}", max_message_bytes="20000")
+    poison = Seen(b"big", b"x" * 50_000, NOW) if kind == "size" else Seen(b"t", b"t", NOW + 10**9)
+    produce(cluster_a, topic, [*many(5), poison, *many(5)])
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__on__poison__record="quarantine")
+    result = cycle(flow)
+    assert (result.state, result.partitions[0].quarantined) == ("done", (5,))
+    assert read(cluster_b, f"A.{topic}") == [*many(5), *many(5)]
+
+
+def test_a_target_topic_deleted_between_plan_and_copy_stops_that_topic_only(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A source topic that disappears while its range waits is reported; the other one is copied."""
+    from confluent_kafka.admin import AdminClient
+
+    gone, stays = create_topic(cluster_a, unique_topic("gone")), create_topic(cluster_a, unique_topic("stays"))
+    produce(cluster_a, gone, many(10))
+    produce(cluster_a, stays, many(10))
+    deleted: list[str] = []
+
+    def delete(_: object) -> None:
+        if not deleted:
+            deleted.append(gone)
+            admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
+            for future in admin.delete_topics([gone]).values():
+                future.result()
+            time.sleep(0.5)
+
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [gone, stays])
+    result = cycle(flow, ThreadRunner(1, before=delete))
+    outcome = {item.topic: (item.error_code, item.copied_records) for item in result.partitions}
+    assert outcome == {gone: ("topic-deleted", 0), stays: ("", 10)}
+
+
+def test_a_bounded_copy_ends_before_the_time_given(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """`until` is exclusive, cuts inside a batch, and the next copy goes on from there."""
+    topic = create_topic(cluster_a, unique_topic("until"))
+    produce(cluster_a, topic, many(100), linger_ms=50)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    assert cycle(flow, until_ms=NOW + 40).records == 40
+    assert read(cluster_b, f"A.{topic}") == many(40)
+    assert cycle(flow).records == 60
+    assert read(cluster_b, f"A.{topic}") == many(100)
