@@ -1,0 +1,138 @@
+"""The ledger's records come back as they were written; what is not known is never guessed."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import int32s, names
+from twinlog.errors import FormatError
+from twinlog.formats.ledger import (
+    CycleReport,
+    FlowPhase,
+    FlowState,
+    Gap,
+    GapCause,
+    Incarnation,
+    LaneFence,
+    Quarantine,
+    parse_ledger,
+)
+
+BYTES = [
+    (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
+    (
+        Incarnation("t", "id", 7, "A.t"),
+        '["incarnation","t","id"]',
+        '{"version":1,"topic":"t","topic_id":"id","since_ms":7,"remote_topic":"A.t"}',
+    ),
+    (
+        Gap("t", 0, 5, 9, GapCause.DELETE_RECORDS, 7, 5, "id"),
+        '["gap","t","id",0,5]',
+        '{"version":1,"topic":"t","partition":0,"first_offset":5,"last_offset":9,"cause":"delete-records",'
+        '"at_ms":7,"records_estimate":5,"topic_id":"id"}',
+    ),
+    (
+        FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
+        '["flow-state"]',
+        '{"version":1,"state":"failing-over","since_ms":7,"by":"jo","reason":"drill"}',
+    ),
+    (
+        CycleReport("run-1", {"records": 3}, 7),
+        '["cycle-report"]',
+        '{"version":1,"run_id":"run-1","summary":{"records":3},"at_ms":7}',
+    ),
+    (
+        Quarantine("t", 0, 5, "too big", 7),
+        '["quarantine","t","",0,5]',
+        '{"version":1,"topic":"t","partition":0,"offset":5,"reason":"too big","at_ms":7,"topic_id":""}',
+    ),
+]
+numbers = st.integers(0, 1 << 62)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | names,
+    lambda inner: st.lists(inner) | st.dictionaries(names, inner),
+)
+records = (
+    st.builds(LaneFence, names, numbers, numbers)
+    | st.builds(Incarnation, names, names, numbers, names)
+    | st.builds(Gap, names, int32s, numbers, numbers, st.sampled_from(GapCause), numbers, numbers, names)
+    | st.builds(FlowState, st.sampled_from(FlowPhase), numbers, names, names)
+    | st.builds(CycleReport, names, st.dictionaries(names, json_values), numbers)
+    | st.builds(Quarantine, names, int32s, numbers, names, numbers, names)
+)
+
+
+@pytest.mark.parametrize(("record", "key", "value"), BYTES)
+def test_the_bytes_of_a_record_stay(record, key, value):
+    """A ledger must be read by every later release; both ways."""
+    assert (record.key().decode(), record.value().decode()) == (key, value)
+    assert parse_ledger(key.encode(), value.encode()) == record
+
+
+@given(records)
+def test_reading_undoes_writing(record):
+    """Every kind."""
+    assert parse_ledger(record.key(), record.value()) == record
+
+
+@given(records)
+def test_a_tombstone_is_none(record):
+    """A null value forgets the record."""
+    assert parse_ledger(record.key(), None) is None
+
+
+@given(records)
+def test_fields_of_later_releases_are_ignored(record):
+    """Adding a field needs no new version."""
+    value = json.loads(record.value()) | {"added later": 1}
+    assert parse_ledger(record.key(), json.dumps(value).encode()) == record
+
+
+@pytest.mark.parametrize("record", [record for record, _, _ in BYTES])
+def test_every_truncation_raises(record):
+    """No shorter bytes pass for a record."""
+    key, value = record.key(), record.value()
+    for cut in range(len(key)):
+        with pytest.raises(FormatError):
+            parse_ledger(key[:cut], value)
+    for cut in range(len(value)):
+        with pytest.raises(FormatError):
+            parse_ledger(key, value[:cut])
+
+
+@pytest.mark.parametrize("record", [record for record, _, _ in BYTES])
+def test_every_field_must_be_there(record):
+    """Except those with a default, which were added later."""
+    required = [it.name for it in dataclasses.fields(record) if it.default is dataclasses.MISSING]
+    for name in ["version", *required]:
+        value = json.loads(record.value())
+        del value[name]
+        with pytest.raises(FormatError):
+            parse_ledger(record.key(), json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (b'["moon-phase"]', b"{}", "unknown kind 'moon-phase'"),
+        (b"{}", b"{}", "not an array that begins with a kind"),
+        (b"[1]", b"{}", "not an array that begins with a kind"),
+        (b'["flow-state"]', b'{"version":2}', "version 2; only version 1 is known"),
+        (b'["flow-state"]', b'{"version":true}', "version True"),
+        (b'["flow-state"]', b"[]", "version None"),
+        (b'["flow-state"]', b'{"version":1,"state":"asleep","since_ms":1,"by":"","reason":""}', "state"),
+        (b'["lane-fence"]', b'{"version":1,"run_id":"r","lane_count":"2","at_ms":1}', "lane_count"),
+        (
+            b'["incarnation","x","id"]',
+            b'{"version":1,"topic":"t","topic_id":"id","since_ms":7,"remote_topic":"A.t"}',
+            "another's key",
+        ),
+    ],
+)
+def test_what_is_not_a_known_record_is_named(key, value, words):
+    """Unknown kinds and versions, wrong types, and values under a key that is not theirs."""
+    with pytest.raises(FormatError, match=words.replace("[", r"\[")):
+        parse_ledger(key, value)

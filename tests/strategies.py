@@ -1,0 +1,30 @@
+"""Hypothesis strategies more than one room needs.  Names and numbers favour what has hurt before."""
+
+from hypothesis import strategies as st
+
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+
+names = st.sampled_from(["t", "A.orders", "orders-v1_x", "é", "日本", '"quoted"\\', "x" * 249]) | st.text(
+    st.characters(codec="utf-8"), max_size=40
+)
+int32s = st.sampled_from([0, 1, (1 << 31) - 1]) | st.integers(0, (1 << 31) - 1)
+int64s = st.sampled_from([-1, 0, 1, (1 << 63) - 1, -(1 << 63)]) | st.integers(-(1 << 63), (1 << 63) - 1)
+# Gaps of two alternate with runs of one wherever a source is transactional; big ones cross varint lengths.
+_steps = st.sampled_from([0, 0, 1, 2, 127, 128, 16384, 1 << 35]) | st.integers(0, 300)
+_lengths = st.sampled_from([1, 1, 2, 128]) | st.integers(1, 300)
+
+
+@st.composite
+def pieces(draw, *, first=_steps, max_runs=12, steps=_steps, lengths=_lengths) -> MapPiece:
+    """A piece with runs in order; neighbours may continue each other."""
+    start = draw(first)
+    upstream, downstream, runs = start, draw(steps), []
+    for _ in range(draw(st.integers(0, max_runs))):
+        run = Run(upstream + draw(steps), downstream + draw(steps), draw(lengths))
+        runs.append(run)
+        upstream, downstream = run.upstream_end, run.downstream_end
+    return MapPiece(start, upstream + draw(steps), tuple(runs))
+
+
+small_pieces = pieces(first=st.integers(0, 5), max_runs=6, steps=st.integers(0, 3), lengths=st.integers(1, 4))
