@@ -39,7 +39,9 @@ def test_form_wins_over_the_interval(run_type: str) -> None:
 
 def test_time_without_a_zone_is_utc() -> None:
     """Everything in Airflow's runs is UTC."""
-    asked = cycle_request(UNTOUCHED_FORM | {"until": "2026-03-01T12:00:00"}, run_type="manual", interval_end=None)
+    asked = cycle_request(
+        UNTOUCHED_FORM | {"until": "2026-03-01T12:00:00"}, run_type="manual", interval_end=None
+    )
 
     assert END_MS == asked.until_ms
 

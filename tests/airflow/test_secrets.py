@@ -1,7 +1,8 @@
 import pytest
 
-from twinlog.airflow.secrets import HANDED_OVER, RememberedConnections, ask_airflow, handed_over, stand_in
-from twinlog.config.providers import LookupFailure
+from twinlog.airflow.secrets import RememberedConnections, ask_airflow, stand_in
+from twinlog.config.connections import HANDED_OVER, handed_over
+from twinlog.config.providers import LookupFailedError
 
 KAFKA_B = (
     '{"conn_type": "kafka", "login": "repl", "password": "s3cret", "extra": {"sasl.mechanism": "PLAIN"}}'
@@ -27,7 +28,7 @@ def test_field_of_a_connection(field: str, expected: str) -> None:
 @pytest.mark.usefixtures("connection")
 def test_missing_field_is_named_and_nothing_else_is() -> None:
     """The message names connection and field, and shows no value of it."""
-    with pytest.raises(LookupFailure) as failure:
+    with pytest.raises(LookupFailedError) as failure:
         ask_airflow("kafka_b", "token")
 
     assert str(failure.value) == "Airflow's connection kafka_b has no token"
@@ -44,7 +45,7 @@ def test_job_is_handed_what_its_task_looked_up() -> None:
 
     assert look_up is not None
     assert look_up("kafka_b", "password") == "s3cret"
-    with pytest.raises(LookupFailure, match="did not look up kafka_b login"):
+    with pytest.raises(LookupFailedError, match="did not look up kafka_b login"):
         look_up("kafka_b", "login")
 
 

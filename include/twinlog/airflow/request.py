@@ -24,6 +24,12 @@ class CycleRequest:
     until_ms: int | None = None
 
 
+def request_of(context: Mapping[str, Any]) -> CycleRequest:
+    """Return what the Dag run of an Airflow task context asks for."""
+    run = context["dag_run"]
+    return cycle_request(context["params"], run_type=run.run_type.value, interval_end=run.data_interval_end)
+
+
 def cycle_request(
     params: Mapping[str, Any], *, run_type: str, interval_end: dt.datetime | None
 ) -> CycleRequest:

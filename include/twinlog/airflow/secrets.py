@@ -7,12 +7,11 @@ environment variable of its own process; a Dag file needs no secret and gets a s
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 
-from twinlog.config.providers import AirflowResolver, LookupFailure
+from twinlog.config.connections import HANDED_OVER
+from twinlog.config.providers import LookupFailedError
 
-HANDED_OVER = "TWINLOG_AIRFLOW_CONNECTIONS"
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})
 
 
@@ -24,7 +23,7 @@ def stand_in(_conn_id: str, _field: str) -> str:
 def ask_airflow(conn_id: str, field: str) -> str:
     """Return a field of an Airflow connection: login, password, host, port, schema, or a key of its extra.
 
-    Raises LookupFailure when there is no such connection or field.
+    Raises LookupFailedError when there is no such connection or field.
     """
     from airflow.sdk import Connection
     from airflow.sdk.exceptions import AirflowNotFoundException
@@ -32,10 +31,10 @@ def ask_airflow(conn_id: str, field: str) -> str:
     try:
         connection = Connection.get(conn_id)
     except AirflowNotFoundException as error:
-        raise LookupFailure(f"Airflow has no connection {conn_id}") from error
+        raise LookupFailedError(f"Airflow has no connection {conn_id}") from error
     value = getattr(connection, field) if field in _FIELDS else connection.extra_dejson.get(field)
     if value is None:
-        raise LookupFailure(f"Airflow's connection {conn_id} has no {field}")
+        raise LookupFailedError(f"Airflow's connection {conn_id} has no {field}")
     return str(value)
 
 
@@ -54,21 +53,3 @@ class RememberedConnections:
     def environment(self) -> Mapping[str, str]:
         """Return the variable that hands the answers over; none when nothing was asked."""
         return {HANDED_OVER: json.dumps(self._answers)} if self._answers else {}
-
-
-def handed_over(environ: Mapping[str, str] | None = None) -> AirflowResolver | None:
-    """Return the resolver of a Spark job that a task started, None anywhere else."""
-    text = (os.environ if environ is None else environ).get(HANDED_OVER)
-    if text is None:
-        return None
-    answers = json.loads(text)
-
-    def look_up(conn_id: str, field: str) -> str:
-        try:
-            return str(answers[conn_id][field])
-        except KeyError as error:
-            raise LookupFailure(
-                f"the task that started this job did not look up {conn_id} {field}"
-            ) from error
-
-    return look_up

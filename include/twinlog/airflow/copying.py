@@ -1,0 +1,86 @@
+"""The copy task's decisions: whether there is a job to run, what it is told, what its outcome means.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from twinlog import errors
+from twinlog.airflow.request import CycleRequest
+from twinlog.errors import TerminalError, TransientError, TwinlogError
+
+Json = Mapping[str, Any]
+SHOWN = 5
+
+
+def why_no_job(plan: Json, request: CycleRequest) -> str:
+    """Say why no Spark job is needed, empty when one is.  `plan` is a RangePlan as JSON.
+
+    Raises TerminalError when there is nothing to copy because partitions have stopped: the job could do no
+    more than say so, and would cost a Spark session each time.
+    """
+    if request.dry_run:
+        return f"dry run: up to {plan['records']} records in {len(plan['ranges'])} partitions would be copied"
+    if plan["ranges"]:
+        return ""
+    if plan["stopped"]:
+        raise TerminalError(
+            _listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped"
+        )
+    return "nothing to copy"
+
+
+def job_arguments(config: Path, flow: str, run_id: str, request: CycleRequest) -> list[str]:
+    """Return the command line of jobs/replicate_partitions.py."""
+    arguments = ["--config", str(config), "--flow", flow, "--run-id", run_id]
+    if request.until_ms is not None:
+        arguments += ["--until-ms", str(request.until_ms)]
+    if request.topics:
+        arguments += ["--topics", ",".join(request.topics)]
+    return arguments
+
+
+def failure_of(outcome: Json | None) -> TwinlogError | None:
+    """Return the error in a job's last line, None when the copy is complete.
+
+    `outcome` is a CopyResult as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job
+    died without a word.
+    """
+    if outcome is None:
+        return TransientError(
+            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
+        )
+    if "error" in outcome:
+        error = outcome["error"]
+        return _error_class(error["kind"])(error["message"], code=error["code"])
+    if outcome["state"] != "failed":
+        return None
+    reasons = [
+        *(
+            f"{item['topic']}-{item['partition']}: {item['error']}"
+            for item in outcome["partitions"]
+            if item["error"]
+        ),
+        *(item["message"] for item in (*outcome["stopped"], *outcome["problems"])),
+    ]
+    kind = TransientError if outcome["transient"] else TerminalError
+    return kind(
+        f"{outcome['records']} records copied, but not everything: {_listed(reasons)}",
+        hint=_STOPPED_HINT,
+        code="copy",
+    )
+
+
+_STOPPED_HINT = "the other partitions are copied"
+
+
+def _listed(reasons: list[str]) -> str:
+    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+    return "; ".join(reasons[:SHOWN]) + more
+
+
+def _error_class(name: str) -> type[TwinlogError]:
+    """Return the class of an error that was raised in another process, as its name says."""
+    kind = getattr(errors, name, TerminalError)
+    return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError
