@@ -57,7 +57,8 @@ class OffsetMap:
         A piece that repeats what others say is fine (joined pieces may stand beside the ones they replace).
         Raises TerminalError when two pieces contradict each other.
         """
-        longest_first = sorted(pieces, key=lambda piece: (piece.first_upstream, -piece.end_upstream))
+        covering = (piece for piece in pieces if piece.first_upstream < piece.end_upstream)
+        longest_first = sorted(covering, key=lambda piece: (piece.first_upstream, -piece.end_upstream))
         new: list[MapPiece] = []
         repeated: list[MapPiece] = []
         for piece in longest_first:
@@ -88,6 +89,8 @@ class OffsetMap:
         """
         if self.first_upstream == self.end_upstream:
             return OffsetMap.of([piece])
+        if piece.first_upstream == piece.end_upstream:
+            return self
         if piece.first_upstream >= self.end_upstream:
             known = np.stack((self.upstream, self.downstream, self.length), axis=1)
             rows = np.concatenate((known, _rows([piece])))
@@ -173,7 +176,7 @@ def _rows(pieces: list[MapPiece]) -> Column:
 
 def _follow(froms: Column, tos: Column, length: Column, offset: int) -> int:
     """Find the first mapped offset at or after `offset` and give its other side; behind the last one, the end."""
-    index = int(np.searchsorted(froms + length, offset, side="right"))
-    if index == len(length):
-        return int(tos[-1] + length[-1])
-    return int(tos[index]) + max(0, offset - int(froms[index]))
+    after = int(np.searchsorted(froms, offset, side="right"))
+    if after and offset < froms[after - 1] + length[after - 1]:
+        return int(tos[after - 1]) + offset - int(froms[after - 1])
+    return int(tos[after]) if after < len(froms) else int(tos[-1] + length[-1])
