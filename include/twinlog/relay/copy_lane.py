@@ -20,7 +20,7 @@ from twinlog.formats.partitioner import partition_for
 from twinlog.offsets.piece import MapPiece
 from twinlog.relay import state_records
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, Code, code_name
+from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.lane import Lane, Refused, Writer
 from twinlog.relay.range_copy import RangeCopy, Trouble
@@ -113,10 +113,17 @@ class LaneCopy:
         return {item.source: item.sent for item in self._by_source.values() if item.wanted}
 
     def _ask(self) -> None:
+        """Send the next fetches; end the ranges whose topic has gone."""
         try:
-            self._fetcher.request(self._positions())
+            refused = self._fetcher.request(self._positions())
         except TwinlogError as error:
             raise _SourceTroubleError(error.message) from None
+        for source, error in refused.items():
+            gone = error.code == UNKNOWN_TOPIC
+            item = self._by_source[source]
+            item.trouble = (
+                _deleted(item) if gone else Trouble("source-refused", f"{item.name}: {error.message}")
+            )
 
     def _answers(self) -> Iterator[list[Fetched]]:
         try:
@@ -275,7 +282,7 @@ class LaneCopy:
             begins = f"the log now begins at {fetched.log_start}"
             item.trouble = Trouble("gap", f"{item.name}: upstream offset {item.sent} is gone, {begins}")
         elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            item.trouble = Trouble("topic-deleted", f"{item.name}: the source topic no longer exists")
+            item.trouble = _deleted(item)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
@@ -284,6 +291,10 @@ class LaneCopy:
         for item in self._by_source.values():
             if item.wanted:
                 item.trouble = Trouble(code, f"{item.name} at upstream offset {item.sent}: {why}")
+
+
+def _deleted(item: RangeCopy) -> Trouble:
+    return Trouble("topic-deleted", f"{item.name}: the source topic no longer exists")
 
 
 def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:

@@ -86,6 +86,9 @@ REFUSED_RECORDS = frozenset({Code.MESSAGE_TOO_LARGE, Code.INVALID_TIMESTAMP, Cod
 REFUSED_TOPIC = frozenset({Code.TOPIC_AUTHORIZATION_FAILED, Code.INVALID_TOPIC_EXCEPTION})
 """This topic is refused whatever is sent; others may go on."""
 
+UNKNOWN_TOPIC = "unknown-topic-or-partition"
+"""Code of the error for a topic or partition that does not exist."""
+
 AUTHORIZATION = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
     Code.GROUP_AUTHORIZATION_FAILED,

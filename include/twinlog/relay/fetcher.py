@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.errors import TerminalError
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
 from twinlog.relay.error_codes import error_for
@@ -59,16 +60,23 @@ class Fetcher:
         self._max_wait_ms = max_wait_ms
         self._leaders: dict[int, _Leader] = {}
 
-    def request(self, positions: Mapping[TopicPartition, int]) -> bool:
-        """Send a fetch to every leader without one on the way, for its partitions; return whether any is on the way."""
+    def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TerminalError]:
+        """Send a fetch to every leader without one on the way, for its partitions.
+
+        Returns the partitions that no longer exist or may not be seen, with the reason; the others are asked for.
+        """
         by_leader: dict[int, list[TopicPartition]] = {}
+        refused: dict[TopicPartition, TerminalError] = {}
         for partition in positions:
-            by_leader.setdefault(self._brokers.leader(*partition), []).append(partition)
+            try:
+                by_leader.setdefault(self._brokers.leader(*partition), []).append(partition)
+            except TerminalError as error:
+                refused[partition] = error
         for node, partitions in by_leader.items():
             leader = self._leader(node)
             if not leader.asked:
                 self._ask(leader, partitions, positions)
-        return any(leader.asked for leader in self._leaders.values())
+        return refused
 
     def answers(self) -> Iterator[list[Fetched]]:
         """Read one answer of each leader that has a request on the way."""
