@@ -43,7 +43,7 @@ on **{flow.target.alias}**, not from the step before it.
 | | |
 |---|---|
 | guarantee | {flow.copy.guarantee.value} |
-| topics | `{flow.topics}` |
+| topics | `{", ".join(flow.topics.include)}` |
 | Spark | `{flow.copy.spark_master}` |
 | schedule | `{flow.schedule}` UTC |
 

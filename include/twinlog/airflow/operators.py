@@ -15,7 +15,7 @@ from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import RememberedConnections
 
 
-class ReplicateOperator(BaseOperator):
+class ReplicateOperator(BaseOperator):  # type: ignore[misc]
     """Copy what plan_ranges found: by spark-submit, or on a Connect server when the Spark master is `sc://`.
 
     Its XCom is the CopyResult as JSON, also of a copy that failed.  Skipped when there is nothing to copy: a

@@ -1,0 +1,77 @@
+"""One Dag per enabled flow of the configuration file: a replication cycle, step by step.
+
+Wiring only; what each task does is in twinlog.steps, how it is run from Airflow in twinlog.airflow.
+A configuration file that cannot be used raises here, so that Airflow shows it as an import error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain, task
+
+from twinlog.airflow import tasks
+from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.form import PARAMS, describe_flow
+from twinlog.airflow.operators import ReplicateOperator
+from twinlog.airflow.retries import RETRIES
+from twinlog.config.settings import FlowSettings
+
+
+def replicate(dag_id: str, flow: FlowSettings) -> DAG:
+    """Return the Dag of one flow: a run is a cycle, and there is one cycle at a time."""
+    with DAG(
+        dag_id,
+        schedule=CronDataIntervalTimetable(flow.schedule, timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        params=PARAMS,
+        # A backfill brings its own limit of runs; a step of two runs at once would fence the other.
+        default_args={"owner": "twinlog", "max_active_tis_per_dag": 1, **RETRIES},
+        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
+        description=f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once",
+        doc_md=describe_flow(flow),
+    ) as cycle:
+
+        @task
+        def discover() -> Any:
+            """See what both clusters have, through the filters and the cycle rule."""
+            return tasks.discover(flow.name)
+
+        @task
+        def sync_topics() -> Any:
+            """Create remote topics and add partitions; never shrink one."""
+            return tasks.sync_topics(flow.name)
+
+        @task
+        def plan_ranges() -> Any:
+            """Say what there is to copy, up to now or to the end of a backfill's data interval."""
+            return tasks.plan_ranges(flow.name)
+
+        copy = ReplicateOperator(
+            task_id="copy", flow=flow.name, doc_md="Copy the ranges with one Spark job, exactly once."
+        )
+
+        # Also after a copy that was skipped or failed: the cycle is reported either way.
+        @task(trigger_rule=TriggerRule.ALL_DONE)
+        def heartbeats() -> Any:
+            """Write MM2-compatible heartbeat records."""
+            return tasks.heartbeats(flow.name)
+
+        @task
+        def validate() -> Any:
+            """Compare source, offset map and target, one row a partition."""
+            return tasks.validate(flow.name)
+
+        @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[remote_cluster(flow.target.alias)])
+        def publish(*, outlet_events: Any) -> Any:
+            """Write the cycle report, and tell other Dags what is new on the remote cluster."""
+            return tasks.publish(flow.name, outlet_events)
+
+        chain(discover(), sync_topics(), plan_ranges(), copy, heartbeats(), validate(), publish())
+    return cycle
+
+
+for dag_id, flow in flow_dags(read_configuration()).items():
+    globals()[dag_id] = replicate(dag_id, flow)

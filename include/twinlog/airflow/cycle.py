@@ -1,0 +1,42 @@
+"""What the last task of a cycle makes of the others.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+
+_NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
+
+
+def failed_tasks(states: Mapping[str, str]) -> list[str]:
+    """Return the tasks of a run that failed themselves, by name."""
+    return sorted(task for task, state in states.items() if state == "failed")
+
+
+def reported_copy(outcome: Json | None, *, failed: bool) -> Json | None:
+    """Return the copy's result for the report: None when nothing was copied, a failed one when it said nothing.
+
+    `outcome` is the copy task's XCom: a CopyResult as JSON, an error, or nothing at all.
+    """
+    if outcome is not None and "state" in outcome:
+        return outcome
+    return _NOTHING_KNOWN if failed else None
+
+
+def asset_extra(report: Json) -> dict[str, Any]:
+    """Return what a Dag scheduled on the remote cluster is told about a cycle."""
+    extra = {
+        name: report[name] for name in ("flow", "run_id", "records", "bytes", "lag_records", "rpo_seconds")
+    }
+    return {**extra, "topics": changed_topics(report)}
+
+
+def changed_topics(report: Json) -> list[str]:
+    """Return the remote topics that got records in this cycle."""
+    return [
+        topic["remote_topic"]
+        for topic in report["topics"]
+        if any(partition["copied_records"] for partition in topic["partitions"])
+    ]

@@ -1,0 +1,155 @@
+"""What the tasks of a cycle run: read the request, open the clusters, call the step, return its result as JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy
+from twinlog.airflow.flows import read_configuration
+from twinlog.airflow.readable import lines_of
+from twinlog.airflow.request import CycleRequest, request_of
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TerminalError, TwinlogError, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.clusters import Clusters
+
+log = logging.getLogger(__name__)
+
+Json = Mapping[str, Any]
+
+
+def discover(flow_name: str) -> Json:
+    """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate."""
+    from twinlog.steps import discover as step
+
+    request = _request()
+    with _open(flow_name) as (flow, clusters):
+        discovery = step.run(flow, clusters)
+    known = {topic.topic for topic in discovery.topics}
+    unknown = [topic for topic in request.topics if topic not in known]
+    if unknown:
+        reasons = {item.topic: item.reason for item in discovery.left_out}
+        raise UsageError(
+            f"{flow.name} does not replicate {', '.join(unknown)}: {reasons.get(unknown[0], 'no such topic')}",
+            hint="correct `topics` in the trigger form",
+            flow=flow.name,
+        )
+    return _show(discovery)
+
+
+def sync_topics(flow_name: str) -> Json:
+    """Run the step; a dry run only says what it would change."""
+    from twinlog.steps import sync_topics as step
+
+    with _open(flow_name) as (flow, clusters):
+        return _show(step.run(flow, clusters, dry_run=_request().dry_run))
+
+
+def plan_ranges(flow_name: str) -> Json:
+    """Run the step."""
+    from twinlog.steps import plan_ranges as step
+
+    request = _request()
+    with _open(flow_name) as (flow, clusters):
+        topics = frozenset(request.topics) or None
+        return _show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics))
+
+
+def heartbeats(flow_name: str) -> Json:
+    """Beat for the flow, and for its otherwise disabled way back; skipped in a dry run.
+
+    The beat of the way back lands on the source, and its copy on the target shows that records arrive
+    (MM2's heartbeats of disabled flows).  A source that cannot be written to is a warning.
+    """
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import heartbeats as step
+
+    if _request().dry_run:
+        raise AirflowSkipException("dry run: no heartbeat is written")
+    flows = read_configuration(ask_airflow).flows
+    flow = flows[flow_name]
+    back = flows.get(f"{flow.target.alias}->{flow.source.alias}")
+    if back is not None and back.emit_heartbeats and not back.enabled:
+        try:
+            with open_clusters(back) as clusters:
+                step.run(back, clusters)
+        except TwinlogError as error:
+            log.warning("no heartbeat on %s: %s", flow.source.alias, error)
+    with open_clusters(flow) as clusters:
+        return _show(step.run(flow, clusters))
+
+
+def validate(flow_name: str) -> Json:
+    """Run the step.  Raises TerminalError when a critical check failed: the copy must not be relied upon."""
+    from twinlog.steps import validate as step
+
+    with _open(flow_name) as (flow, clusters):
+        result = step.run(flow, clusters)
+    shown = _show(result)
+    if not result.success:
+        get_current_context()["ti"].xcom_push("return_value", shown)
+        raise TerminalError(
+            "; ".join(f"{check.name}: {check.message}" for check in result.failed),
+            hint="do not rely on this copy before it is understood",
+            code="validation",
+        )
+    return shown
+
+
+def publish(flow_name: str, outlet_events: Any) -> Json:
+    """Write the cycle report and the extra of the asset event; skipped in a dry run.
+
+    Raises TerminalError when an earlier task of the run failed: the report is written, but a cycle that did
+    not copy everything is not a success, and Airflow judges a run by its last task alone.
+    """
+    from twinlog.steps import publish as step
+
+    if _request().dry_run:
+        raise AirflowSkipException("dry run: there is no cycle to report")
+    context = get_current_context()
+    run, ti = context["dag_run"], context["ti"]
+    failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
+    copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed=bool(failed))
+    started_ms = round(run.start_date.timestamp() * 1000)
+    with _open(flow_name) as (flow, clusters):
+        report = _show(step.run(flow, clusters, run.run_id, copied, started_ms))
+    if failed:
+        ti.xcom_push("return_value", report)
+        raise TerminalError(
+            f"the cycle is reported, but {', '.join(failed)} failed in it",
+            hint="see the log there",
+            code="cycle",
+        )
+    outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report)
+    return report
+
+
+def _request() -> CycleRequest:
+    return request_of(get_current_context())
+
+
+@contextmanager
+def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
+    from twinlog.cluster.clusters import open_clusters
+
+    flow = read_configuration(ask_airflow).flows[flow_name]
+    with open_clusters(flow) as clusters:
+        yield flow, clusters
+
+
+def _show(result: object) -> Json:
+    """Write a result to the task log, line by line, and return it as JSON for XCom."""
+    document: Json = to_json(result)
+    for line in lines_of(document):
+        log.info(line)
+    return document
