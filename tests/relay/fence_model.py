@@ -1,0 +1,199 @@
+"""The fence as a state machine small enough to walk through completely (docs/decisions/0001-fence.md).
+
+Two drivers, two lanes, two partitions.  A driver is a program of steps; `start` hands each unfinished partition to
+any lane and lets go: tasks run by themselves and outlive their driver.  A task writes one record, commits data and
+progress together, and so on.  The broker keeps an open transaction per lane and knows who inited the lane last:
+only that driver and the tasks it started since are served, all others are refused.
+
+At every state each driver, each task and the broker (which times an open transaction out) may make the next move;
+a driver may also crash and begin anew, `restarts` times, also after it has finished.  What crashes for good needs
+no move of its own: it is the walk in which it is never chosen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+# Steps.  `init` and `read` name a lane or a partition; the gate is a transaction through lane 0.
+INIT_0, INIT_1 = "init 0", "init 1"
+GATE_WRITE, GATE_COMMIT = "gate write", "gate commit"
+READ_0, READ_1 = "read 0", "read 1"
+START = "start"
+
+FENCE = (INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, START)
+_GATE_RECORD = (-1, -1)
+
+
+class Program(NamedTuple):
+    """What a driver does, step by step, and through how many lanes its tasks write."""
+
+    steps: tuple[str, ...] = FENCE
+    lanes: int = 2
+    tasks_init: bool = False
+
+
+class Task(NamedTuple):
+    """A writer on a lane: the (partition, offset) pairs to copy, and whether the first one is written."""
+
+    lane: int
+    work: tuple[tuple[int, int], ...]
+    written: bool = False
+    must_init: bool = False
+
+
+class Driver(NamedTuple):
+    """A driver: its next step, which lanes it was the last to init, the progress it read, crashes left."""
+
+    step: int
+    holds: tuple[bool, bool]
+    seen: tuple[int, int]
+    restarts: int
+
+
+class State(NamedTuple):
+    """Everything: what each lane's transaction holds, and the committed source offsets of each partition.
+
+    Only tasks that the broker still serves are kept: the others can but die.
+    """
+
+    lanes: tuple[tuple[tuple[int, int], ...], ...]
+    logs: tuple[tuple[int, ...], ...]
+    drivers: tuple[Driver, ...]
+    tasks: tuple[Task, ...]
+
+
+class Walk(NamedTuple):
+    """What was found: how many states, whether all was ever copied, and the shortest way to a wrong log."""
+
+    states: int
+    copied_all: bool
+    violation: tuple[str, ...]
+
+
+def walk(programs: tuple[Program, Program], *, restarts: int = 1, records: tuple[int, int] = (1, 1)) -> Walk:
+    """Visit every reachable state, breadth first; stop at the first log that is not 0, 1, 2 ... in order."""
+    first = State(((), ()), ((), ()), (_begin(restarts),) * 2, ())
+    came_from: dict[State, tuple[State, str] | None] = {first: None}
+    frontier, copied_all = [first], False
+    while frontier:
+        following = []
+        for state in frontier:
+            copied_all = copied_all or tuple(map(len, state.logs)) == records
+            for name, after in moves(state, programs, records):
+                if after in came_from:
+                    continue
+                came_from[after] = state, name
+                if any(log != tuple(range(len(log))) for log in after.logs):
+                    return Walk(len(came_from), copied_all, _way_to(after, came_from))
+                following.append(after)
+        frontier = following
+    return Walk(len(came_from), copied_all, ())
+
+
+def moves(
+    state: State, programs: tuple[Program, Program], records: tuple[int, int]
+) -> Iterator[tuple[str, State]]:
+    """Every next move anybody can make, with its name."""
+    for number, (driver, program) in enumerate(zip(state.drivers, programs, strict=True)):
+        if driver.step < len(program.steps):
+            step = program.steps[driver.step]
+            for after in _driver_step(state, number, program, step, records):
+                yield f"driver {number + 1}: {step}", after
+        if driver.restarts and driver.step:
+            yield f"driver {number + 1} begins anew", _with_driver(state, number, _begin(driver.restarts - 1))
+    for index, task in enumerate(state.tasks):
+        others = state.tasks[:index] + state.tasks[index + 1 :]
+        partition, offset = task.work[0]
+        what = (
+            "inits" if task.must_init else f"{'commits' if task.written else 'writes'} {partition}@{offset}"
+        )
+        yield f"task of lane {task.lane}: {what}", _task_step(state, task, others)
+    for number, lane in enumerate(state.lanes):
+        if lane:
+            yield f"transaction of lane {number} times out", _init(state, number)
+
+
+def _driver_step(
+    state: State, number: int, program: Program, step: str, records: tuple[int, int]
+) -> Iterator[State]:
+    driver = state.drivers[number]
+    onward = driver._replace(step=driver.step + 1)
+    if step in {INIT_0, INIT_1}:
+        lane = int(step[-1])
+        holds = _set(driver.holds, lane, True)
+        yield _with_driver(_init(state, lane), number, onward._replace(holds=holds))
+    elif step in {READ_0, READ_1}:
+        partition = int(step[-1])
+        seen = _set(driver.seen, partition, len(state.logs[partition]))
+        yield _with_driver(state, number, onward._replace(seen=seen))
+    elif step == START:
+        for plan in _plans(driver, program, records):
+            tasks = [task for task in plan if task.must_init or driver.holds[task.lane]]
+            running = tuple(sorted((*state.tasks, *tasks)))
+            yield _with_driver(state._replace(tasks=running), number, onward)
+    elif driver.holds[0]:  # else the gate is refused: this driver stops here
+        lanes = _set(state.lanes, 0, (_GATE_RECORD,) if step == GATE_WRITE else ())
+        yield _with_driver(state._replace(lanes=lanes), number, onward)
+
+
+def _plans(driver: Driver, program: Program, records: tuple[int, int]) -> Iterator[list[Task]]:
+    """Every way to hand what is left of each partition to a lane: partitions move freely between plans."""
+    left = [
+        [(partition, offset) for offset in range(driver.seen[partition], count)]
+        for partition, count in enumerate(records)
+    ]
+    for chosen in set(product(range(program.lanes), repeat=len(left))):
+        tasks = []
+        for lane in range(program.lanes):
+            work = tuple(item for items, to in zip(left, chosen, strict=True) if to == lane for item in items)
+            if work:
+                tasks.append(Task(lane, work, must_init=program.tasks_init))
+        yield tasks
+
+
+def _task_step(state: State, task: Task, others: tuple[Task, ...]) -> State:
+    if task.must_init:
+        after = _init(state._replace(tasks=others), task.lane)
+        return after._replace(tasks=tuple(sorted((*after.tasks, task._replace(must_init=False)))))
+    held = state.lanes[task.lane]
+    if not task.written:
+        lanes = _set(state.lanes, task.lane, (*held, task.work[0]))
+        return state._replace(lanes=lanes, tasks=tuple(sorted((*others, task._replace(written=True)))))
+    logs = state.logs
+    for partition, offset in held:
+        logs = _set(logs, partition, (*logs[partition], offset))
+    rest = task._replace(work=task.work[1:], written=False)
+    tasks = tuple(sorted((*others, rest))) if rest.work else others
+    return state._replace(lanes=_set(state.lanes, task.lane, ()), logs=logs, tasks=tasks)
+
+
+def _init(state: State, number: int) -> State:
+    """InitProducerId: the open transaction is aborted, and everybody who wrote on the lane is refused from now on.
+
+    The broker does the same when a transaction times out.
+    """
+    drivers = tuple(driver._replace(holds=_set(driver.holds, number, False)) for driver in state.drivers)
+    served = tuple(task for task in state.tasks if task.lane != number or task.must_init)
+    return state._replace(lanes=_set(state.lanes, number, ()), drivers=drivers, tasks=served)
+
+
+def _begin(restarts: int) -> Driver:
+    return Driver(0, (False, False), (0, 0), restarts)
+
+
+def _with_driver(state: State, number: int, driver: Driver) -> State:
+    return state._replace(drivers=_set(state.drivers, number, driver))
+
+
+def _set(items, index, item):
+    return (*items[:index], item, *items[index + 1 :])
+
+
+def _way_to(state: State, came_from: dict[State, tuple[State, str] | None]) -> tuple[str, ...]:
+    names = []
+    while (step := came_from[state]) is not None:
+        state, name = step
+        names.append(name)
+    return tuple(reversed(names))
