@@ -10,8 +10,13 @@ import pytest
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.internal_topics import internal_topics
+from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
 
 
@@ -68,3 +73,34 @@ def real_flow(cluster_a, cluster_b) -> Callable[..., FlowSettings]:
         return replace(base, **changes)
 
     return make
+
+
+@pytest.fixture
+def orders(source: FakeCluster, with_internal: FakeCluster) -> TopicPartition:
+    """A topic of one partition with five records (source times 1000 to 1004 ms), and its empty copy."""
+    source.add_topic("orders")
+    with_internal.add_topic("A.orders")
+    at = TopicPartition("orders", 0)
+    for number in range(5):
+        source.append(at, key=b"k", value=b"v", timestamp=1_000 + number)
+    return at
+
+
+@pytest.fixture
+def copied(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> Callable[..., None]:
+    """`copied(partition, start, end)` does to the target what copying these upstream offsets does."""
+
+    def copy(at: TopicPartition, start: int, end: int) -> None:
+        remote = TopicPartition(f"A.{at.topic}", at.partition)
+        downstream = target.topics[remote.topic].logs[at.partition].end
+        for record in source.topics[at.topic].logs[at.partition].records[start:end]:
+            target.append(remote, key=record.key, value=record.value, timestamp=record.timestamp)
+        key = source_offset_key(flow.connector_name, "A", at.partition, at.topic)
+        target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(end - 1))
+        map_key = MapKey(at.topic, source.topics[at.topic].topic_id, at.partition, start)
+        piece = MapPiece(start, end, (Run(start, downstream, end - start),))
+        target.append(
+            TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(map_key), value=encode_piece(piece)
+        )
+
+    return copy

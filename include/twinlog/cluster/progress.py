@@ -12,7 +12,9 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_key, parse_offset_value
-from twinlog.formats.offset_map import MapPiece, decode_map_key, decode_piece
+from twinlog.formats.offset_map import decode_map_key, decode_piece
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 
 
@@ -63,6 +65,14 @@ def read_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLif
     return {
         life: tuple(sorted(found, key=lambda piece: piece.first_upstream)) for life, found in pieces.items()
     }
+
+
+def read_maps(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, OffsetMap]:
+    """Read the flow's offset map, one exact map per partition of each life of a topic.
+
+    Raises FormatError for a piece that is not one, TerminalError `offset-map` when pieces contradict each other.
+    """
+    return {life: OffsetMap.of(pieces) for life, pieces in read_pieces(flow, cluster).items()}
 
 
 def all_runs(pieces: tuple[MapPiece, ...]) -> tuple[Run, ...]:

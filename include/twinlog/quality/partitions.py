@@ -6,6 +6,7 @@ is nothing to say yet: no progress, no copy, an empty map.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,9 @@ from twinlog.offsets.run import Run
 class MapSummary:
     """What the offset map of one partition adds up to.
 
-    `records` is the sum of all runs.  `upstream_offsets` and `downstream_offsets` count each offset once: they
-    are smaller than `records` when runs overlap, which means that something was copied or written twice.
+    `records` counts the pairs (upstream offset, downstream offset) it knows.  `upstream_offsets` and
+    `downstream_offsets` count each offset once: either is smaller than `records` when the map knows two places
+    of one record, which means that something was copied twice.
     """
 
     records: int = 0
@@ -60,11 +62,14 @@ class PartitionRow:
 
 
 def summarize(runs: Sequence[Run]) -> MapSummary:
-    """Add up the runs of one partition's map."""
+    """Add up the runs of one partition's map; runs may repeat one another, as pieces of a map may."""
     if not runs:
         return MapSummary()
+    by_shift: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for run in runs:
+        by_shift[run.downstream - run.upstream].append((run.upstream, run.upstream_end))
     return MapSummary(
-        records=sum(run.length for run in runs),
+        records=sum(covered(intervals) for intervals in by_shift.values()),
         upstream_offsets=covered((run.upstream, run.upstream_end) for run in runs),
         downstream_offsets=covered((run.downstream, run.downstream_end) for run in runs),
         upstream_end=max(run.upstream_end for run in runs),

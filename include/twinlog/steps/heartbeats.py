@@ -1,0 +1,95 @@
+"""Step `heartbeats`: write an MM2-compatible heartbeat, and see how old the upstream one is that was copied.
+
+MM2's rule holds for flows that do not copy, too: to see `A.heartbeats` on B, something must beat on A, and that
+is the otherwise disabled flow B->A (mm2-behaviour 2.2).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import Cluster, ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.internal_topics import heartbeats_topics
+from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.heartbeat import Heartbeat
+from twinlog.steps.topic_plan import clamped
+
+# The copied heartbeats may end with transaction markers, and beats of several flows may share the topic.
+LOOK_BACK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatsResult:
+    """What was written and what was seen.
+
+    `latency_ms` is the age of the newest copied heartbeat of the source (`upstream_heartbeat_ms` its time) in
+    the topic `remote_topic`; None where none has been copied.
+    """
+
+    flow: str
+    emitted: bool
+    timestamp_ms: int
+    remote_topic: str
+    upstream_heartbeat_ms: int | None
+    latency_ms: int | None
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
+    """Beat once on the target, if the flow beats, and measure.
+
+    Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
+    """
+    now = int(time.time() * 1000)
+    if flow.emit_heartbeats:
+        _ensure_topic(flow, clusters.target)
+        beat = Heartbeat(flow.source.alias, flow.target.alias, now)
+        record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=now)
+        clusters.target.produce(flow.policy.heartbeats_topic(), [record])
+    remote = flow.policy.format_remote_topic(flow.source.alias, flow.policy.heartbeats_topic())
+    newest = newest_beat(_tail(clusters.target, remote))
+    return HeartbeatsResult(
+        flow=flow.name,
+        emitted=flow.emit_heartbeats,
+        timestamp_ms=now,
+        remote_topic=remote,
+        upstream_heartbeat_ms=newest,
+        latency_ms=None if newest is None else max(0, now - newest),
+    )
+
+
+def newest_beat(records: Iterable[ReadRecord]) -> int | None:
+    """Find the time of the newest heartbeat among records; what is no heartbeat is passed over."""
+    times = [beat.timestamp_ms for record in records if (beat := _parsed(record)) is not None]
+    return max(times, default=None)
+
+
+def _parsed(record: ReadRecord) -> Heartbeat | None:
+    if record.key is None or record.value is None:
+        return None
+    try:
+        return Heartbeat.parse(record.key, record.value)
+    except FormatError:
+        return None
+
+
+def _ensure_topic(flow: FlowSettings, target: Cluster) -> None:
+    """Create `heartbeats` while it is missing: a flow that only beats has no other step that would."""
+    for topic in heartbeats_topics(flow):
+        if target.describe_topics([topic.name]).refused:
+            factor = clamped(topic.replication_factor, target.broker_count())
+            target.create_topics([topic.creation(factor)]).require()
+
+
+def _tail(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:
+    """Read the end of partition 0, where MM2 and we write heartbeats; nothing while the topic is missing."""
+    if target.describe_topics([topic]).refused:
+        return ()
+    it = TopicPartition(topic, 0)
+    offsets = target.offsets([it]).require()[it]
+    start = max(offsets.log_start, offsets.stable_end - LOOK_BACK)
+    return target.read_records({it: start}, LOOK_BACK)[it] if start < offsets.stable_end else ()

@@ -1,0 +1,141 @@
+"""Step `publish`: the report of a cycle (design: `run --once`), returned and kept in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import write_ledger
+from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger import CycleReport
+from twinlog.quality.partitions import PartitionRow
+from twinlog.steps.discovery import Problem
+from twinlog.steps.plan_ranges import StoppedPartition
+from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
+from twinlog.steps.survey import Survey, survey
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """What this cycle did to one partition.
+
+    `last_upstream_offset` is the last upstream offset that is copied, -1 while nothing is; `lag_records` counts
+    upstream offsets still to be copied.  `error` says why it stopped, "" when it did not.
+    """
+
+    partition: int
+    copied_records: int
+    last_upstream_offset: int
+    lag_records: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """One replicated topic."""
+
+    topic: str
+    remote_topic: str
+    partitions: tuple[PartitionReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """One cycle of one flow.
+
+    `state` is the copy's ("done", "nothing", "failed"); `records` and `bytes` are what it committed, `seconds`
+    how long the cycle took, `rpo_seconds` how old the oldest record is that is not copied yet.  `stopped` are
+    partitions that are not copied, `problems` what stands against whole topics.
+    """
+
+    flow: str
+    run_id: str
+    state: str
+    records: int
+    bytes: int
+    topics: tuple[TopicReport, ...]
+    gaps: tuple[GapReport, ...]
+    stopped: tuple[StoppedPartition, ...]
+    problems: tuple[Problem, ...]
+    lag_records: int
+    rpo_seconds: float
+    seconds: float
+    at_ms: int
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    run_id: str,
+    copy_result: Mapping[str, Any] | None,
+    started_ms: int,
+) -> FlowReport:
+    """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
+
+    `copy_result` is the copy's result as JSON, None when there was nothing to copy.  Raises ClusterUnreachable
+    and ClusterRefused.
+    """
+    seen = survey(flow, clusters)
+    report = make_report(flow, seen, run_id, copy_result, started_ms)
+    write_ledger(flow, clusters.target, [CycleReport(run_id, summary(report, seen), seen.at_ms)])
+    return report
+
+
+def make_report(
+    flow: FlowSettings, seen: Survey, run_id: str, copy_result: Mapping[str, Any] | None, started_ms: int
+) -> FlowReport:
+    """Join what the copy said with what is seen now.  Pure."""
+    copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
+    stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
+    blocked = any(problem.blocking for problem in seen.discovery.problems)
+    state = copy_result["state"] if copy_result else "nothing"
+    return FlowReport(
+        flow=flow.name,
+        run_id=run_id,
+        state="failed" if blocked else state,
+        records=copy_result["records"] if copy_result else 0,
+        bytes=copy_result["bytes"] if copy_result else 0,
+        topics=tuple(
+            TopicReport(topic, rows[0].remote_topic, tuple(_partition(row, copied) for row in rows))
+            for topic, rows in rows_by_topic(seen.rows).items()
+        ),
+        gaps=gap_reports(seen.ledger),
+        stopped=stopped,
+        problems=seen.discovery.problems,
+        lag_records=seen.lag_records,
+        rpo_seconds=round(seen.rpo_seconds, 3),
+        seconds=round(max(0, seen.at_ms - started_ms) / 1000, 3),
+        at_ms=seen.at_ms,
+    )
+
+
+def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
+    """Choose what the ledger keeps: the totals, and where each partition's copy continues.
+
+    Kept small on purpose: a report of ten thousand partitions must fit into one record.
+    """
+    return {
+        "state": report.state,
+        "records": report.records,
+        "bytes": report.bytes,
+        "seconds": report.seconds,
+        "lag_records": report.lag_records,
+        "rpo_seconds": report.rpo_seconds,
+        "next_upstream": {
+            topic: {str(row.partition): row.next_upstream for row in rows if row.next_upstream is not None}
+            for topic, rows in rows_by_topic(seen.rows).items()
+        },
+    }
+
+
+def _partition(row: PartitionRow, copied: Mapping[tuple[str, int], Mapping[str, Any]]) -> PartitionReport:
+    this_cycle = copied.get((row.topic, row.partition), {})
+    return PartitionReport(
+        partition=row.partition,
+        copied_records=this_cycle.get("copied_records", 0),
+        last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
+        lag_records=max(0, row.lag_records),
+        error=this_cycle.get("error", ""),
+    )

@@ -1,0 +1,139 @@
+"""What a flow looks like now (design: `twinlog status`).  Changes nothing.
+
+The source may be gone: then the last cycle report says what was known, and how long ago.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger import FlowPhase
+from twinlog.quality.partitions import PartitionRow
+from twinlog.steps.discovery import Problem
+from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
+from twinlog.steps.survey import Survey, age_seconds, survey
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied."""
+
+    partition: int
+    last_upstream_offset: int
+    source_end: int
+    lag_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """One replicated topic, its lag in records and in seconds of its oldest record not copied."""
+
+    topic: str
+    remote_topic: str
+    lag_records: int
+    rpo_seconds: float
+    partitions: tuple[PartitionStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncarnationStatus:
+    """One life of a source topic, first seen at `since` (ISO 8601, UTC)."""
+
+    topic: str
+    topic_id: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow at `as_of`.
+
+    `rpo_seconds` is the age of the oldest record that is not copied.  With the source out of reach it is what
+    the last cycle report said plus the time since then: the most that can be missing; `as_of` is that report's
+    time, and `topics` is empty.
+    """
+
+    flow: str
+    state: FlowPhase
+    source_reachable: bool
+    as_of: str
+    rpo_seconds: float | None
+    lag_records: int | None
+    topics: tuple[TopicStatus, ...]
+    gaps: tuple[GapReport, ...]
+    incarnations: tuple[IncarnationStatus, ...]
+    problems: tuple[Problem, ...]
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
+    """Tell lag in records and seconds, gaps, incarnations and the state of the flow.
+
+    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused.
+    """
+    try:
+        return seen_status(flow, survey(flow, clusters))
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        return last_known_status(flow, read_ledger(flow, clusters.target), int(time.time() * 1000))
+
+
+def seen_status(flow: FlowSettings, seen: Survey) -> FlowStatus:
+    """Tell what is seen now.  Pure."""
+    return FlowStatus(
+        flow=flow.name,
+        state=seen.ledger.phase,
+        source_reachable=True,
+        as_of=iso(seen.at_ms),
+        rpo_seconds=round(seen.rpo_seconds, 3),
+        lag_records=seen.lag_records,
+        topics=tuple(_topic(topic, rows, seen.at_ms) for topic, rows in rows_by_topic(seen.rows).items()),
+        gaps=gap_reports(seen.ledger),
+        incarnations=_incarnations(seen.ledger),
+        problems=seen.discovery.problems,
+    )
+
+
+def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowStatus:
+    """Tell what the ledger knows, while the source cannot be asked.  Pure."""
+    report = ledger.last_report
+    age = 0.0 if report is None else max(0, now_ms - report.at_ms) / 1000
+    return FlowStatus(
+        flow=flow.name,
+        state=ledger.phase,
+        source_reachable=False,
+        as_of="" if report is None else iso(report.at_ms),
+        rpo_seconds=None if report is None else round(report.summary.get("rpo_seconds", 0) + age, 3),
+        lag_records=None if report is None else report.summary.get("lag_records"),
+        topics=(),
+        gaps=gap_reports(ledger),
+        incarnations=_incarnations(ledger),
+        problems=(),
+    )
+
+
+def _topic(topic: str, rows: list[PartitionRow], now_ms: int) -> TopicStatus:
+    return TopicStatus(
+        topic=topic,
+        remote_topic=rows[0].remote_topic,
+        lag_records=sum(max(0, row.lag_records) for row in rows),
+        rpo_seconds=round(age_seconds(rows, now_ms), 3),
+        partitions=tuple(
+            PartitionStatus(
+                partition=row.partition,
+                last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
+                source_end=row.source_end,
+                lag_records=max(0, row.lag_records),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _incarnations(ledger: Ledger) -> tuple[IncarnationStatus, ...]:
+    return tuple(IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.lives)

@@ -1,0 +1,161 @@
+"""What every partition of a flow looks like now: read once, judged by validate, publish and status.  Changes nothing.
+
+Topics against which a blocking problem stands have no rows: their offsets would be compared with those of
+another life, or with nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.progress import SourceLife, all_runs, read_pieces, read_progress
+from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.offsets.piece import MapPiece
+from twinlog.quality.partitions import PartitionRow, lag, summarize, waiting_from
+from twinlog.steps import discover
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The state of a flow at `at_ms`: its topics, what it remembers, and a row per partition."""
+
+    discovery: Discovery
+    ledger: Ledger
+    rows: tuple[PartitionRow, ...]
+    at_ms: int
+
+    @property
+    def lag_records(self) -> int:
+        """Upstream offsets still to be copied, over all partitions."""
+        return sum(max(0, row.lag_records) for row in self.rows)
+
+    @property
+    def rpo_seconds(self) -> float:
+        """Age of the oldest record that is not copied yet."""
+        return age_seconds(self.rows, self.at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How far each partition was copied: progress, map pieces, and what the last cycle report said."""
+
+    progress: Mapping[TopicPartition, int]
+    pieces: Mapping[SourceLife, tuple[MapPiece, ...]]
+    reported: Mapping[TopicPartition, int]
+
+
+def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
+    """Read both clusters and make one row per partition.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read.
+    """
+    discovery = discover.run(flow, clusters)
+    ledger = read_ledger(flow, clusters.target)
+    copied = Copied(
+        progress=read_progress(flow, clusters.target),
+        pieces=read_pieces(flow, clusters.target),
+        reported=reported_progress(ledger),
+    )
+    waiting = positions(flow, discovery, copied.progress)
+    first = clusters.source.read_records(waiting, limit=1)
+    rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
+    return Survey(discovery, ledger, rows, int(time.time() * 1000))
+
+
+def partition_rows(
+    flow: FlowSettings,
+    discovery: Discovery,
+    copied: Copied,
+    first: Mapping[TopicPartition, ReadRecord],
+) -> tuple[PartitionRow, ...]:
+    """Make one row per partition that can be judged.  Pure.
+
+    `first` is the first readable record that is not copied, for partitions that have one.
+    """
+    return tuple(
+        _row(flow, topic, partition, copied, first.get(TopicPartition(topic.topic, partition.partition)))
+        for topic, partition in _partitions(discovery)
+    )
+
+
+def positions(
+    flow: FlowSettings, discovery: Discovery, progress: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Say where each lagging partition's copy would continue, as upstream offsets.  Pure."""
+    found: dict[TopicPartition, int] = {}
+    for topic, partition in _partitions(discovery):
+        it = TopicPartition(topic.topic, partition.partition)
+        position = _position(flow, partition, progress.get(it))
+        if position < source_end(flow, partition):
+            found[it] = position
+    return found
+
+
+def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
+    """Up to where the flow copies: the stable end, or the end when it reads uncommitted records too."""
+    return partition.source.stable_end if flow.copy.read_committed else partition.source.end
+
+
+def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
+    """Read the next upstream offsets of the last cycle report."""
+    if ledger.last_report is None:
+        return {}
+    progress = ledger.last_report.summary.get("next_upstream", {})
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, offsets in progress.items()
+        for partition, offset in offsets.items()
+    }
+
+
+def age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float:
+    """Age of the oldest record not copied, by the source's timestamps; 0 when everything is copied."""
+    oldest = [row.oldest_uncopied for row in rows if row.oldest_uncopied is not None]
+    return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0
+
+
+def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
+    return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
+
+
+def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is None and flow.copy.start_from_latest:
+        return source_end(flow, partition)
+    return waiting_from(partition.source, None if last is None else last + 1)
+
+
+def _row(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    copied: Copied,
+    first: ReadRecord | None,
+) -> PartitionRow:
+    it = TopicPartition(topic.topic, partition.partition)
+    last = copied.progress.get(it)
+    end = source_end(flow, partition)
+    timestamp = first.timestamp if first is not None else -1
+    return PartitionRow(
+        topic=topic.topic,
+        remote_topic=topic.remote_topic,
+        partition=partition.partition,
+        source_log_start=partition.source.log_start,
+        source_end=partition.source.end,
+        next_upstream=None if last is None else last + 1,
+        lag_records=lag(end, _position(flow, partition, last), first),
+        oldest_uncopied=timestamp if timestamp >= 0 else None,
+        target_log_start=partition.target.log_start if partition.target is not None else None,
+        target_stable_end=partition.target.stable_end if partition.target is not None else None,
+        source_partitions=topic.partition_count,
+        target_partitions=topic.remote.partitions if topic.remote is not None else 0,
+        mapped=summarize(
+            all_runs(copied.pieces.get(SourceLife(topic.topic, topic.topic_id, it.partition), ()))
+        ),
+        reported_next_upstream=copied.reported.get(it),
+    )

@@ -1,0 +1,92 @@
+"""Heartbeats: written as MM2 writes them, measured where they were copied."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.errors import ClusterRefused
+from twinlog.formats.heartbeat import Heartbeat
+from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.steps import heartbeats
+from twinlog.steps.heartbeats import newest_beat
+
+
+def test_a_beat_is_mm2s_record(flow, clusters, target):
+    """Key source and target alias, value the time, which is the record's timestamp too; partition 0."""
+    result = heartbeats.run(flow, clusters)
+    (record,) = target.topics["heartbeats"].logs[0].records
+    assert Heartbeat("A", "B", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
+    assert record.timestamp == result.timestamp_ms
+    assert {"cleanup.policy": "compact"} == target.topics["heartbeats"].configs
+
+
+def test_the_age_of_the_upstreams_beat_is_measured(flow, clusters, target):
+    """`A.heartbeats` on B holds what A's own flows wrote: the newest counts."""
+    target.add_topic("A.heartbeats")
+    now = int(time.time() * 1000)
+    for at in (now - 9_000, now - 2_000):
+        beat = Heartbeat("C", "A", at)
+        target.append(TopicPartition("A.heartbeats", 0), key=beat.key(), value=beat.value(), timestamp=at)
+    result = heartbeats.run(flow, clusters)
+    assert now - 2_000 == result.upstream_heartbeat_ms
+    assert 2_000 <= result.latency_ms < 4_000
+
+
+def test_without_a_copied_beat_there_is_no_latency(flow, clusters, target):
+    """Missing topic or empty topic: None, not zero."""
+    assert heartbeats.run(flow, clusters).latency_ms is None
+    target.add_topic("A.heartbeats")
+    assert heartbeats.run(flow, clusters).latency_ms is None
+
+
+def test_a_flow_that_does_not_copy_beats_all_the_same(flow, clusters, target):
+    """MM2's disabled flow with heartbeats (mm2-behaviour 2.2)."""
+    assert heartbeats.run(replace(flow, enabled=False), clusters).emitted
+    assert ["heartbeats"] == list(target.topics)
+
+
+def test_a_flow_without_heartbeats_writes_nothing(flow, clusters, target):
+    """`emit.heartbeats.enabled=false`."""
+    assert not heartbeats.run(replace(flow, emit_heartbeats=False), clusters).emitted
+    assert {} == target.topics
+
+
+def test_identity_policy_keeps_the_prefix_of_heartbeats(flow, clusters):
+    """Otherwise the beats of two clusters would mix (mm2-behaviour 5.3)."""
+    flow = replace(flow, policy=IdentityReplicationPolicy(source_alias="A"))
+    assert "A.heartbeats" == heartbeats.run(flow, clusters).remote_topic
+
+
+def test_a_refused_beat_is_an_error(flow, clusters, with_internal):
+    """The step says what is missing."""
+    with_internal.refuse(
+        "produce", "heartbeats", ClusterRefused("no", hint="grant WRITE on topic heartbeats")
+    )
+    with pytest.raises(ClusterRefused, match="grant WRITE"):
+        heartbeats.run(flow, clusters)
+
+
+def test_what_is_no_heartbeat_is_passed_over():
+    """Anybody may write to the topic."""
+    beat = Heartbeat("C", "A", 7)
+    records = [
+        ReadRecord(0, 0, b"?", b"?"),
+        ReadRecord(1, 0, None, None),
+        ReadRecord(2, 0, beat.key(), beat.value()),
+        ReadRecord(3, 0, beat.key(), None),
+    ]
+    assert 7 == newest_beat(records)
+
+
+@pytest.mark.integration
+def test_beats_on_real_clusters(real_flow):
+    """The topic is made, beaten into twice, and read back."""
+    flow = real_flow("no-such-topic", enabled=False)
+    with open_clusters(flow) as clusters:
+        first, second = heartbeats.run(flow, clusters), heartbeats.run(flow, clusters)
+        latest = clusters.target.latest("heartbeats")
+    key = Heartbeat("A", "B", 0).key()
+    assert first.timestamp_ms <= second.timestamp_ms == Heartbeat.parse(key, latest[key] or b"").timestamp_ms

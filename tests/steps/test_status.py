@@ -1,0 +1,74 @@
+"""What `status` tells."""
+
+import time
+
+import pytest
+
+from twinlog.cluster.ledger import write_ledger
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause
+from twinlog.jsonable import to_json
+from twinlog.steps import publish, status, sync_topics
+
+
+def test_status_has_the_documented_shape(flow, clusters, orders, copied, target):
+    """The design's section 12; more may be added, these stay."""
+    sync_topics.run(flow, clusters)
+    copied(orders, 0, 3)
+    write_ledger(flow, target, [Gap("orders", 0, 7, 9, GapCause.DELETE_RECORDS, 1, 3)])
+    told = to_json(status.run(flow, clusters))
+    assert ("A->B", "active", 2) == (told["flow"], told["state"], told["lag_records"])
+    gap = {"topic": "orders", "partition": 0, "first_offset": 7, "last_offset": 9, "cause": "delete-records"}
+    assert [gap] == told["gaps"]
+    assert [("orders", clusters.source.topics["orders"].topic_id)] == [
+        (it["topic"], it["topic_id"]) for it in told["incarnations"]
+    ]
+    assert [("orders", "A.orders", 2)] == [
+        (it["topic"], it["remote_topic"], it["lag_records"]) for it in told["topics"]
+    ]
+
+
+def test_rpo_is_the_age_of_the_oldest_record_not_copied(flow, clusters, orders, copied, source):
+    """By the source's clock; zero when everything is copied."""
+    copied(orders, 0, 5)
+    assert 0 == status.run(flow, clusters).rpo_seconds
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) - 3_000)
+    assert 3 <= status.run(flow, clusters).rpo_seconds < 10
+
+
+def test_the_state_is_the_ledgers(flow, clusters, orders, target):
+    """A paused flow is paused for everyone."""
+    write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, 1, "someone", "maintenance")])
+    assert FlowPhase.PAUSED == status.run(flow, clusters).state
+
+
+class Gone:
+    """A cluster that nobody can reach."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+
+    def __getattr__(self, verb: str):
+        raise ClusterUnreachable(f"cluster {self.alias} cannot be reached", cluster=self.alias)
+
+
+def test_with_the_source_gone_the_last_report_speaks(flow, clusters, orders, copied, target):
+    """What could be missing grows with every second since."""
+    copied(orders, 0, 5)
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    time.sleep(0.05)
+    told = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (False, 0) == (told.source_reachable, told.lag_records)
+    assert 0.05 <= told.rpo_seconds < 10
+
+
+def test_with_the_source_gone_and_no_report_nothing_is_claimed(flow, clusters, target):
+    """Unknown is not zero."""
+    told = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (None, None, "") == (told.rpo_seconds, told.lag_records, told.as_of)
+
+
+def test_without_the_target_there_is_no_status(flow, clusters, source):
+    """All that is known is there."""
+    with pytest.raises(ClusterUnreachable, match="cluster B"):
+        status.run(flow, type(clusters)(source, Gone("B")))
