@@ -79,6 +79,7 @@ class LaneCopy:
         started, cpu = time.monotonic(), time.process_time()
         error = ""
         try:
+            self._lane.begin(self._by_target)
             self._copy()
             state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
         except FencedError as fenced:
@@ -118,11 +119,11 @@ class LaneCopy:
             refused = self._fetcher.request(self._positions())
         except TwinlogError as error:
             raise _SourceTroubleError(error.message) from None
-        for source, error in refused.items():
-            gone = error.code == UNKNOWN_TOPIC
+        for source, why in refused.items():
             item = self._by_source[source]
+            gone = why.code == UNKNOWN_TOPIC
             item.trouble = (
-                _deleted(item) if gone else Trouble("source-refused", f"{item.name}: {error.message}")
+                _deleted(item) if gone else Trouble("source-refused", f"{item.name}: {why.message}")
             )
 
     def _answers(self) -> Iterator[list[Fetched]]:

@@ -30,7 +30,7 @@ from typing import Any
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.relay import kafka_python, wire
-from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.connection import Connection
 from twinlog.relay.error_codes import (
     COORDINATOR_MOVED,
@@ -148,6 +148,17 @@ class Lane:
             hint="nothing of its open transaction counts; the driver fences again",
             code="fence-again",
         )
+
+    def begin(self, partitions: Collection[TopicPartition]) -> None:
+        """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
+
+        A second process that writes with the same epoch begins at the same sequences, so its batches would be
+        taken for duplicates of the first one's and answered with offsets from before its own beginning.
+        """
+        topics = self.brokers.metadata({topic for topic, _ in partitions})
+        known = [item for item in partitions if topics[item[0]].leaders.get(item[1], -1) >= 0]
+        for item, end in self.brokers.offsets(known, LATEST).items():
+            self._last_base[item] = end - 1
 
     # --- the transaction ---------------------------------------------------------------------------------
 

@@ -40,5 +40,7 @@ def flow_named(config: Path, name: str) -> FlowSettings:
     flows = load(config, airflow=handed_over()).flows
     if name not in flows:
         known = ", ".join(sorted(flows)) or "none"
-        raise UsageError(f"{config} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name)
+        raise UsageError(
+            f"{config} has no flow {name}", hint=f"it has {known}", code="unknown-flow", flow=name
+        )
     return flows[name]

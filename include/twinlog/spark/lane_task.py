@@ -44,8 +44,8 @@ def doubt_about_this_task(version: str) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    if context is not None and (context.attemptNumber() or context.stageAttemptNumber()):
-        return f"Spark tried again (attempt {context.attemptNumber()}, stage {context.stageAttemptNumber()})"
+    if context is not None and context.attemptNumber():
+        return f"Spark tried the task again (attempt {context.attemptNumber()})"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,9 +14,12 @@ from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report
+from twinlog.steps.copy import TASKS_DIED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 class SparkLaneRunner:
@@ -35,14 +39,20 @@ class SparkLaneRunner:
         try:
             rows = frame.collect()
         except Exception as error:
-            message = str(error).strip().splitlines()
             raise TransientError(
-                f"the Spark job of {lanes[0].flow} failed: {message[0] if message else type(error).__name__}",
+                f"the Spark job of {lanes[0].flow} failed: {_reason(error)}",
                 hint="what was committed counts; the driver fences again",
-                code="spark-job",
+                code=TASKS_DIED,
                 flow=lanes[0].flow,
             ) from error
         return tuple(parse_report(row["report"]) for row in rows)
+
+
+def _reason(error: Exception) -> str:
+    """Find the line that says what happened in the pages Spark says it with."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if _EXCEPTION_LINE.match(line)]
+    return (named or lines or [type(error).__name__])[-1 if named else 0]
 
 
 @contextmanager

@@ -27,6 +27,12 @@ from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_byt
 MAX_ROUNDS = 6
 """Fences in one copy.  Each settles less than the one before, unless a cluster keeps failing."""
 
+MAX_DEATHS = 2
+"""Rounds in which tasks died without a report: a killed worker may be chance, a second one hardly is."""
+
+TASKS_DIED = "tasks-died"
+"""Code of the error a runner raises for tasks that died without a report."""
+
 TRANSIENT_CODES = frozenset({"source-lost", "stalled", "fence-again", "no-target-partition"})
 """Trouble of a partition that may be gone at the next cycle."""
 
@@ -39,7 +45,7 @@ class LaneRunner(Protocol):
         """How many lanes can run at once."""
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
-        """Run every lane to its end.  Raises TransientError when tasks died without a report."""
+        """Run every lane to its end.  Raises TransientError (TASKS_DIED) when tasks died without a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class CopyResult:
     `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
     copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
     upstream offsets between its last copied one and its end as it was when the ranges were settled.
+    `error` says why the last round ended, when it left something over.
     """
 
     flow: str
@@ -78,6 +85,7 @@ class CopyResult:
     partitions: tuple[PartitionCopy, ...]
     stopped: tuple[StoppedPartition, ...] = ()
     problems: tuple[Problem, ...] = ()
+    error: str = ""
     transient: bool = False
     rounds: int = 1
     lanes: int = 0
@@ -129,8 +137,8 @@ def run(
     tally = _Tally()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
-    rounds = 0
-    while rounds < MAX_ROUNDS:
+    rounds = deaths = 0
+    while rounds < MAX_ROUNDS and deaths < MAX_DEATHS:
         rounds += 1
         grant = _fence(flow, state, run_id, lanes)
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
@@ -144,6 +152,7 @@ def run(
         failure = _round(flow, runner, lane_specs(flow, state, grant, packed), tally, run_id)
         if failure is None:
             break
+        deaths += failure.code == TASKS_DIED
     return _result(
         flow, run_id, discovery, tally, stopped, failure, rounds, lanes, time.monotonic() - started
     )
@@ -281,6 +290,7 @@ def _result(
         partitions=partitions,
         stopped=stopped,
         problems=problems,
+        error=str(failure or ""),
         transient=failed and codes <= TRANSIENT_CODES and not problems,
         rounds=rounds,
         lanes=lanes,
