@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twinlog.config.client_properties import connection_settings
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.findings import Findings
-from twinlog.config.origin import Origin, Properties
+from twinlog.config.origin import Properties
 from twinlog.config.precedence import ROLES, client_config
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader
@@ -63,9 +63,4 @@ def _keep(error: ConfigError, alias: str, properties: Properties, findings: Find
     if written is not None and written.origin.line:
         findings.error(written.origin, message, error.hint)
     else:
-        findings.error(_nowhere(properties), f"{alias}.{key} {message}", error.hint)
-
-
-def _nowhere(properties: Properties) -> Origin:
-    files = {value.origin.file for value in properties.values() if value.origin.file}
-    return Origin("missing", file=min(files, default=""))
+        findings.error(findings.missing(), f"{alias}.{key} {message}", error.hint)

@@ -35,7 +35,8 @@ class Finding:
 class Findings:
     """Collects findings; the same finding met on several paths (roles, flows) is kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self.file = file
         self._found: dict[Finding, None] = {}
 
     def add(self, severity: Severity, origin: Origin, message: str, hint: str = "") -> None:
@@ -60,13 +61,19 @@ class Findings:
         in_order = sorted(kept, key=lambda found: (found.origin.file, found.origin.line, found.origin.key))
         return tuple(dict.fromkeys(str(found) for found in in_order))
 
-    def raise_if_unusable(self, file: str, *, strict: bool) -> None:
+    def missing(self) -> Origin:
+        """Return the origin of what is nowhere in the file."""
+        return Origin("missing", self.file)
+
+    def raise_if_unusable(self, *, strict: bool) -> None:
         """Raise one ConfigError that lists every error, and under `strict` every warning too."""
         failing = (Severity.ERROR, Severity.WARNING) if strict else (Severity.ERROR,)
         lines = self.lines(*failing)
         if not lines:
             return
         if len(lines) == 1:
-            raise ConfigError(lines[0], file=file, findings=list(lines))
+            raise ConfigError(lines[0], file=self.file, findings=list(lines))
         listing = "\n".join(f"  {line}" for line in lines)
-        raise ConfigError(f"{file} has {len(lines)} mistakes:\n{listing}", file=file, findings=list(lines))
+        raise ConfigError(
+            f"{self.file} has {len(lines)} mistakes:\n{listing}", file=self.file, findings=list(lines)
+        )

@@ -1,13 +1,208 @@
-"""What a file says that MM2 would silently drop, or that is likely not meant: warnings by line."""
+"""What a file says that MM2 would silently drop, or that is likely not meant: findings by line.
+
+A warning is about a line without the effect that its author expects.  A note is about a line that twinlog
+reads but has no use for; it is no mistake.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import permutations
+
+from twinlog.config.client_properties import IGNORED
 from twinlog.config.findings import Findings
-from twinlog.config.origin import Properties
+from twinlog.config.java_keys import (
+    ADMIN_KEYS,
+    CLIENT_KEYS,
+    CONSUMER_KEYS,
+    DRIVER_KEYS,
+    PRODUCER_KEYS,
+    ROLE_KEYS,
+    SOURCE_CONNECTOR_KEYS,
+    WORKER_KEYS,
+)
+from twinlog.config.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home
+from twinlog.config.librdkafka import MAPPED
+from twinlog.config.origin import Origin, Properties
+from twinlog.config.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.settings import FlowSettings
+
+CLOSE = 0.8
+"""How alike two keys must be (difflib's ratio) for one to be suggested for the other."""
+
+OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
+SIDES = ("source.", "target.")
+OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
+HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
+"""Client properties that twinlog sets itself, because the guarantee depends on them."""
+
+UNIVERSAL = frozenset({"bootstrap.servers", "client.id", "fetch.max.bytes", "max.partition.fetch.bytes"})
+CLIENT_ANYWHERE = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
 
 
 def lint(
     raw: Properties, aliases: tuple[str, ...], flows: tuple[FlowSettings, ...], findings: Findings
 ) -> None:
-    """Add warnings and notes about the keys of a file."""
+    """Add warnings and notes about every key of a file, and about flows that harm each other."""
+    pairs = [f"{source}->{target}" for source, target in permutations(aliases, 2)]
+    for key, value in raw.items():
+        flow = _prefix(key, pairs)
+        alias = _prefix(key, aliases)
+        if flow:
+            _flow_key(key.removeprefix(f"{flow}."), value.origin, findings)
+        elif alias:
+            _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
+        else:
+            _top_level_key(key, value.origin, aliases, findings)
+    _shared_offset_syncs(flows, findings)
+    if aliases and not any(flow.enabled for flow in flows):
+        findings.warn(findings.missing(), "no flow is enabled", "add a line such as A->B.enabled = true")
+
+
+def _prefix(key: str, names: Iterable[str]) -> str:
+    """Return the longest of the names that prefixes the key; an alias may hold dots itself."""
+    return max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
+
+
+def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
+    if _is_client_key(name):
+        _client_key(name, origin, findings)
+    elif name in KEYS and KEYS[name].home is not Home.WORKER:
+        _known_key(name, origin, findings)
+    elif name in WORKER_KEYS and name.startswith(WORKER_PREFIXES):
+        findings.warn(
+            origin, "a flow's keys do not reach the worker", f"write it as B.{name}, B being the target"
+        )
+    elif name in CLIENT_ANYWHERE:
+        findings.warn(
+            origin, "client properties need a role here", f"write source.consumer.{name} or the like"
+        )
+    elif name in SOURCE_CONNECTOR_KEYS:
+        findings.note(origin, f"has no effect: {_TRANSACTIONS}")
+    elif not name.startswith(("transforms.", "predicates.", *PASSED_BY_PREFIX)):
+        _unknown(name, origin, KEYS, findings)
+
+
+def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> None:
+    if _is_client_key(name):
+        _client_key(name, origin, findings)
+    elif name in KEYS and KEYS[name].home is Home.WORKER:
+        return
+    elif name in CLIENT_KEYS:
+        if name in IGNORED:
+            findings.note(origin, "has no effect here")
+    elif name in WORKER_KEYS:
+        findings.note(origin, "has no effect: there is no Connect worker")
+    elif name in CLIENT_ANYWHERE:
+        findings.warn(origin, "MM2 gives it to no client", f"write {alias}.consumer.{name} or the like")
+    elif name in KEYS:
+        findings.warn(origin, "is no property of a cluster", f"write it per flow: A->B.{name}")
+    else:
+        _unknown(name, origin, {*WORKER_KEYS, *CLIENT_ANYWHERE}, findings)
+
+
+def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
+    if key in OURS or key in KNOWN_TO_CONNECTORS:
+        _known_key(key, origin, findings)
+        if key == "enabled":
+            findings.warn(origin, "enables every flow that beats", "enable flows one by one: A->B.enabled")
+    elif key in CLIENT_KEYS:
+        if key == "bootstrap.servers":
+            findings.warn(
+                origin, "is the fallback of every cluster", "write it per cluster: A.bootstrap.servers"
+            )
+        elif key in IGNORED:
+            findings.note(origin, "has no effect here")
+    elif key in KEYS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
+        if key in DRIVER_KEYS and key != "clusters":
+            findings.note(origin, "has no effect: there is no Connect REST server")
+        elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:
+            findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
+    elif key.startswith(WORKER_PREFIXES) and key in WORKER_KEYS:
+        findings.note(origin, "has no effect: there is no Connect worker")
+    elif key.startswith(("transforms.", "predicates.", *OVERRIDES)) or key in SOURCE_CONNECTOR_KEYS:
+        findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
+    elif _is_client_key(key) or key in CLIENT_ANYWHERE or key in WORKER_KEYS:
+        findings.warn(origin, _DROPPED, f"write it per cluster: A.{key}")
+    else:
+        _stranger(key, origin, aliases, findings)
+
+
+_DROPPED = "MM2 silently drops it at the top level"
+_TRANSACTIONS = "twinlog.guarantee decides about transactions"
+
+
+def _known_key(name: str, origin: Origin, findings: Findings) -> None:
+    if name in RENAMED:
+        findings.warn(
+            origin, "is the name of releases before 4.0 and ignored by MM2 since", f"write {RENAMED[name]}"
+        )
+    if not KEYS[name].used:
+        findings.note(origin, f"has no effect: {KEYS[name].why_unused}")
+
+
+def _is_client_key(name: str) -> bool:
+    if name == "consumer.poll.timeout.ms":
+        return False
+    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+    if bare.startswith("cluster.") and bare != name:
+        return bare != "cluster.alias"
+    return bare.startswith(tuple(f"{role}." for role in ROLE_KEYS))
+
+
+def _client_key(name: str, origin: Origin, findings: Findings) -> None:
+    """Judge `consumer.x`, `source.consumer.x`, `producer.override.x` and `source.cluster.x`."""
+    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+    role, _, property_name = bare.partition(".")
+    property_name = property_name.removeprefix("override.")
+    if role == "cluster":
+        if property_name not in CLIENT_KEYS:
+            findings.warn(origin, "MM2 takes only addresses and security from here", "give it to a role")
+    elif property_name not in ROLE_KEYS[role]:
+        _unknown(property_name, origin, ROLE_KEYS[role], findings)
+    elif property_name in HELD:
+        findings.note(origin, "has no effect: twinlog sets it itself, for its guarantee")
+    elif property_name not in MAPPED[role].keys() | CLIENT_KEYS | UNIVERSAL or property_name in IGNORED:
+        findings.note(origin, "has no effect here")
+
+
+def _stranger(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
+    """A key that belongs to nothing known: an alias or a flow that `clusters` does not name, or a typing error."""
+    owner, _, rest = key.partition(".")
+    source, arrow, target = owner.partition("->")
+    missing = [name for name in (source, target) if arrow and name not in aliases]
+    if missing:
+        near = get_close_matches(missing[0], aliases, 1, CLOSE / 2)
+        findings.warn(
+            origin,
+            f"{' and '.join(missing)} is not in clusters",
+            f"did you mean {near[0]}?" if near else "add it there, or remove the line",
+        )
+    elif arrow:
+        findings.warn(origin, "a flow leads from one cluster to another", "remove the line")
+    elif rest in WORKER_KEYS | CLIENT_ANYWHERE or _is_client_key(rest):
+        findings.warn(origin, f"{owner} is not in clusters", "add it there, or remove the line")
+    else:
+        _unknown(key, origin, {*KEYS, *CLIENT_KEYS, *DRIVER_KEYS}, findings)
+
+
+def _unknown(name: str, origin: Origin, candidates: Iterable[str], findings: Findings) -> None:
+    known = sorted(candidates)
+    near = [f"{name}.enabled"] if f"{name}.enabled" in known else get_close_matches(name, known, 1, CLOSE)
+    findings.warn(
+        origin, "is unknown and ignored, as by MM2", f"did you mean {near[0]}?" if near else "remove it"
+    )
+
+
+def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
+    """Warn of one topic for the syncs of two flows: its keys do not say which (mm2-behaviour 3.1)."""
+    places = {flow.name: flow.offset_syncs_topic_location for flow in flows if flow.enabled}
+    for name, place in places.items():
+        source, _, target = name.partition("->")
+        if place == "source" and places.get(f"{target}->{source}") == "target":
+            findings.warn(
+                findings.missing(),
+                f"{name} and {target}->{source} write their offset syncs to the same topic on {source}",
+                "give both the same offset-syncs.topic.location",
+            )

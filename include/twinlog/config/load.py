@@ -12,7 +12,6 @@ from twinlog.config.clusters import cluster_by_itself
 from twinlog.config.findings import Findings, Severity
 from twinlog.config.flows import ResolvedFlow, resolve_flow
 from twinlog.config.lint import lint
-from twinlog.config.origin import Origin
 from twinlog.config.providers import AirflowResolver, providers_of
 from twinlog.config.selection import clusters_of, pairs_of
 from twinlog.config.settings import Configuration
@@ -51,20 +50,20 @@ def resolve(
     airflow: AirflowResolver | None = None,
 ) -> Resolution:
     """Do the same as `load` and keep where each value came from."""
-    findings = Findings()
+    findings = Findings(path.name)
     file = properties_file.read(path, findings)
     raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
-        findings.error(Origin("declared"), error.message, error.hint)
-    aliases = clusters_of(raw, path.name, findings)
+        findings.error(raw[str(error.data["key"])].origin, error.message, error.hint)
+    aliases = clusters_of(raw, findings)
     clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
     resolved = [
         resolve_flow(raw, pair.source, pair.target, providers, findings)
         for pair in pairs_of(raw, aliases, findings)
     ]
     lint(raw, aliases, tuple(flow.settings for flow in resolved), findings)
-    findings.raise_if_unusable(path.name, strict=strict)
+    findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}
     configuration = Configuration(
         path=path,

@@ -101,8 +101,7 @@ def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
     class_key = f"config.providers.{name}.class"
     given = raw.get(class_key)
     if given is None:
-        origin = raw["config.providers"].origin
-        raise ConfigError(f"{origin.place}: config.providers: {name} has no class", hint=f"set {class_key}")
+        raise ConfigError(f"{name} has no class", hint=f"set {class_key}", key="config.providers")
     prefix = f"config.providers.{name}.param."
     allowed = raw.get(prefix + "allowed.paths")
     folders = tuple(Path(part.strip()) for part in allowed.text.split(",")) if allowed else ()
@@ -115,10 +114,9 @@ def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
             return _directory(folders)
         case _:
             raise ConfigError(
-                f"{given.origin.place}: {class_key}: {given.text.strip()} cannot run here",
+                f"{given.text.strip()} cannot run here",
                 hint="use Kafka's EnvVar-, File- or DirectoryConfigProvider",
                 key=class_key,
-                line=given.origin.line,
             )
 
 
@@ -128,7 +126,7 @@ def _pattern(value: Property | None) -> re.Pattern[str] | None:
     try:
         return re.compile(value.text.strip())
     except re.error as error:
-        raise ConfigError(f"{value.origin.place}: {value.origin.key}: illegal pattern: {error}") from error
+        raise ConfigError(f"illegal pattern: {error}", key=value.origin.key) from error
 
 
 def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None) -> Lookup:

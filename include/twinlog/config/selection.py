@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from twinlog.config.findings import Findings
-from twinlog.config.origin import Origin, Properties, given
+from twinlog.config.origin import Properties, given
 
 HEARTBEATS = "emit.heartbeats.enabled"
 
@@ -19,11 +19,11 @@ class Pair:
     target: str
 
 
-def clusters_of(raw: Properties, file: str, findings: Findings) -> tuple[str, ...]:
+def clusters_of(raw: Properties, findings: Findings) -> tuple[str, ...]:
     """Return the aliases in `clusters`, each once; a missing list or an empty element is a mistake."""
     written = raw.get("clusters")
     if written is None or not written.text.strip():
-        origin = written.origin if written else Origin("missing", file)
+        origin = written.origin if written else findings.missing()
         findings.error(origin, "clusters names no cluster", "write clusters = A, B")
         return ()
     aliases = [part.strip() for part in written.text.strip().split(",")]
