@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,17 @@ from confluent_kafka.admin import OffsetSpec
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.errors import TwinlogError
+
+SETTLE_SECONDS = 10.0
+SETTLE_POLL_SECONDS = 0.2
+LEADER_IS_MOVING = frozenset({
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "REPLICA_NOT_AVAILABLE",
+})
 
 
 def offsets(
@@ -51,8 +63,29 @@ def offsets_at(
 def _ask(
     session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
 ) -> Answers[TopicPartition, int]:
-    if not partitions:
-        return Answers({})
+    """Ask, and ask again for partitions whose leader is just changing, as right after a topic's creation."""
+    found: dict[TopicPartition, int] = {}
+    refused: dict[TopicPartition, TwinlogError] = {}
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while partitions:
+        answers = _ask_once(session, partitions, spec, isolation)
+        found |= answers.found
+        refused = {it: error for it, error in refused.items() if it not in found} | dict(answers.refused)
+        partitions = [it for it, error in answers.refused.items() if _leader_is_moving(error)]
+        if partitions and time.monotonic() > deadline:
+            break
+        if partitions:
+            time.sleep(SETTLE_POLL_SECONDS)
+    return Answers(found, refused)
+
+
+def _leader_is_moving(error: TwinlogError) -> bool:
+    return error.data.get("kafka_error") in LEADER_IS_MOVING
+
+
+def _ask_once(
+    session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+) -> Answers[TopicPartition, int]:
     futures = session.admin.list_offsets(
         {ClientPartition(*it): spec for it in partitions},
         isolation_level=isolation,

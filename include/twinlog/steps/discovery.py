@@ -278,11 +278,16 @@ def _fewer_partitions(flow: FlowSettings, source: SourceState, target: TargetSta
 
 
 def _unavailable(source: SourceState) -> Iterable[Problem]:
-    for it, error in source.offsets.refused.items():
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for it in source.offsets.refused:
+        by_topic[it.topic].append(it.partition)
+    for topic, partitions in by_topic.items():
+        first = min(partitions)
+        error = source.offsets.refused[TopicPartition(topic, first)]
         yield Problem(
             ProblemCode.PARTITION_UNAVAILABLE,
-            it.topic,
-            f"offsets of {it.topic} partition {it.partition} cannot be read: {error.message}",
+            topic,
+            f"offsets of {len(partitions)} partition(s) of {topic} cannot be read; of {first}: {error.message}",
             "its other partitions are copied; the next cycle tries again",
         )
 

@@ -7,7 +7,7 @@ Ours beside them: replication factors are clamped to the number of brokers, with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -217,9 +217,12 @@ def _check_cleanup(
     return (f"{message}; {hint}",)
 
 
-def _clamp_notes(flow: FlowSettings, topics: Iterable[DiscoveredTopic], factor: int) -> Iterable[str]:
-    for topic in topics:
-        yield from _clamp_note(topic.remote_topic, flow.replication_factor, factor, flow)
+def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:
+    """One line for all copies together: a first cycle may create a thousand."""
+    if not topics:
+        return ()
+    name = topics[0].remote_topic + (f" (and {len(topics) - 1} more)" if len(topics) > 1 else "")
+    return _clamp_note(name, flow.replication_factor, factor, flow)
 
 
 def _clamp_note(name: str, wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:
