@@ -7,6 +7,7 @@ Exit codes (docs/architecture.md): 0 done, 1 the check or gate says no, 2 wrong 
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -21,7 +22,9 @@ from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.options import Output
 from twinlog.cli.plan import plan
 from twinlog.cli.render import show
+from twinlog.cli.run import run
 from twinlog.cli.say import say
+from twinlog.cli.status import status
 from twinlog.errors import ExitCode
 
 app = typer.Typer(
@@ -52,6 +55,8 @@ def twinlog(
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("plan")(plan)
+app.command("run")(run)
+app.command("status")(status)
 app.add_typer(kafka.app)
 
 
@@ -59,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing it raises gets past here."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
+    _quieten(logging.INFO if debug else logging.ERROR)
     words = [word for word in words if word != "--debug"]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
@@ -67,6 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             print_traceback(error)
         return _report(explain_failure(error), words)
+
+
+def _quieten(level: int) -> None:
+    """Keep what client libraries log below `level` off stderr: what matters comes back as an error."""
+    handler = logging.StreamHandler()
+    handler.setLevel(level)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
 def _report(failure: Failure, words: Sequence[str]) -> int:

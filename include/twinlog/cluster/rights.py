@@ -15,10 +15,10 @@ from typing import Any
 from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.permissions import Kind, Need, Resource, Rights
+from twinlog.cluster.probe import WriteProbe, may_read, may_write
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.topics import describe_topics
-from twinlog.cluster.write_probe import WriteProbe, may_write
 from twinlog.config.connection import ConnectionSettings
 
 Futures = Mapping[Any, Future[Any]]
@@ -51,12 +51,18 @@ def find_rights(
     if Resource(Kind.CLUSTER) in wanted:
         rights[Resource(Kind.CLUSTER)] = _cluster(session)
     operations = {operation for need in ours for operation in need.operations}
-    parts = [_missing_topics(session, missing, operations)]
+    unread = [name for name in missing if "READ" in _operations_on(ours, name)]
+    parts = [_missing_topics(session, missing, operations), may_read(connection, unread)]
     if "IDEMPOTENT_WRITE" in operations:
         parts.append(may_write(connection, WriteProbe(_names(wanted, Kind.TRANSACTIONAL_ID), missing)))
     for resource, more in (item for part in parts for item in part.items()):
         rights[resource] = _both(rights.get(resource, Rights()), more)
     return {(session.alias, resource): right for resource, right in rights.items() if resource in wanted}
+
+
+def _operations_on(needs: Iterable[Need], topic: str) -> set[str]:
+    resource = Resource(Kind.TOPIC, topic)
+    return {operation for need in needs if need.resource == resource for operation in need.operations}
 
 
 def _names(wanted: Iterable[Resource], kind: Kind) -> tuple[str, ...]:
@@ -154,8 +160,13 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
         allowed = _operations(found.authorized_operations)
         rights[Resource(Kind.GROUP, name)] = Rights(allowed, frozenset({"READ", "DESCRIBE"}) - allowed)
     for name, error in answers.refused.items():
-        if error.code == "unauthorised":
-            rights[Resource(Kind.GROUP, name)] = Rights(denied=frozenset({"READ", "DESCRIBE"}))
+        # Any other refusal, such as of a group that is not there, comes after the permission was checked.
+        denied = error.code == "unauthorised"
+        rights[Resource(Kind.GROUP, name)] = (
+            Rights(denied=frozenset({"READ", "DESCRIBE"}))
+            if denied
+            else Rights(granted=frozenset({"DESCRIBE"}))
+        )
     return rights
 
 

@@ -1,0 +1,197 @@
+"""One cycle of one flow, step by step, as the Dag does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from twinlog.cli.failure import Failure
+from twinlog.cli.say import say, warn
+from twinlog.cli.topics import refuse_strangers
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.clusters import Clusters
+    from twinlog.config.settings import FlowSettings
+    from twinlog.quality.suites import CheckResult
+    from twinlog.steps.copy import CopyResult, LaneRunner
+    from twinlog.steps.plan_ranges import RangePlan
+    from twinlog.steps.publish import FlowReport
+    from twinlog.steps.sync_topics import SyncTopicsResult
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a cycle is asked for: a name for it, only these source topics, only records before `until_ms`."""
+
+    run_id: str
+    topics: frozenset[str] | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that kept a topic, or one partition of it, from being copied or from being trusted."""
+
+    topic: str
+    partition: int | None
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRun:
+    """What became of a flow: its report, what failed in it, and the checks that did not pass.
+
+    `error` is set, and `report` missing, when the flow as a whole could not be run.
+    """
+
+    flow: str
+    run_id: str
+    report: FlowReport | None = None
+    failures: tuple[Trouble, ...] = ()
+    failed_checks: tuple[CheckResult, ...] = ()
+    latency_ms: int | None = None
+    cycles: int = 1
+    error: Failure | None = None
+
+    @property
+    def state(self) -> str:
+        """`done`, `nothing` (to copy), or `failed`, in whole or in part."""
+        if self.report is None or self.failures:
+            return "failed"
+        return self.report.state
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether everything was copied and no critical check failed."""
+        return self.state != "failed" and not any(it.severity == "critical" for it in self.failed_checks)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON that others rely on (design: `run --once`), with what failed beside it."""
+        nothing = {
+            "flow": self.flow,
+            "run_id": self.run_id,
+            "records": 0,
+            "bytes": 0,
+            "topics": [],
+            "gaps": [],
+        }
+        report = to_json(self.report) if self.report is not None else {**nothing, "seconds": 0}
+        return {
+            **report,
+            "state": self.state,
+            "failures": to_json(self.failures),
+            "failed_checks": to_json(self.failed_checks),
+            "heartbeat_latency_ms": self.latency_ms,
+            "cycles": self.cycles,
+            "error": to_json(self.error),
+        }
+
+
+def run_cycle(
+    flow: FlowSettings, clusters: Clusters, request: Request, runner: Callable[[], LaneRunner]
+) -> FlowRun:
+    """Run every step of one cycle.  `runner` is called only when there is something to copy.
+
+    A partition or a topic that fails is in the result.  Raises what stops the flow as a whole: clusters out of
+    reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
+    """
+    from twinlog.steps import copy, discover, heartbeats, plan_ranges, publish, sync_topics, validate
+
+    started_ms = round(time.time() * 1000)
+    discovery = discover.run(flow, clusters)
+    refuse_strangers(discovery, request.topics)
+    say(f"{flow.name}: discover: {len(discovery.topics):,} topics of {flow.source.alias}")
+    synced = sync_topics.run(flow, clusters)
+    _say_synced(flow, synced)
+    planned = plan_ranges.run(flow, clusters, until_ms=request.until_ms, topics=request.topics)
+    say(f"{flow.name}: plan_ranges: {len(planned.ranges):,} partitions, at most {planned.records:,} records")
+    copied = None
+    if planned.ranges:
+        copied = copy.run(
+            flow,
+            clusters,
+            runner(),
+            run_id=request.run_id,
+            until_ms=request.until_ms,
+            topics=request.topics,
+        )
+        say(f"{flow.name}: copy: {copied.records:,} records, {copied.bytes:,} bytes, {copied.seconds:,.1f} s")
+    beat = heartbeats.run(flow, clusters)
+    judged = validate.run(flow, clusters)
+    say(
+        f"{flow.name}: validate: {len(judged.checks) - len(judged.failed)} of {len(judged.checks)} checks passed"
+    )
+    report = publish.run(flow, clusters, request.run_id, to_json(copied), started_ms)
+    return FlowRun(
+        flow=flow.name,
+        run_id=request.run_id,
+        report=report,
+        failures=tuple(_failures(synced, planned, copied)),
+        failed_checks=judged.failed,
+        latency_ms=beat.latency_ms,
+    )
+
+
+def added(before: FlowRun | None, after: FlowRun) -> FlowRun:
+    """Add what an earlier cycle copied to a later one's result; everything else is as it is now."""
+    if before is None or before.report is None:
+        return after if before is None else replace(after, cycles=before.cycles + 1)
+    if after.report is None:
+        return replace(after, cycles=before.cycles + 1)
+    return replace(after, report=_added_reports(before.report, after.report), cycles=before.cycles + 1)
+
+
+def _added_reports(before: FlowReport, after: FlowReport) -> FlowReport:
+    copied = {
+        (topic.topic, it.partition): it.copied_records for topic in before.topics for it in topic.partitions
+    }
+    return replace(
+        after,
+        state="done" if "done" in {before.state, after.state} and after.state == "nothing" else after.state,
+        records=before.records + after.records,
+        bytes=before.bytes + after.bytes,
+        seconds=round(before.seconds + after.seconds, 3),
+        topics=tuple(
+            replace(
+                topic,
+                partitions=tuple(
+                    replace(it, copied_records=it.copied_records + copied.get((topic.topic, it.partition), 0))
+                    for it in topic.partitions
+                ),
+            )
+            for topic in after.topics
+        ),
+    )
+
+
+def _say_synced(flow: FlowSettings, synced: SyncTopicsResult) -> None:
+    say(f"{flow.name}: sync_topics: {len(synced.changes):,} changes on {flow.target.alias}")
+    for note in synced.notes:
+        warn(f"{flow.name}: {note}")
+
+
+def _failures(synced: SyncTopicsResult, planned: RangePlan, copied: CopyResult | None) -> Iterator[Trouble]:
+    """Everything of the flow that was not copied though it should have been, each once."""
+    for problem in synced.problems:
+        if problem.blocking:
+            yield Trouble(problem.topic, None, problem.code.value, problem.message, problem.hint)
+    for refusal in synced.refused:
+        yield Trouble(refusal.name, None, refusal.code, refusal.message, refusal.hint)
+    for stopped in copied.stopped if copied is not None else planned.stopped:
+        yield Trouble(stopped.topic, stopped.partition, stopped.code, stopped.message)
+    for partition in copied.partitions if copied is not None else ():
+        if partition.error:
+            yield Trouble(partition.topic, partition.partition, partition.error_code, partition.error)
+
+
+def say_failures(failures: Iterable[Trouble], flow: str) -> None:
+    """Name on stderr everything that failed."""
+    for it in failures:
+        where = it.topic if it.partition is None else f"{it.topic}-{it.partition}"
+        say(f"{flow}: {where} was not copied: {it.message}" + (f"; {it.hint}" if it.hint else ""))

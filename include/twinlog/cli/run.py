@@ -1,0 +1,149 @@
+"""`twinlog run`: whole cycles without Airflow, once or again and again on a warm Spark session."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.cycle import FlowRun, Request, added, run_cycle, say_failures
+from twinlog.cli.each_flow import Done, each_flow
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import (
+    ConfigOption,
+    FlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    TopicsOption,
+    UntilOption,
+)
+from twinlog.cli.render import Grid, show
+from twinlog.cli.times import parse_duration, parse_moment
+from twinlog.cli.topics import parse_topics
+from twinlog.cli.warm_spark import WarmSpark
+from twinlog.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+
+PAUSE_SECONDS = 1.0
+"""Between two cycles of `--for`: an idle pair of clusters is not asked without end."""
+
+OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow.")]
+ForOption = Annotated[
+    str | None, typer.Option("--for", metavar="TIME", help="Cycle after cycle for so long: 90s, 10m, 1h30m.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Spark master, or sc://host:port. Default: the configured one."
+    ),
+]
+
+
+def run(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    once: OnceOption = False,
+    duration: ForOption = None,
+    topics: TopicsOption = None,
+    until: UntilOption = None,
+    master: MasterOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Run replication cycles here, without Airflow."""
+    if once == bool(duration):
+        raise UsageError("run needs either --once or --for", hint="such as: twinlog run --once")
+    seconds = parse_duration(duration) if duration else 0
+    asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
+    flows = load_flows(config, flow, strict=strict)
+    with WarmSpark() as spark:
+        done = repeat(flows, asked, spark, master, seconds)
+    show(
+        {"flows": [it.document for it in done.results]},
+        output,
+        (g for it in done.results for g in _grids(it)),
+    )
+    for it in done.results:
+        say_failures(it.failures, it.flow)
+    return done.exit_code or int(
+        ExitCode.DONE if all(it.succeeded for it in done.results) else ExitCode.SAYS_NO
+    )
+
+
+def new_run_id() -> str:
+    """Name a run so that names sort by time and two never meet."""
+    return f"cli-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+
+
+def repeat(
+    flows: Sequence[FlowSettings],
+    asked: Request,
+    spark: WarmSpark,
+    master: str | None,
+    seconds: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Done[FlowRun]:
+    """Cycle through the flows until `seconds` have passed, at least once; sums are over all cycles.
+
+    The exit code is the last cycle's: what went away by itself did not stop the run.
+    """
+    from twinlog.cluster.clusters import open_clusters
+
+    def cycle(flow: FlowSettings) -> FlowRun:
+        with open_clusters(flow) as clusters:
+            return run_cycle(flow, clusters, asked, lambda: spark.runner(master or flow.copy.spark_master))
+
+    deadline = clock() + seconds
+    totals: dict[str, FlowRun] = {}
+    while True:
+        done = each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
+        totals = {it.flow: added(totals.get(it.flow), it) for it in done.results}
+        if clock() + PAUSE_SECONDS >= deadline:
+            return Done(tuple(totals.values()), done.exit_code)
+        sleep(PAUSE_SECONDS)
+
+
+def _grids(run: FlowRun) -> Iterator[Grid]:
+    report = run.report
+    if report is None:
+        return
+    yield Grid(
+        f"{run.flow}: {run.state}, {report.records:,} records and {report.bytes:,} bytes"
+        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go",
+        ("topic", "to topic", "partition", "copied", "last offset", "lag"),
+        [
+            (
+                it.topic,
+                it.remote_topic,
+                part.partition,
+                part.copied_records,
+                part.last_upstream_offset,
+                part.lag_records,
+            )
+            for it in report.topics
+            for part in it.partitions
+        ],
+        empty="the flow replicates no topic yet",
+    )
+    if report.gaps:
+        yield Grid(
+            f"{run.flow}: gaps",
+            ("topic", "partition", "from offset", "to offset", "cause"),
+            [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in report.gaps],
+        )
+    if run.failed_checks:
+        yield Grid(
+            f"{run.flow}: checks that did not pass",
+            ("severity", "check", "found", "expected", "what it means"),
+            [(it.severity.value, it.name, it.observed, it.expected, it.message) for it in run.failed_checks],
+        )

@@ -1,0 +1,101 @@
+"""`twinlog status`: how far the copy is behind, in records and seconds, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.status import FlowStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOf:
+    """The status of one flow, or why there is none."""
+
+    flow: str
+    status: FlowStatus | None = None
+    error: Failure | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON that others rely on (design: `status`)."""
+        unknown: dict[str, Any] = {
+            "flow": self.flow,
+            "state": "unknown",
+            "rpo_seconds": None,
+            "lag_records": None,
+            "topics": [],
+            "gaps": [],
+            "incarnations": [],
+        }
+        return {**(unknown if self.status is None else to_json(self.status)), "error": to_json(self.error)}
+
+
+def status(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show lag in records and seconds, gaps and the state of each flow."""
+    done = each_flow(
+        load_flows(config, flow, strict=strict),
+        lambda one: StatusOf(one.name, status_of(one)),
+        lambda one, failure: StatusOf(one.name, error=failure),
+    )
+    seen = [it.status for it in done.results if it.status is not None]
+    show({"flows": [it.document for it in done.results]}, output, (g for it in seen for g in _grids(it)))
+    return done.exit_code
+
+
+def status_of(flow: FlowSettings) -> FlowStatus:
+    """Ask both clusters; the last known state where the source is gone."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import status as step
+
+    with open_clusters(flow) as clusters:
+        return step.run(flow, clusters)
+
+
+def _grids(status: FlowStatus) -> Iterator[Grid]:
+    yield Grid(
+        _title(status),
+        ("topic", "to topic", "partitions", "lag (records)", "oldest not copied (s)"),
+        [
+            (it.topic, it.remote_topic, len(it.partitions), it.lag_records, it.rpo_seconds)
+            for it in status.topics
+        ],
+        empty="the source cannot be asked" if not status.source_reachable else "no topic",
+    )
+    if status.gaps:
+        yield Grid(
+            f"{status.flow}: gaps, never to be copied",
+            ("topic", "partition", "from offset", "to offset", "cause"),
+            [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in status.gaps],
+        )
+    if status.problems:
+        yield Grid(
+            f"{status.flow}: in the way",
+            ("topic", "what", "what to do"),
+            [(it.topic, it.message, it.hint) for it in status.problems],
+        )
+
+
+def _title(status: FlowStatus) -> str:
+    lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
+    rpo = "" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
+    source = (
+        "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
+    )
+    return f"{status.flow}: {status.state.value}, {lag}{rpo}{source}"

@@ -1,0 +1,40 @@
+"""A Spark session that is opened when there is something to copy, and kept for the cycles that follow."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from twinlog.cli.say import say
+
+if TYPE_CHECKING:
+    from twinlog.steps.copy import LaneRunner
+
+
+class WarmSpark:
+    """At most one open session: a second master in one process would silently get the first one's session."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._master: str | None = None
+        self._runner: LaneRunner | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def runner(self, master: str) -> LaneRunner:
+        """Return a runner on `master`.  Raises TransientError when no session can be had there."""
+        if self._runner is None or master != self._master:
+            from twinlog.spark.runner import open_runner
+
+            self._open.close()
+            say(f"opening a Spark session on {master}")
+            self._runner = self._open.enter_context(open_runner(master))
+            self._master = master
+        return self._runner
