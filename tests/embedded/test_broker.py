@@ -137,7 +137,8 @@ def test_a_client_certificate_is_a_principal(secure_cluster, unique_topic):
 
 def test_records_survive_restart_and_kill_on_the_same_address(tmp_path):
     """What was acknowledged is there after a restart and after SIGKILL, under the same address."""
-    with EmbeddedKafka("survivor", tmp_path / "kafka") as cluster:
+    quick = {"broker.session.timeout.ms": "3000"}
+    with EmbeddedKafka("survivor", tmp_path / "kafka", settings=quick) as cluster:
         config = {"bootstrap.servers": cluster.bootstrap_servers}
         create_topic(cluster.bootstrap_servers, "orders")
         produce(config, "orders", [b"one"])

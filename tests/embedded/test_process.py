@@ -61,6 +61,26 @@ def test_stopping_twice_and_killing_the_dead_do_nothing(tmp_path):
     assert not process.is_running()
 
 
+def test_a_forked_child_does_not_keep_the_process_alive(tmp_path):
+    """When the owner is killed, a child that it had forked (and that lives on) does not hold the watchdog back."""
+    script = (
+        "import os, sys, time; from pathlib import Path; from twinlog.embedded.process import JavaProcess\n"
+        "p = JavaProcess(['/bin/sleep', '100'], Path(sys.argv[1]))\n"
+        "child = os.fork()\n"
+        "if child: print(p.pid, child, flush=True)\n"
+        "time.sleep(100)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "log")]
+    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pid, child = map(int, owner.stdout.readline().split())
+    owner.kill()
+    owner.wait()
+    assert wait_until_gone(pid, seconds=5)
+    assert born(child) is not None
+    os.kill(child, signal.SIGKILL)
+    owner.stdout.close()
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_only_a_watched_process_dies_with_its_owner(tmp_path, watched):
     """SIGKILL of the owner ends a watched process and leaves an unwatched one alone."""

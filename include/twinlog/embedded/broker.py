@@ -131,6 +131,8 @@ class EmbeddedKafka:
     def stop(self) -> None:
         """Terminate the brokers (then kill them after five seconds); their data stays."""
         for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
             process.stop()
 
     def restart(self) -> None:

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import importlib.util
 import json
+import logging
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +28,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from twinlog.embedded.java import find_java
 from twinlog.errors import TerminalError, TransientError
+
+_log = logging.getLogger(__name__)
 
 KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.2"
@@ -104,6 +107,8 @@ def _describe(folder: Path) -> dict[str, dict[str, int | str]]:
 
 def _refetch(jars: JarSet, folder: Path, fetch: Callable[[JarSet, Path], None]) -> None:
     """Fetch into a new folder beside the set's and move it in whole: a kill leaves no half set."""
+    # At warning level, since somebody waits for half a minute and wants to know what for.
+    _log.warning("fetching the jars of %s from Maven Central, once (about 30 s)", jars.name)
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{jars.name}-", dir=folder.parent) as work:
         arrived = Path(work, "jars")

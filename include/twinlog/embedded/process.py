@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import psutil
 
@@ -31,7 +30,7 @@ class JavaProcess:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        self._watchdog = _watch(self._process.pid) if watched else None
+        self._watchdog = _Watchdog(self._process.pid) if watched else None
         self._paused = False
 
     @property
@@ -56,11 +55,15 @@ class JavaProcess:
         self._signal(signal.SIGCONT)
         self._paused = False
 
-    def stop(self, patience_s: float = TERMINATE_WAIT_S) -> None:
-        """Terminate, then kill after `patience_s` seconds.  Does nothing when it is dead."""
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM) and do not wait; a paused one is resumed, or it could not hear."""
         if self._paused:
             self.resume()
         self._signal(signal.SIGTERM)
+
+    def stop(self, patience_s: float = TERMINATE_WAIT_S) -> None:
+        """Terminate, then kill after `patience_s` seconds.  Does nothing when it is dead."""
+        self.terminate()
         try:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -82,29 +85,33 @@ class JavaProcess:
             self._process.send_signal(number)
 
     def _dismiss_watchdog(self) -> None:
-        if self._watchdog is None:
-            return
-        watchdog, self._watchdog = self._watchdog, None
+        if self._watchdog:
+            self._watchdog.dismiss()
+            self._watchdog = None
+
+
+class _Watchdog:
+    """A shell that kills process `pid` when the pipe to it closes."""
+
+    def __init__(self, pid: int) -> None:
+        reading, writing = os.pipe()  # neither end is inherited by a program that we start
+        self._pipe = os.fdopen(writing, "wb")
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(pid)],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(reading)
+        # A forked child has our end too, and would keep the pipe open after our death.
+        os.register_at_fork(after_in_child=self._pipe.close)
+
+    def dismiss(self) -> None:
         # Kill before closing the pipe: a closed pipe is what makes it shoot.
-        watchdog.kill()
-        watchdog.wait()
-        _pipe(watchdog).close()
-
-
-def _watch(pid: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _pipe(watchdog: subprocess.Popen[bytes]) -> IO[bytes]:
-    if watchdog.stdin is None:
-        raise AssertionError("the watchdog was started with a pipe")
-    return watchdog.stdin
+        self._shell.kill()
+        self._shell.wait()
+        self._pipe.close()
 
 
 def born(pid: int) -> float | None:
