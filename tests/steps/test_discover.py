@@ -80,6 +80,14 @@ def test_a_known_topic_goes_on(flow, clusters, source, with_internal):
     assert ([], 1) == (codes(discovery), len(discovery.ready_topics))
 
 
+def test_a_copy_that_was_deleted_stops(flow, clusters, source, with_internal):
+    """Progress outlives the copy: made anew it would silently lack all that was copied before."""
+    topic = source.add_topic("orders")
+    write_ledger(flow, with_internal, [Incarnation("orders", topic.topic_id, 1, "A.orders")])
+    discovery = discover.run(flow, clusters)
+    assert ([("orders", ProblemCode.COPY_DELETED)], True) == (codes(discovery), discovery.topics[0].blocked)
+
+
 def test_a_deleted_topic_is_said_and_stops_nothing(flow, clusters, source, with_internal):
     """The copy stays; the other topics go on."""
     source.add_topic("other")

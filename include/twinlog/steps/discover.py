@@ -10,7 +10,8 @@ from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.values import TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
-from twinlog.steps.discovery import Discovery, LeftOut, SourceState, TargetState, decide, remote_name
+from twinlog.steps.discovery import Discovery, LeftOut, SourceState, TargetState, remote_name
+from twinlog.steps.discovery_rules import decide
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
