@@ -43,7 +43,13 @@ def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
 def _values(flow: ExplainedFlow) -> Grid:
     state = "" if flow.enabled else " (copies nothing, writes heartbeats)"
     rows = [
-        (value.key, value.value, value.place or value.rule, value.written_as, value.rule if value.place else "")
+        (
+            value.key,
+            value.value,
+            value.place or value.rule,
+            value.written_as,
+            value.rule if value.place else "",
+        )
         for value in flow.values
     ]
     return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule"), rows)

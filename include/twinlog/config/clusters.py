@@ -37,7 +37,7 @@ def cluster_settings(
 
     Each role is tried, so that a mistake in any of them is found while the file is read.
     """
-    properties = {role: reader.client(roles[role]) for role in ROLES}
+    properties = {role: reader.client(f"{alias} {role}", roles[role]) for role in ROLES}
     connections: dict[str, ConnectionSettings] = {}
     for role in ROLES:
         prefix = properties[role].get("client.id")

@@ -120,12 +120,17 @@ class Reader:
         """Keep a mistake found in a value that reads well by itself."""
         self.findings.error(self.origin(key), message, hint)
 
-    def client(self, properties: Properties) -> dict[str, str | Secret]:
-        """Return client properties with references replaced; secrets and replaced values wrapped."""
+    def client(self, label: str, properties: Properties) -> dict[str, str | Secret]:
+        """Return client properties with references replaced; secrets and replaced values wrapped.
+
+        `label` names the client in the trace (`A consumer`).
+        """
         result: dict[str, str | Secret] = {}
         for key, value in properties.items():
             text, indirect = self._expanded(key, value)
             result[key] = Secret(text) if indirect or is_secret(key) else text
+            name = f"{label} {key}"
+            self.trace[name] = ResolvedValue(name, shown(key, text, indirect=indirect), value.origin)
         return result
 
     def plain(self, properties: Properties) -> dict[str, str]:
@@ -136,6 +141,7 @@ class Reader:
         default = KEYS[key].default
         value = self._properties.get(key)
         if value is None and default is None:
+            self.trace[key] = ResolvedValue(key, "", given("").origin)
             return None
         value = value if value is not None else given(default or "")
         text, indirect = self._expanded(key, value)

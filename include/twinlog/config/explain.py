@@ -1,0 +1,123 @@
+"""What a configuration comes to, and why: every value of a flow with its line or rule, and the fate of topics.
+
+No secret reaches this module: values are masked when they are recorded (twinlog.config.reader.shown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twinlog.config.flows import ResolvedFlow
+from twinlog.config.load import Resolution
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.policy.selection import why_left_out
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedValue:
+    """One value: its key, what it came to, where it was written (`mm2.properties:12`), and the rule that won.
+
+    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role.
+    """
+
+    key: str
+    value: str
+    place: str
+    written_as: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTopic:
+    """A source topic: its name on the target, or why the flow leaves it out."""
+
+    topic: str
+    remote_topic: str | None
+    left_out: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedFlow:
+    """One flow.  A flow that is not enabled only writes heartbeats."""
+
+    flow: str
+    enabled: bool
+    values: tuple[ExplainedValue, ...]
+    topics: tuple[ExplainedTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes."""
+
+    file: str
+    sha256: str
+    clusters: tuple[str, ...]
+    flows: tuple[ExplainedFlow, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[str] = ()) -> Explanation:
+    """Explain the named flows (all that copy or beat, when none is named) and the fate of these source topics.
+
+    Raises UsageError for a flow that the file does not have.
+    """
+    configuration = resolution.configuration
+    chosen = [_named(resolution, name) for name in dict.fromkeys(names)] or list(resolution.flows.values())
+    judged = tuple(topics)
+    return Explanation(
+        file=str(configuration.path),
+        sha256=configuration.sha256,
+        clusters=tuple(configuration.clusters),
+        flows=tuple(_explained(flow, judged) for flow in chosen),
+        warnings=configuration.warnings,
+        notes=resolution.notes,
+    )
+
+
+def explain_topics(flow: FlowSettings, topics: Iterable[str]) -> tuple[ExplainedTopic, ...]:
+    """Say of each source topic what it is called on the target, or why it is left out."""
+    return tuple(_fate(flow, topic) for topic in topics)
+
+
+def _named(resolution: Resolution, name: str) -> ResolvedFlow:
+    flow = resolution.flows.get(name)
+    if flow is None:
+        raise UsageError(
+            f"{resolution.configuration.path} has no flow {name}",
+            hint=f"its flows are: {', '.join(resolution.flows) or 'none'}",
+            flow=name,
+        )
+    return flow
+
+
+def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
+    values = tuple(
+        ExplainedValue(
+            value.key,
+            value.shown,
+            value.origin.place if value.origin.line else "",
+            value.origin.key,
+            value.origin.rule,
+        )
+        for value in flow.values
+    )
+    settings = flow.settings
+    return ExplainedFlow(settings.name, settings.enabled, values, explain_topics(settings, topics))
+
+
+def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
+    reason = why_left_out(
+        topic,
+        topics=flow.topics,
+        policy=flow.policy,
+        source_alias=flow.source.alias,
+        target_alias=flow.target.alias,
+        heartbeats_replication=flow.heartbeats_replication,
+        cycle_rule=flow.cycle_rule.value,
+    )
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic) if reason is None else None
+    return ExplainedTopic(topic, remote, reason)
