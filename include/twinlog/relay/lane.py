@@ -363,15 +363,20 @@ class Lane:
     def _take_answer(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, answer: wire.Produced
     ) -> None:
+        count = outgoing.header.record_count
+        refused_before = any(refused.partition == partition for refused in self.refused)
         if answer.error == 0:
             if answer.base_offset <= self._last_base.get(partition, -1):
                 raise self._doubt(
                     f"{partition[0]}-{partition[1]} took a batch for a duplicate of offset {answer.base_offset}"
                 )
-            self._last_base[partition] = answer.base_offset + outgoing.header.record_count - 1
+            self._last_base[partition] = answer.base_offset + count - 1
+            if refused_before:
+                # A partition that knew nothing of this producer takes any first sequence: go on behind it.
+                self.sequences[partition] = (sequence + count) % SEQUENCE_WRAP
             self.written.append(Written(partition, outgoing, answer.base_offset))
             return
-        if any(refused.partition == partition for refused in self.refused):
+        if refused_before:
             return  # sent behind a refused batch: out of order, by design
         if answer.error in REFUSED_RECORDS | REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}:
             self.sequences[partition] = sequence

@@ -1,0 +1,336 @@
+"""A target and a source in memory that speak the bytes of Produce v8 and Fetch v11, for tests without brokers.
+
+`FakeTarget` keeps what a real broker keeps: epochs, sequences with a window of five, open transactions, markers.
+It can be told to answer with an error code, or to do what it is asked and lose the answer.
+
+    target = FakeTarget(["A.t"]); target.faults["end_txn"] = [LOSE]
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from twinlog.errors import ClusterUnreachable
+from twinlog.relay import kafka_python, wire
+from twinlog.relay.batch import HEADER, BatchHeader, walk
+from twinlog.relay.brokers import TopicMetadata, TopicPartition
+from twinlog.relay.error_codes import Code
+from twinlog.relay.rewrite import Record, read_records
+
+LOSE = "lose the answer"
+DIE = "die before doing it"
+
+
+@dataclass
+class Entry:
+    """A batch in a log: where it begins, who wrote it, and whether its transaction is decided."""
+
+    base: int
+    header: BatchHeader
+    batch: bytes
+    state: str
+
+
+@dataclass
+class Producer:
+    """What a broker knows of one producer id."""
+
+    epoch: int
+    open: set[TopicPartition] = field(default_factory=set)
+    next_sequence: dict[TopicPartition, int] = field(default_factory=dict)
+    window: dict[TopicPartition, deque[tuple[int, int]]] = field(default_factory=dict)
+
+
+class FakeConnection:
+    """A connection to a fake: requests are done when sent, answers wait in order."""
+
+    def __init__(self, do: Callable[[int, memoryview], bytes]) -> None:
+        self._do = do
+        self._answers: deque[bytes | None] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._answers)
+
+    def keep_login(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._answers.clear()
+
+    def send(self, api: int, version: int, body: Iterable[Any]) -> None:
+        self._answers.append(self._do(api, memoryview(b"".join(bytes(part) for part in body))))
+
+    def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
+        answer = self._answers.popleft()
+        if answer is None:
+            raise ClusterUnreachable("the answer was lost")
+        payload = allocate(len(answer))
+        payload[:] = answer
+        return payload
+
+
+class FakeTarget:
+    """A target cluster of one broker."""
+
+    def __init__(self, topics: Iterable[str], partitions: int = 4) -> None:
+        self.settings = SimpleNamespace(alias="B")
+        self.topics = dict.fromkeys(topics, partitions)
+        self.logs: defaultdict[TopicPartition, list[Entry]] = defaultdict(list)
+        self.producers: dict[int, Producer] = {}
+        self.faults: defaultdict[str, list[Any]] = defaultdict(list)
+        self.refuse: dict[TopicPartition, Callable[[list[Record]], list[int]]] = {}
+        self.calls: list[str] = []
+        self._connection = FakeConnection(self._produce)
+
+    def init(self, producer_id: int = 7) -> tuple[int, int]:
+        """InitProducerId by a new process: abort what is open, raise the epoch; old connections are gone."""
+        self._connection = FakeConnection(self._produce)
+        known = self.producers.get(producer_id)
+        if known is not None:
+            self._decide(producer_id, "aborted")
+        epoch = known.epoch + 1 if known else 0
+        self.producers[producer_id] = Producer(epoch)
+        return producer_id, epoch
+
+    def committed(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
+        """(downstream offset, end of the record) of what a read_committed consumer sees."""
+        return [
+            (entry.base + step, bytes(record.rest))
+            for entry in self.logs[partition]
+            if entry.state == "committed" and not entry.header.control
+            for step, record in enumerate(read_records(entry.header, memoryview(entry.batch)))
+        ]
+
+    # --- what the relay asks ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        pass
+
+    def leader(self, topic: str, partition: int) -> int:
+        return 1
+
+    def node(self, node: int, purpose: str) -> FakeConnection:
+        return self._connection
+
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        return {
+            name: TopicMetadata(
+                name,
+                0 if name in self.topics else Code.UNKNOWN_TOPIC_OR_PARTITION,
+                dict.fromkeys(range(self.topics.get(name, 0)), 1),
+            )
+            for name in topics
+        }
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        return {item: self._end(item) for item in partitions}
+
+    def coordinator(self, transactional_id: str) -> Any:
+        return SimpleNamespace(call=self._call, keep_login=lambda: None)
+
+    def _call(self, api: Any, **fields: Any) -> Any:
+        if api is kafka_python.ADD_PARTITIONS:
+            return self._faulty("add", lambda: self._add(fields), self._add_refused(fields))
+        return self._faulty("end_txn", lambda: self._end_txn(fields), SimpleNamespace)
+
+    def _faulty(self, what: str, do: Callable[[], Any], refused: Callable[..., Any]) -> Any:
+        self.calls.append(what)
+        fault = self.faults[what].pop(0) if self.faults[what] else None
+        if fault == DIE:
+            raise ClusterUnreachable("the broker died")
+        if fault == LOSE:
+            do()
+            raise ClusterUnreachable("the answer was lost")
+        return refused(error_code=fault) if fault is not None else do()
+
+    def _add(self, fields: dict[str, Any]) -> Any:
+        producer = self.producers[fields["v3_and_below_producer_id"]]
+        fenced = producer.epoch != fields["v3_and_below_producer_epoch"]
+        wanted = [(it.name, number) for it in fields["v3_and_below_topics"] for number in it.partitions]
+        unknown = [item for item in wanted if item[1] >= self.topics.get(item[0], 0)]
+        if not fenced and not unknown:
+            producer.open.update(wanted)
+
+        def code(item: TopicPartition) -> int:
+            if fenced:
+                return Code.PRODUCER_FENCED
+            if not unknown:
+                return 0
+            return Code.UNKNOWN_TOPIC_OR_PARTITION if item in unknown else Code.OPERATION_NOT_ATTEMPTED
+
+        return _add_answer({item: code(item) for item in wanted})
+
+    def _add_refused(self, fields: dict[str, Any]) -> Callable[..., Any]:
+        wanted = [(it.name, n) for it in fields.get("v3_and_below_topics", ()) for n in it.partitions]
+        return lambda error_code: _add_answer(dict.fromkeys(wanted, error_code))
+
+    def _end_txn(self, fields: dict[str, Any]) -> Any:
+        producer = self.producers[fields["producer_id"]]
+        if producer.epoch != fields["producer_epoch"]:
+            return SimpleNamespace(error_code=Code.PRODUCER_FENCED)
+        self._decide(fields["producer_id"], "committed" if fields["committed"] else "aborted")
+        return SimpleNamespace(error_code=0)
+
+    def _decide(self, producer_id: int, state: str) -> None:
+        producer = self.producers[producer_id]
+        for partition in producer.open:
+            for entry in self.logs[partition]:
+                if entry.header.producer_id == producer_id and entry.state == "open":
+                    entry.state = state
+            marker = BatchHeader(0, 49, 0, 2, 0, 0x30, 0, 0, 0, producer_id, 0, -1, 0)
+            self.logs[partition].append(Entry(self._end(partition), marker, b"", state))
+        producer.open = set()
+
+    def _end(self, partition: TopicPartition) -> int:
+        log = self.logs[partition]
+        return log[-1].base + log[-1].header.last_offset_delta + 1 if log else 0
+
+    # --- produce ---------------------------------------------------------------------------------------------
+
+    def _produce(self, api: int, body: memoryview) -> bytes | None:
+        assert api == wire.PRODUCE
+        self.calls.append("produce")
+        fault = self.faults["produce"].pop(0) if self.faults["produce"] else None
+        out = b""
+        batches = _read_produce(body)
+        for topic, partitions in batches.items():
+            out += wire.string(topic) + struct.pack(">i", len(partitions))
+            for number, batch in partitions:
+                code, base, errors = (
+                    (fault, -1, []) if isinstance(fault, int) else self._append((topic, number), batch)
+                )
+                out += struct.pack(">ihqqqi", number, code, base, -1, 0, len(errors))
+                out += b"".join(struct.pack(">i", index) + wire.string("too bad") for index in errors)
+                out += wire.string(None)
+        return None if fault == LOSE else struct.pack(">i", len(batches)) + out + bytes(4)
+
+    def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
+        header = BatchHeader._make(HEADER.unpack_from(batch))
+        producer = self.producers[header.producer_id]
+        if header.producer_epoch != producer.epoch:
+            return Code.INVALID_PRODUCER_EPOCH, -1, []
+        if item not in producer.open and header.transactional:
+            return Code.INVALID_TXN_STATE, -1, []
+        window = producer.window.setdefault(item, deque(maxlen=5))
+        for sequence, base in window:
+            if sequence == header.base_sequence:
+                return 0, base, []  # taken for a duplicate, silently dropped
+        if header.base_sequence != producer.next_sequence.get(item, header.base_sequence):
+            return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, []
+        culprits = self.refuse.get(item, lambda _: [])(list(read_records(header, memoryview(batch))))
+        if culprits:
+            return Code.INVALID_TIMESTAMP, -1, culprits
+        base = self._end(item)
+        window.append((header.base_sequence, base))
+        producer.next_sequence[item] = header.base_sequence + header.record_count
+        state = "open" if header.transactional else "committed"
+        self.logs[item].append(Entry(base, header, batch, state))
+        return 0, base, []
+
+
+class FakeSource:
+    """A source cluster of one broker, made of batches with their upstream offsets."""
+
+    def __init__(self, logs: dict[TopicPartition, list[bytes]], *, block_bytes: int = 1 << 20) -> None:
+        self.settings = SimpleNamespace(alias="A")
+        self.logs = logs
+        self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self.block_bytes = block_bytes
+        self.errors: dict[TopicPartition, list[int]] = {}
+        self._connection = FakeConnection(self._fetch)
+
+    def close(self) -> None:
+        pass
+
+    def leader(self, topic: str, partition: int) -> int:
+        return 1
+
+    def forget_leaders(self) -> None:
+        pass
+
+    def node(self, node: int, purpose: str) -> FakeConnection:
+        return self._connection
+
+    def reconnect(self) -> None:
+        """Forget the answers of a process that is gone."""
+        self._connection.close()
+
+    def _fetch(self, api: int, body: memoryview) -> bytes:
+        assert api == wire.FETCH
+        wanted = _read_fetch(body)
+        out = bytes(4) + struct.pack(">hi", 0, 0) + struct.pack(">i", len(wanted))
+        for topic, partitions in wanted.items():
+            out += wire.string(topic) + struct.pack(">i", len(partitions))
+            for number, offset in partitions:
+                item = (topic, number)
+                errors = self.errors.get(item, [])
+                code = errors.pop(0) if errors else 0
+                block = b"" if code else self._block(item, offset)
+                aborted = self.aborted.get(item, [])
+                out += struct.pack(">ihqqqi", number, code, 0, 0, 0, len(aborted))
+                out += b"".join(struct.pack(">qq", *pair) for pair in aborted)
+                out += struct.pack(">ii", -1, len(block)) + block
+        return out
+
+    def _block(self, item: TopicPartition, offset: int) -> bytes:
+        rest = [raw for raw in self.logs[item] if next(walk(memoryview(raw)))[0].last_offset >= offset]
+        if not rest:
+            return b""
+        return b"".join(rest)[: max(self.block_bytes, len(rest[0]))]
+
+
+def _add_answer(codes: dict[TopicPartition, int]) -> Any:
+    topics: defaultdict[str, list[Any]] = defaultdict(list)
+    for (topic, number), code in codes.items():
+        topics[topic].append(SimpleNamespace(partition_index=number, partition_error_code=code))
+    return SimpleNamespace(
+        results_by_topic_v3_and_below=[
+            SimpleNamespace(name=name, results_by_partition=items) for name, items in topics.items()
+        ]
+    )
+
+
+def _read_string(body: memoryview, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", body, at)
+    return ("", at + 2) if length < 0 else (str(body[at + 2 : at + 2 + length], "utf-8"), at + 2 + length)
+
+
+def _read_produce(body: memoryview) -> dict[str, list[tuple[int, bytes]]]:
+    _, at = _read_string(body, 0)
+    at += 6
+    (topics,) = struct.unpack_from(">i", body, at)
+    at += 4
+    result: dict[str, list[tuple[int, bytes]]] = {}
+    for _ in range(topics):
+        name, at = _read_string(body, at)
+        (count,) = struct.unpack_from(">i", body, at)
+        at += 4
+        for _ in range(count):
+            number, size = struct.unpack_from(">ii", body, at)
+            result.setdefault(name, []).append((number, bytes(body[at + 8 : at + 8 + size])))
+            at += 8 + size
+    return result
+
+
+def _read_fetch(body: memoryview) -> dict[str, list[tuple[int, int]]]:
+    at = 25
+    (topics,) = struct.unpack_from(">i", body, at)
+    at += 4
+    result: dict[str, list[tuple[int, int]]] = {}
+    for _ in range(topics):
+        name, at = _read_string(body, at)
+        (count,) = struct.unpack_from(">i", body, at)
+        at += 4
+        for _ in range(count):
+            number, _, offset, _, _ = struct.unpack_from(">iiqqi", body, at)
+            result.setdefault(name, []).append((number, offset))
+            at += 28
+    return result

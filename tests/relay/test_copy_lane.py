@@ -1,0 +1,184 @@
+"""A lane's whole copy against fakes: whatever is refused, lost or cut, what is committed is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from batches import Rec
+from fakes import LOSE, FakeSource, FakeTarget
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_transform import Log, logs
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.formats.connect_offset import parse_offset_value
+from twinlog.formats.offset_map import decode_map_key, decode_piece
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.relay.copy_lane import LaneCopy
+from twinlog.relay.error_codes import Code
+from twinlog.relay.rewrite import Record, key_and_value, record_rest
+from twinlog.relay.spec import LaneReport, LaneSpec, RangeSpec, StateTopics
+
+STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A")
+NOWHERE = ConnectionSettings("X", ())
+
+
+def source_of(partitions: Iterable[Log], block_bytes: int = 1 << 20) -> FakeSource:
+    """A source with one topic `t`, one partition per log."""
+    numbered = list(enumerate(partitions))
+    source = FakeSource({("t", n): list(log.batches) for n, log in numbered}, block_bytes=block_bytes)
+    source.aborted = {("t", n): list(log.aborted) for n, log in numbered}
+    return source
+
+
+def copy(
+    source: FakeSource,
+    target: FakeTarget,
+    starts: dict[int, int],
+    ends: dict[int, int],
+    *,
+    bytes_: int = 1 << 20,
+    quarantine: bool = False,
+) -> LaneReport:
+    """Fence (as the driver does) and copy every partition from its start."""
+    producer, epoch = target.init()
+    source.reconnect()
+    ranges = tuple(
+        RangeSpec("t", "id", "A.t", n, starts[n], end) for n, end in ends.items() if starts[n] < end
+    )
+    spec = LaneSpec(
+        "A->B",
+        "run",
+        0,
+        "lane",
+        producer,
+        epoch,
+        NOWHERE,
+        NOWHERE,
+        STATE,
+        ranges,
+        quarantine_poison=quarantine,
+        transaction_bytes=bytes_,
+    )
+    return LaneCopy(spec, source, target).run()  # type: ignore[arg-type]
+
+
+def progress(target: FakeTarget) -> dict[int, int]:
+    """Committed progress by partition, as the fence would read it."""
+    found = {}
+    for number in range(4):
+        for _, rest in target.committed(("offsets", number)):
+            key, value = key_and_value(Record(0, 0, memoryview(rest)))
+            partition = int(str(key).split('"partition":')[1].split(",")[0])
+            found[partition] = parse_offset_value(value) or 0
+    return found
+
+
+def offset_map(target: FakeTarget, partition: int) -> OffsetMap:
+    """The committed map of one source partition."""
+    pieces = []
+    for number in range(4):
+        for _, rest in target.committed(("map", number)):
+            key, value = key_and_value(Record(0, 0, memoryview(rest)))
+            map_key = decode_map_key(key or b"")
+            if map_key.partition == partition:
+                pieces.append(decode_piece(map_key, value or b""))
+    return OffsetMap.of(pieces)
+
+
+def encoded(records: Iterable[tuple[int, Rec]]) -> list[bytes]:
+    """What the records look like in a log."""
+    return [bytes(record_rest(item.key, item.value, item.headers)) for _, item in records]
+
+
+def agree(target: FakeTarget, partition: int, log: Log) -> None:
+    """Records, order, progress and map all say the same."""
+    committed = target.committed(("A.t", partition))
+    assert [rest for _, rest in committed] == encoded(log.visible)
+    assert progress(target).get(partition, -1) == log.end - 1
+    if log.visible:
+        known = offset_map(target, partition)
+        known.check()
+        translated = [known.translate(offset) for offset, _ in log.visible]
+        assert [item.offset for item in translated if item] == [offset for offset, _ in committed]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(1, 2000))
+def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, block: int) -> None:
+    """Whatever the logs, the size of transactions and of fetches."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    source = source_of(partitions, block)
+    report = copy(
+        source,
+        target,
+        dict.fromkeys(range(3), 0),
+        {n: log.end for n, log in enumerate(partitions)},
+        bytes_=bytes_,
+    )
+    assert report.state == "done"
+    for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+FAULTS = st.lists(st.none() | st.sampled_from([LOSE, Code.NOT_LEADER_OR_FOLLOWER]), max_size=12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(), st.integers(1, 500), FAULTS, st.lists(st.sampled_from([LOSE, None]), max_size=6))
+def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
+    log: Log, bytes_: int, produce_faults: list[object], commit_faults: list[object]
+) -> None:
+    """Each doubt ends the lane; the driver fences, reads progress, and a new lane goes on from there."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target.faults["produce"] = produce_faults
+    target.faults["end_txn"] = commit_faults
+    source = source_of([log], 300)
+    for _ in range(30):
+        start = progress(target).get(0, -1) + 1
+        report = copy(source, target, {0: start}, {0: log.end}, bytes_=bytes_)
+        if report.state == "done":
+            break
+        assert report.state == "fence-again"
+    agree(target, 0, log)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(), st.integers(1, 500))
+def test_quarantine_copies_everything_but_the_refused_records(log: Log, bytes_: int) -> None:
+    """The target refuses some records by index; they are left out, told, and in the ledger."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    bad = {rest for number, rest in enumerate(encoded(log.visible)) if number % 3 == 1}
+    target.refuse["A.t", 0] = lambda records: [n for n, r in enumerate(records) if bytes(r.rest) in bad]
+    report = copy(source_of([log], 300), target, {0: 0}, {0: log.end}, bytes_=bytes_, quarantine=True)
+    good = [rest for rest in encoded(log.visible) if rest not in bad]
+    assert report.state == "done"
+    assert [rest for _, rest in target.committed(("A.t", 0))] == good
+    quarantined = [
+        offset for (offset, _), rest in zip(log.visible, encoded(log.visible), strict=True) if rest in bad
+    ]
+    assert sorted(offset for item in report.ranges for offset in item.quarantined) == quarantined
+    assert len(target.committed(("ledger", 0))) == len(quarantined)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(), logs())
+def test_a_refused_partition_does_not_stop_its_neighbour(first: Log, second: Log) -> None:
+    """Under `fail` the partition ends before the refused record, the other one is copied whole."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target.refuse["A.t", 0] = lambda records: [0]
+    report = copy(source_of([first, second]), target, {0: 0, 1: 0}, {0: first.end, 1: second.end})
+    assert target.committed(("A.t", 0)) == []
+    agree(target, 1, second)
+    errors = {item.partition: item.error_code for item in report.ranges}
+    assert errors == {0: "poison-record" if first.visible else "", 1: ""}
+
+
+def test_a_gap_ends_its_range_and_names_the_offset() -> None:
+    """The source says that the offset is gone."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    source = FakeSource({("t", 0): []})
+    source.errors["t", 0] = [Code.OFFSET_OUT_OF_RANGE]
+    report = copy(source, target, {0: 5}, {0: 10})
+    assert (report.state, report.ranges[0].error_code) == ("failed", "gap")
+    assert "upstream offset 5 is gone" in report.ranges[0].error

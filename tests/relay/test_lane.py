@@ -1,0 +1,148 @@
+"""The lane's states, and what it does when the target's answers are bad or do not come."""
+
+from __future__ import annotations
+
+import pytest
+from batches import Rec, encode
+from fakes import DIE, LOSE, FakeTarget
+
+from twinlog.errors import FencedError, TransientError
+from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.error_codes import Code
+from twinlog.relay.lane import TRANSITIONS, Lane, LaneState, Writer
+from twinlog.relay.transform import Outgoing
+
+TP = ("A.t", 0)
+
+
+def outgoing(count: int = 3, first: int = 0) -> Outgoing:
+    """A batch of `count` records from upstream offset `first`."""
+    buffer = memoryview(encode([Rec(b"%d" % (first + n)) for n in range(count)]))
+    header = BatchHeader._make(HEADER.unpack_from(buffer))
+    return Outgoing(buffer, header, ((first, count),), first + count)
+
+
+def a_lane() -> tuple[FakeTarget, Lane]:
+    """A target and a lane that owns producer 7."""
+    target = FakeTarget(["A.t"])
+    return target, Lane(target, Writer("twinlog-A->B-0", *target.init()))  # type: ignore[arg-type]
+
+
+def transaction(lane: Lane, *batches: Outgoing) -> None:
+    """Add, send, wait."""
+    lane.add([TP])
+    for batch in batches:
+        lane.send({TP: batch})
+    lane.drain()
+
+
+def test_sequences_go_on_over_commits_and_aborts() -> None:
+    """Nothing is taken for a duplicate: every committed record is there, no aborted one is."""
+    target, lane = a_lane()
+    for number, commit in enumerate([True, False, True, False, False, True]):
+        transaction(lane, outgoing(2, number * 10))
+        (lane.commit if commit else lane.abort)()
+    assert len(target.committed(TP)) == 3 * 2
+    assert lane.sequences[TP] == 6 * 2
+
+
+def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> None:
+    """The outcome was decided the first time: committed, once."""
+    target, lane = a_lane()
+    target.faults["end_txn"] = [LOSE, LOSE]
+    transaction(lane, outgoing())
+    lane.commit()
+    assert (lane.state, len(target.committed(TP))) == (LaneState.IDLE, 3)
+    assert target.calls.count("end_txn") == 3
+
+
+def test_a_commit_that_never_arrived_is_sent_again() -> None:
+    """The broker died before it did anything."""
+    target, lane = a_lane()
+    target.faults["end_txn"] = [DIE]
+    transaction(lane, outgoing())
+    lane.commit()
+    assert len(target.committed(TP)) == 3
+
+
+def test_a_commit_after_a_fence_is_an_error_and_commits_nothing() -> None:
+    """Somebody else inited our transactional id while our records were on their way."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    target.init()
+    with pytest.raises(FencedError):
+        lane.commit()
+    assert (lane.state, target.committed(TP)) == (LaneState.STOPPED, [])
+
+
+def test_nothing_is_produced_until_the_partition_was_added() -> None:
+    """51 CONCURRENT_TRANSACTIONS: the last marker is being written; a produce now would join the old transaction."""
+    target, lane = a_lane()
+    target.faults["add"] = [Code.CONCURRENT_TRANSACTIONS, Code.NOT_COORDINATOR, LOSE]
+    transaction(lane, outgoing())
+    lane.commit()
+    assert target.calls == ["add", "add", "add", "add", "produce", "end_txn"]
+
+
+def test_a_lost_produce_answer_stops_the_lane() -> None:
+    """Whether the records are there is unknown: only a new fence may go on."""
+    target, lane = a_lane()
+    target.faults["produce"] = [LOSE]
+    lane.add([TP])
+    lane.send({TP: outgoing()})
+    with pytest.raises(TransientError, match="stopped") as caught:
+        lane.drain()
+    assert (caught.value.code, lane.state) == ("fence-again", LaneState.STOPPED)
+    with pytest.raises(TransientError):
+        lane.commit()
+
+
+def test_a_second_lane_with_the_same_epoch_is_found_out() -> None:
+    """Its first batch has the first one's sequence, is dropped as a duplicate, and answered with an old offset."""
+    target, first = a_lane()
+    transaction(first, outgoing())
+    first.commit()
+    second = Lane(target, first.writer)  # type: ignore[arg-type]
+    second.begin([TP])
+    second.add([TP])
+    second.send({TP: outgoing(3, 50)})
+    with pytest.raises(TransientError, match="duplicate"):
+        second.drain()
+    assert len(target.committed(TP)) == 3
+
+
+def test_a_refused_batch_is_told_and_its_sequence_is_used_again() -> None:
+    """After the abort the next batch takes its place, without a hole in the sequences."""
+    target, lane = a_lane()
+    target.refuse[TP] = lambda records: [1]
+    transaction(lane, outgoing(3))
+    (refused,) = lane.take_refused()
+    assert (refused.code, refused.record_errors) == (Code.INVALID_TIMESTAMP, ((1, "too bad"),))
+    lane.abort()
+    del target.refuse[TP]
+    transaction(lane, outgoing(2))
+    lane.commit()
+    assert len(target.committed(TP)) == 2
+
+
+def test_a_missing_topic_refuses_the_add_and_nothing_was_added() -> None:
+    """The caller gives up that partition and adds the others again."""
+    target, lane = a_lane()
+    refused = lane.add([TP, ("A.gone", 0)])
+    assert [item.partition for item in refused] == [("A.gone", 0)]
+    assert (lane.state, target.producers[7].open) == (LaneState.IDLE, set())
+
+
+@pytest.mark.parametrize("state", list(LaneState))
+@pytest.mark.parametrize("event", ["added", "commit-sent", "abort-sent", "answered", "answer-lost"])
+def test_an_event_that_is_not_in_the_table_stops_the_lane(state: LaneState, event: str) -> None:
+    """The table is the whole truth about what may follow what."""
+    _, lane = a_lane()
+    lane.state = state
+    if (state, event) in TRANSITIONS:
+        lane._move(event)
+        assert lane.state == TRANSITIONS[state, event]
+    else:
+        with pytest.raises(TransientError):
+            lane._move(event)
+        assert lane.state is LaneState.STOPPED
