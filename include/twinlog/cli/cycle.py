@@ -46,7 +46,7 @@ class Trouble:
 class FlowRun:
     """What became of a flow: its report, what failed in it, and the checks that did not pass.
 
-    `error` is set, and `report` missing, when the flow as a whole could not be run.
+    `error` is set when the flow as a whole could not be run; `report` is then that of earlier cycles, if any.
     """
 
     flow: str
@@ -61,7 +61,7 @@ class FlowRun:
     @property
     def state(self) -> str:
         """`done`, `nothing` (to copy), or `failed`, in whole or in part."""
-        if self.report is None or self.failures:
+        if self.report is None or self.failures or self.error is not None:
             return "failed"
         return self.report.state
 
@@ -140,11 +140,11 @@ def run_cycle(
 
 def added(before: FlowRun | None, after: FlowRun) -> FlowRun:
     """Add what an earlier cycle copied to a later one's result; everything else is as it is now."""
-    if before is None or before.report is None:
-        return after if before is None else replace(after, cycles=before.cycles + 1)
-    if after.report is None:
-        return replace(after, cycles=before.cycles + 1)
-    return replace(after, report=_added_reports(before.report, after.report), cycles=before.cycles + 1)
+    if before is None:
+        return after
+    reports = [it for it in (before.report, after.report) if it is not None]
+    report = _added_reports(*reports) if len(reports) == 2 else next(iter(reports), None)
+    return replace(after, report=report, cycles=before.cycles + 1)
 
 
 def _added_reports(before: FlowReport, after: FlowReport) -> FlowReport:

@@ -18,6 +18,7 @@ from twinlog import __version__
 from twinlog.cli import kafka
 from twinlog.cli.check import check
 from twinlog.cli.doctor import doctor
+from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.options import Output
 from twinlog.cli.plan import plan
@@ -54,6 +55,7 @@ def twinlog(
 
 app.command("doctor")(doctor)
 app.command("check")(check)
+app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)

@@ -1,0 +1,188 @@
+"""`twinlog run`: whole cycles, and what becomes of their failures."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.cli.cycle import FlowRun, Request, added
+from twinlog.cli.main import main
+from twinlog.cli.run import new_run_id, repeat
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.load import load
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
+
+
+def _run(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any], str]:
+    code = main(["run", "--once", "--config", str(world.file), "--output", "json", *options])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out)["flows"][0], captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "run needs either --once or --for"),
+        (("--once", "--for", "1m"), "run needs either --once or --for"),
+        (("--for", "soon"), "--for: 'soon' is no duration"),
+        (("--once", "--until", "soon"), "--until: 'soon' is no time"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_is_read(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2, even when the file does not exist."""
+    assert main(["run", "--config", "nowhere", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_shape_stays(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields may be added, these stay."""
+    world.source.add_topic("orders")
+    code, run, err = _run(world, capsys)
+    assert set(run) >= {"flow", "run_id", "state", "records", "bytes", "topics", "gaps", "seconds"}
+    (topic,) = run["topics"]
+    assert set(topic) >= {"topic", "remote_topic", "partitions"}
+    (partition,) = topic["partitions"]
+    assert set(partition) >= {"partition", "copied_records", "last_upstream_offset", "lag_records"}
+    assert (code, run["state"], topic["remote_topic"], "Traceback" in err) == (
+        0,
+        "nothing",
+        "A.orders",
+        False,
+    )
+
+
+def test_without_anything_to_copy_no_spark_session_is_opened(
+    world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle cycle costs no JVM, and still creates topics, beats and reports."""
+    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: 1 // 0)
+    world.source.add_topic("orders", partitions=3)
+    code, run, _ = _run(world, capsys)
+    assert (code, run["state"], run["records"]) == (0, "nothing", 0)
+    assert len(world.target.topics["A.orders"].logs) == 3
+    assert world.target.topics["heartbeats"].logs[0].end == 1
+
+
+def test_a_topic_that_cannot_be_copied_fails_by_name(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 1, the reason in the document and on stderr; the other topic has its copy."""
+    world.source.add_topic("orders", partitions=3)
+    world.source.add_topic("payments")
+    world.target.add_topic("A.orders", partitions=1).operations = frozenset({"DESCRIBE"})
+    code, run, err = _run(world, capsys)
+    assert (code, run["state"]) == (1, "failed")
+    assert {(it["topic"], it["code"]) for it in run["failures"]} == {("orders", "fewer-partitions")}
+    assert "A.payments" in world.target.topics
+    assert re.search(r"^A->B: orders was not copied: .*; grant ALTER on topic A.orders", err, re.MULTILINE)
+
+
+def test_a_cluster_that_goes_away_is_exit_3_and_no_topic_is_lost(
+    world, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The document still has its shape, with the error in it."""
+    world.target.describe_topics = _unreachable
+    code, run, err = _run(world, capsys)
+    assert (code, run["state"], run["topics"], run["error"]["code"]) == (3, "failed", [], "unreachable")
+    assert "A->B: error: cluster B is away" in err
+
+
+def _unreachable(*_: object) -> None:
+    raise ClusterUnreachable("cluster B is away")
+
+
+def test_a_topic_of_another_flow_is_wrong_usage(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """--topics with a name that the flow does not replicate."""
+    code, run, _ = _run(world, capsys, "--topics", "nope")
+    assert (code, run["error"]["code"]) == (2, "usage")
+
+
+def test_people_see_a_line_per_partition(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table has what was copied, and how much is left."""
+    world.source.add_topic("orders", partitions=2)
+    assert main(["run", "--once", "--config", str(world.file)]) == 0
+    out = capsys.readouterr().out
+    assert "A->B: nothing, 0 records and 0 bytes" in out
+    assert len(re.findall(r"^ *orders +A\.orders", out, re.MULTILINE)) == 2
+
+
+def test_run_ids_sort_by_time_and_differ() -> None:
+    """Two runs of one second are two runs."""
+    first, second = new_run_id(), new_run_id()
+    assert first != second
+    assert re.fullmatch(r"cli-\d{8}T\d{6}Z-[0-9a-f]{6}", first)
+
+
+REPORT = FlowReport(
+    flow="A->B",
+    run_id="r",
+    state="done",
+    records=5,
+    bytes=100,
+    topics=(TopicReport("t", "A.t", (PartitionReport(0, 5, 4, 2),)),),
+    gaps=(),
+    stopped=(),
+    problems=(),
+    lag_records=2,
+    rpo_seconds=1.0,
+    seconds=2.0,
+    at_ms=0,
+)
+
+
+def test_cycles_add_up() -> None:
+    """Counts are of all cycles; offsets and lag are as they are now."""
+    first = FlowRun("A->B", "r", REPORT)
+    later = replace(
+        REPORT, state="nothing", records=0, bytes=0, seconds=1.0, lag_records=0,
+        topics=(TopicReport("t", "A.t", (PartitionReport(0, 0, 6, 0),)),),
+    )  # fmt: skip
+    run = added(first, FlowRun("A->B", "r", later))
+    assert run.report is not None
+    assert (run.state, run.cycles, run.report.records, run.report.seconds) == ("done", 2, 5, 3.0)
+    assert run.report.topics[0].partitions == (PartitionReport(0, 5, 6, 0),)
+
+
+def test_a_failed_cycle_does_not_forget_what_was_copied() -> None:
+    """Its error is the state, until a later cycle works again."""
+    failed = FlowRun("A->B", "r", error=SimpleNamespace(exit_code=3))  # type: ignore[arg-type]
+    run = added(FlowRun("A->B", "r", REPORT), failed)
+    assert (run.state, run.cycles) == ("failed", 2)
+    run = added(run, FlowRun("A->B", "r", REPORT))
+    assert run.report is not None
+    assert (run.state, run.cycles, run.report.records) == ("done", 3, 10)
+
+
+@pytest.mark.parametrize(("seconds", "cycles"), [(0, 1), (3.5, 4), (5, 5)])
+def test_cycles_are_repeated_until_the_time_is_up(world, seconds: float, cycles: int) -> None:
+    """At least once, with a pause between two, and no cycle begun after the end."""
+    now = [0.0]
+
+    def sleep(pause: float) -> None:
+        now[0] += pause
+
+    flows = load(Path(world.file)).enabled_flows
+    world.source.add_topic("orders")
+    done = repeat(flows, Request("r"), None, None, seconds, clock=lambda: now[0], sleep=sleep)  # type: ignore[arg-type]
+    assert [it.cycles for it in done.results] == [cycles]
+
+
+def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """A partition whose records expired before they were copied stops, and the run says no."""
+    world.source.add_topic("orders")
+    _run(world, capsys)
+    for number in range(5):
+        world.source.append(TopicPartition("orders", 0), key=None, value=b"v", timestamp=number)
+    world.source.delete_records(TopicPartition("orders", 0), 5)
+    key = source_offset_key("MirrorSourceConnector", "A", 0, "orders")
+    world.target.append(TopicPartition("mm2-offsets.A.internal", 0), key=key, value=offset_value(1))
+    code, run, err = _run(world, capsys)
+    assert (code, run["state"]) == (1, "failed")
+    assert [(it["topic"], it["partition"], it["code"]) for it in run["failures"]] == [("orders", 0, "gap")]
+    assert "A->B: orders-0 was not copied: " in err
