@@ -51,7 +51,7 @@ class PartitionRow:
     target_log_start: int | None
     target_stable_end: int | None
     source_partitions: int
-    target_partitions: int
+    target_partitions: int | None
     mapped: MapSummary = MapSummary()
     reported_next_upstream: int | None = None
 

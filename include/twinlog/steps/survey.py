@@ -153,7 +153,8 @@ def _row(
         target_log_start=partition.target.log_start if partition.target is not None else None,
         target_stable_end=partition.target.stable_end if partition.target is not None else None,
         source_partitions=topic.partition_count,
-        target_partitions=topic.remote.partitions if topic.remote is not None else 0,
+        # A topic born since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
+        target_partitions=topic.remote.partitions if topic.remote is not None else None,
         mapped=summarize(
             all_runs(copied.pieces.get(SourceLife(topic.topic, topic.topic_id, it.partition), ()))
         ),
