@@ -51,7 +51,7 @@ def failure_of(outcome: Json | None) -> TwinlogError | None:
         return TransientError(
             "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
         )
-    if "error" in outcome:
+    if "state" not in outcome:
         error = outcome["error"]
         return _error_class(error["kind"])(error["message"], code=error["code"])
     if outcome["state"] != "failed":
@@ -63,6 +63,7 @@ def failure_of(outcome: Json | None) -> TwinlogError | None:
             if item["error"]
         ),
         *(item["message"] for item in (*outcome["stopped"], *outcome["problems"])),
+        *filter(None, [outcome["error"]]),
     ]
     kind = TransientError if outcome["transient"] else TerminalError
     return kind(

@@ -29,8 +29,8 @@ def _item(item: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    if isinstance(value, list) and len(value) > MOST_ITEMS // 4:
-        return f"{len(value)} items"
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return len(value)
     return value
 
 

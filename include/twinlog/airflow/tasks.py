@@ -93,6 +93,7 @@ def validate(flow_name: str) -> Json:
     """Run the step.  Raises TerminalError when a critical check failed: the copy must not be relied upon."""
     from twinlog.steps import validate as step
 
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
     with _open(flow_name) as (flow, clusters):
         result = step.run(flow, clusters)
     shown = _show(result)

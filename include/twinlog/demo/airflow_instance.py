@@ -88,9 +88,8 @@ class AirflowInstance:
             {name: [sys.executable, "-m", "airflow", name] for name in COMPONENTS},
             environment=self.environment,
             logs=self.home / "logs",
+            watched=self._watched,
         )
-        if self._watched:
-            self._processes.watch()
 
     def command(self, *words: str, timeout_s: float = 120) -> str:
         """Run one `airflow` command and return its stdout.  Raises TerminalError when it fails."""
@@ -129,9 +128,9 @@ class AirflowInstance:
             raise TerminalError(f"Airflow's {name} ended: {''.join(last)}", hint=f"see {log}", code="airflow")
 
     @property
-    def pids(self) -> dict[str, int]:
-        """Process id of each component."""
-        return self._processes.pids if self._processes else {}
+    def sessions(self) -> tuple[int, ...]:
+        """Session of each component, for `twinlog.demo.processes.stop_sessions`."""
+        return self._processes.sessions if self._processes else ()
 
     def stop(self) -> None:
         """End every component and what it has started."""

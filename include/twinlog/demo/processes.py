@@ -1,9 +1,9 @@
 """Several processes started together, each with its descendants, stopped together, never orphaned.
 
-A plain kill of Airflow's scheduler leaves its LocalExecutor workers behind, and they what they started.  So
-every component leads a process group of its own; its descendants are remembered before it is told to end, and
-what is still there afterwards is killed by id.  A watched set dies with its owner, SIGKILL included: a shell
-waits on a pipe that closes when the owner is gone, and then kills the groups.
+A plain kill of Airflow's scheduler leaves its LocalExecutor workers behind, and they the Spark jobs they
+started, in process groups of their own.  What they all keep is the session: every component leads one, and
+whoever is still in it after the component was told to end is killed.  A watched set dies with its owner,
+SIGKILL included: this module, run as a program, waits on a pipe that closes when the owner is gone.
 """
 
 from __future__ import annotations
@@ -12,19 +12,30 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
-_WATCHDOG = 'read _; for group; do kill -KILL -- "-$group"; done'
+POLL_S = 0.1
 
 
 class Processes:
-    """Named commands running in one environment, their output in `<logs>/<name>.log`."""
+    """Named commands running in one environment, their output in `<logs>/<name>.log`.
+
+    `watched`: they are killed when this process ends, however it ends; otherwise they live until `stop`, here
+    or in another process by `stop_sessions`.
+    """
 
     def __init__(
-        self, commands: Mapping[str, Sequence[str]], *, environment: Mapping[str, str], logs: Path
+        self,
+        commands: Mapping[str, Sequence[str]],
+        *,
+        environment: Mapping[str, str],
+        logs: Path,
+        watched: bool = True,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self._logs = logs
@@ -32,57 +43,31 @@ class Processes:
         self._watchdog: subprocess.Popen[bytes] | None = None
         try:
             for name, command in commands.items():
-                with self.log(name).open("ab") as output:
-                    self._running[name] = subprocess.Popen(
-                        command,
-                        env=dict(environment),
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=output,
-                        start_new_session=True,
-                    )
+                self._running[name] = self._start(name, command, environment)
+            if watched:
+                self._watchdog = _watch(self.sessions)
         except BaseException:
             self.stop()
             raise
 
     def log(self, name: str) -> Path:
-        """Where the output of one of them is."""
+        """Return where the output of one of them goes."""
         return self._logs / f"{name}.log"
 
     @property
-    def pids(self) -> dict[str, int]:
-        """Process id (and group) of each."""
-        return {name: process.pid for name, process in self._running.items()}
+    def sessions(self) -> tuple[int, ...]:
+        """Session ids, which are the process ids of the commands."""
+        return tuple(process.pid for process in self._running.values())
 
     def dead(self) -> list[str]:
-        """Names of those that have ended by themselves."""
+        """Return the names of those that have ended by themselves."""
         return [name for name, process in self._running.items() if process.poll() is not None]
 
-    def watch(self) -> None:
-        """From now on they are killed when this process ends, however it ends."""
-        self._watchdog = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHDOG, "watchdog", *map(str, self.pids.values())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def stop(self, patience_s: float = 8.0) -> None:
-        """Terminate all of them, and kill what is left of them and their descendants after `patience_s`."""
-        family = [member for pid in self.pids.values() for member in _family(pid)]
-        for process in self._running.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        _, left = psutil.wait_procs(family, timeout=patience_s)
-        for member in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                member.kill()
+    def stop(self) -> None:
+        """Terminate all of them, and kill what is left in their sessions a few seconds later."""
+        stop_sessions(self.sessions)
         for process in self._running.values():
             process.wait()
-        self._dismiss_watchdog()
-
-    def _dismiss_watchdog(self) -> None:
         if self._watchdog is not None and self._watchdog.stdin is not None:
             # Kill before closing the pipe: a closed pipe is what makes it shoot.
             self._watchdog.kill()
@@ -90,17 +75,60 @@ class Processes:
             self._watchdog.stdin.close()
         self._watchdog = None
 
+    def _start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        with self.log(name).open("ab") as output:
+            return subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        head = psutil.Process(pid)
-        return [head, *head.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
-
-def stop_groups(pids: Sequence[int]) -> None:
-    """End process groups that another process of ours left running (`--keep`)."""
-    for pid in pids:
+def stop_sessions(sessions: Collection[int], patience_s: float = 6.0) -> None:
+    """Terminate the leaders of these sessions, wait, then kill every process still in one of them."""
+    for leader in sessions:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGTERM)
+            os.kill(leader, signal.SIGTERM)
+    deadline = time.monotonic() + patience_s
+    while _members(sessions) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    kill_sessions(sessions)
+
+
+def kill_sessions(sessions: Collection[int]) -> None:
+    """Kill every process of these sessions, also those born while it looks."""
+    while members := _members(sessions):
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def _members(sessions: Collection[int]) -> list[int]:
+    """Return the living processes of these sessions; one that only waits to be reaped is dead."""
+    members = []
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getsid(pid) in sessions and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                members.append(pid)
+    return members
+
+
+def _watch(sessions: Sequence[int]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, *map(str, sessions)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.stdin.read()
+    kill_sessions([int(word) for word in sys.argv[1:]])
