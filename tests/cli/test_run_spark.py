@@ -1,0 +1,87 @@
+"""`twinlog run` as people start it: a process of its own, real brokers, a real Spark session."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from twinlog.cluster.session import Session
+from twinlog.cluster.topics import create_topics
+from twinlog.cluster.values import NewTopic
+from twinlog.embedded.broker import EmbeddedKafka
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+
+def _twinlog(*words: str) -> tuple[int, dict[str, Any], str]:
+    program = "import sys; from twinlog.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, "--output", "json"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def _produce(cluster: EmbeddedKafka, topic: str, values: range) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, str(value).encode(), partition=value % 2)
+    producer.flush()
+
+
+def _values(cluster: EmbeddedKafka, topic: str, count: int) -> list[list[int]]:
+    """Values by partition, in order; reads a little further than `count` to find what should not be there."""
+    consumer = Consumer({
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "reader",
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    })
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
+    found: list[list[int]] = [[], []]
+    while batch := consumer.consume(count + 1, timeout=3):
+        for record in batch:
+            if record.error() is None:
+                found[record.partition()].append(int(record.value()))
+    consumer.close()
+    return found
+
+
+def test_cycles_copy_everything_once(
+    cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The first run copies all, further cycles what came since; stdout is one JSON document."""
+    topic = unique_topic("run")
+    create_topics(
+        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
+    ).require()
+    _produce(cluster_a, topic, range(1000))
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
+    )
+
+    code, report, err = _twinlog("run", "--once", "--config", str(file))
+    (flow,) = report["flows"]
+    assert (code, flow["state"], flow["records"], flow["failures"]) == (0, "done", 1000, []), err
+    assert [it["last_upstream_offset"] for it in flow["topics"][0]["partitions"]] == [499, 499]
+    assert "Traceback" not in err
+
+    _produce(cluster_a, topic, range(1000, 1500))
+    code, report, err = _twinlog("run", "--for", "3s", "--config", str(file), "--master", "local[1]")
+    (flow,) = report["flows"]
+    assert (code, flow["state"], flow["records"], flow["cycles"] > 0) == (0, "done", 500, True), err
+
+    code, report, _ = _twinlog("status", "--config", str(file))
+    assert (code, report["flows"][0]["lag_records"]) == (0, 0)
+    assert _values(cluster_b, f"A.{topic}", 1500) == [list(range(0, 1500, 2)), list(range(1, 1500, 2))]
