@@ -1,0 +1,50 @@
+"""The page's web application, behind Airflow's own authentication: read-only, two addresses.
+
+Airflow leaves a plugin's endpoints open unless they ask; here the whole application asks, so that no route
+can be forgotten.  FastAPI's own documentation pages would not ask: they are off.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
+from airflow.configuration import conf
+from fastapi import Depends, FastAPI
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, Template
+
+from twinlog.airflow.plugin.status import StatusCache, look_at_flows
+from twinlog.airflow.plugin.view import json_of, page_of
+
+app = FastAPI(
+    title="twinlog",
+    dependencies=[Depends(requires_access_view(AccessView.PLUGINS))],
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+)
+_status = StatusCache(look_at_flows)
+
+
+@app.get("/", response_class=HTMLResponse)
+def page() -> str:
+    """Show every flow."""
+    base = conf.get("api", "base_url", fallback="").rstrip("/") + "/"
+    return _template().render(page=page_of(_status.get()), base=base)
+
+
+@app.get("/status.json")
+def status() -> dict[str, Any]:
+    """Return the same as JSON."""
+    return json_of(_status.get())
+
+
+@cache
+def _template() -> Template:
+    # Topic names come from clusters that anyone may name topics on: everything is escaped.
+    text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

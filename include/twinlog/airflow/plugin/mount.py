@@ -1,0 +1,34 @@
+"""How the page hangs in Airflow's UI."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+PREFIX = "/twinlog"
+
+_Message = MutableMapping[str, Any]
+
+
+async def lazy_app(
+    scope: _Message,
+    receive: Callable[[], Awaitable[_Message]],
+    send: Callable[[_Message], Awaitable[None]],
+) -> None:
+    """Pass a request on to the page's application, imported at the first one.
+
+    Every component of Airflow loads every plugin; only the API server ever comes here.
+    """
+    from twinlog.airflow.plugin.app import app
+
+    await app(scope, receive, send)
+
+
+FASTAPI_APP = {"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}
+
+NAV_ENTRY = {
+    "name": "twinlog",
+    "href": f"{PREFIX.lstrip('/')}/",
+    "destination": "nav",
+    "url_route": "replication",
+}

@@ -1,0 +1,17 @@
+"""Registers with Airflow what twinlog.airflow provides."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+
+from twinlog.airflow.plugin.mount import FASTAPI_APP, NAV_ENTRY
+
+
+class TwinlogPlugin(AirflowPlugin):
+    """The page with flows, topics, lag and the last cycle."""
+
+    name = "twinlog"
+    fastapi_apps: ClassVar = [FASTAPI_APP]
+    external_views: ClassVar = [NAV_ENTRY]
