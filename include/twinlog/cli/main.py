@@ -20,6 +20,7 @@ from twinlog.cli.check import check
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.import_connectors import import_connectors
 from twinlog.cli.options import Output
 from twinlog.cli.plan import plan
 from twinlog.cli.render import show
@@ -59,6 +60,7 @@ app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)
+app.command("import-connectors")(import_connectors)
 app.add_typer(kafka.app)
 
 
