@@ -1,0 +1,115 @@
+"""Kill the copy midway, again and again: nothing is lost, nothing is doubled.
+
+Every schedule is drawn from a seed that stands in the test's name.  Costs about two minutes: twenty kills, each
+with a driver's start.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import Seen, configure, create_topic, produce, read_with_offsets
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.config.load import load
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.steps import sync_topics
+
+pytestmark = [pytest.mark.chaos, pytest.mark.integration]
+
+PARTITIONS = 3
+RECORDS = 3_000
+KILLS = 20
+
+
+def traffic(cluster: Any, topic: str, number: int, chance: random.Random) -> None:
+    """More records of differing sizes, in small batches so that copying them takes a while."""
+    for partition in range(PARTITIONS):
+        records = [
+            Seen(b"%d-%d" % (number, n), b"%d" % n + b"x" * chance.randrange(300), 1_700_000_000_000 + n)
+            for n in range(RECORDS)
+        ]
+        produce(cluster, topic, records, partition, linger_ms=0, batch_num_messages=8)
+
+
+def start_driver(config: Path) -> subprocess.Popen[str]:
+    """Start a driver in a process group of its own."""
+    script = Path(__file__).with_name("driver_process.py")
+    return subprocess.Popen(
+        [sys.executable, str(script), str(config), "A->B"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> str:
+    """Wait until lanes write, then a little, then kill: the driver alone, so that its lanes live on, or all."""
+    assert driver.stdout is not None
+    line = driver.stdout.readline()
+    time.sleep(chance.uniform(0.0, 0.8))
+    whole = chance.random() < 0.5
+    if driver.poll() is None:
+        (os.killpg if whole else os.kill)(driver.pid, signal.SIGKILL)
+    driver.wait()
+    return line.strip()
+
+
+@pytest.mark.parametrize("seed", [20261121])
+def test_twenty_kills(
+    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Records, progress and map agree after the last run, however often drivers and lanes died before."""
+    chance = random.Random(seed)
+    topic = create_topic(cluster_a, unique_topic("kills"), PARTITIONS)
+    config = configure(
+        tmp_path,
+        {"A": cluster_a, "B": cluster_b},
+        ["A->B"],
+        topics=topic,
+        twinlog__transaction__bytes="15000",
+        twinlog__fetch__bytes="60000",
+    )
+    flow = load(config).flows["A->B"]
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+    begun = []
+    for number in range(KILLS):
+        traffic(cluster_a, topic, number, chance)
+        begun.append(kill_midway(start_driver(config), chance))
+    last = start_driver(config)
+    out, err = last.communicate(timeout=180)
+    assert last.returncode == 0, out + err
+    assert begun.count("copying") >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
+    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic)
+
+
+def assert_equal_and_mapped(flow: Any, cluster_a: Any, cluster_b: Any, topic: str) -> None:
+    """Both sides equal under read_committed, in order; map and progress agree with the log."""
+    with open_clusters(flow) as clusters:
+        pieces = {
+            life.partition: found
+            for life, found in read_pieces(flow, clusters.target).items()
+            if life.topic == topic
+        }
+        progress = read_progress(flow, clusters.target)
+    for partition in range(PARTITIONS):
+        upstream = read_with_offsets(cluster_a, topic, partition, seconds=60)
+        downstream = read_with_offsets(cluster_b, f"A.{topic}", partition, seconds=60)
+        assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
+        known = OffsetMap.of(pieces[partition])
+        known.check()
+        found = [known.translate(offset) for offset, _ in upstream]
+        assert [item.offset for item in found if item] == [offset for offset, _ in downstream]
+        assert progress[topic, partition] == upstream[-1][0]
