@@ -1,0 +1,319 @@
+"""From a file to a Configuration: defaults, flows, mistakes, and files as found in the wild."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.load import load
+from twinlog.config.settings import (
+    Configuration,
+    CopySettings,
+    CycleRule,
+    FlowSettings,
+    Guarantee,
+    PoisonPolicy,
+)
+from twinlog.errors import ConfigError
+from twinlog.policy.filters import NameFilter
+from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+Loader = Callable[..., Configuration]
+
+MINIMAL = """
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loader:
+    """Load a text as mm2.properties."""
+
+    def write_and_load(text: str, *, strict: bool = False, **environ: str) -> Configuration:
+        path = tmp_path / "mm2.properties"
+        path.write_text(text, encoding="latin-1")
+        return load(path, strict=strict, environ=environ)
+
+    return write_and_load
+
+
+def mistakes_of(loaded: Loader, text: str, *, strict: bool = False) -> str:
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, strict=strict)
+    return str(caught.value)
+
+
+def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
+    """A minimal file gives exactly FlowSettings' own defaults, apart from clusters and filters."""
+    flow = loaded(MINIMAL).flows["A->B"]
+    expected = FlowSettings(
+        source=flow.source,
+        target=flow.target,
+        policy=DefaultReplicationPolicy(),
+        topics=NameFilter((".*",), (r"mm2.*\.internal", r".*\.replica", "__.*")),
+        groups=NameFilter((".*",), ("console-consumer-.*", "connect-.*", "__.*")),
+        config_properties_exclude=flow.config_properties_exclude,
+    )
+    assert expected == flow
+    assert not flow.config_properties_exclude.accepts("min.insync.replicas")
+    assert flow.config_properties_exclude.accepts("retention.ms")
+
+
+def test_a_flow_that_only_beats(loaded: Loader) -> None:
+    """B->A is not enabled and writes heartbeats, unless told not to (mm2-behaviour 2.2)."""
+    beating = loaded(MINIMAL).flows["B->A"]
+    assert (False, True) == (beating.enabled, beating.emit_heartbeats)
+    quiet = loaded(MINIMAL + "emit.heartbeats.enabled = false")
+    assert (["A->B"], False) == (list(quiet.flows), quiet.flows["A->B"].emit_heartbeats)
+    assert ["A->B"] == [flow.name for flow in loaded(MINIMAL).enabled_flows]
+
+
+EVERY_SETTING = {
+    "topics=t1,t2": ("topics", NameFilter(("t1", "t2"), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
+    "topics=": ("topics", NameFilter((), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
+    "topics.exclude=": ("topics", NameFilter((".*",), ())),
+    "topics.blacklist=x": ("topics", NameFilter((".*",), ("x",))),
+    "topics.blacklist=x\ntopics.exclude=y": ("topics", NameFilter((".*",), ("y",))),
+    "A->B.topics.blacklist=x\ntopics.exclude=y": ("topics", NameFilter((".*",), ("y",))),
+    "groups=g": ("groups", NameFilter(("g",), ("console-consumer-.*", "connect-.*", "__.*"))),
+    "groups.blacklist=g": ("groups", NameFilter((".*",), ("g",))),
+    "config.properties.exclude=prop2": ("config_properties_exclude", NameFilter((".*",), ("prop2",))),
+    "A->B.use.defaults.from=source": ("use_defaults_from", "source"),
+    "use.defaults.from=source": ("use_defaults_from", "target"),
+    "replication.factor=-1": ("replication_factor", -1),
+    "offset-syncs.topic.replication.factor=1": ("offset_syncs_topic_replication_factor", 1),
+    "checkpoints.topic.replication.factor=1": ("checkpoints_topic_replication_factor", 1),
+    "heartbeats.topic.replication.factor=1": ("heartbeats_topic_replication_factor", 1),
+    "B.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 1),
+    "B.offset.storage.replication.factor=1\noffset.storage.replication.factor=2": (
+        "internal_replication_factor",
+        2,
+    ),
+    "A.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 3),
+    "B.offset.storage.partitions=5": ("offset_storage_partitions", 5),
+    "B.offset.storage.topic=connect-offsets": ("offsets_topic", "connect-offsets"),
+    "A->B.offsets.storage.topic=own\nB.offset.storage.topic=worker": ("offsets_topic", "own"),
+    "offset-syncs.topic.location=target": ("offset_syncs_topic_location", "target"),
+    "offset.lag.max=0": ("offset_lag_max", 0),
+    "emit.offset-syncs.enabled=FALSE": ("emit_offset_syncs", False),
+    "A->B.emit.heartbeats.enabled=false": ("emit_heartbeats", False),
+    "emit.heartbeats.interval.seconds=5": ("heartbeats_interval_seconds", 5),
+    "heartbeats.replication.enabled=false": ("heartbeats_replication", False),
+    "emit.checkpoints.enabled=false": ("emit_checkpoints", False),
+    "emit.checkpoints.interval.seconds=-1": ("emit_checkpoints", False),
+    "emit.checkpoints.interval.seconds=5": ("emit_checkpoints_interval_seconds", 5),
+    "sync.group.offsets.enabled=true": ("sync_group_offsets", True),
+    "sync.group.offsets.interval.seconds=5": ("sync_group_offsets_interval_seconds", 5),
+    "refresh.topics.enabled=false": ("refresh_topics", False),
+    "refresh.topics.interval.seconds=5": ("refresh_topics_interval_seconds", 5),
+    "refresh.groups.enabled=false": ("refresh_groups", False),
+    "refresh.groups.interval.seconds=5": ("refresh_groups_interval_seconds", 5),
+    "sync.topic.configs.enabled=false": ("sync_topic_configs", False),
+    "sync.topic.configs.interval.seconds=5": ("sync_topic_configs_interval_seconds", 5),
+    "sync.topic.acls.enabled=false": ("sync_topic_acls", False),
+    "sync.topic.acls.interval.seconds=5": ("sync_topic_acls_interval_seconds", 5),
+    "admin.timeout.ms=5": ("admin_timeout_ms", 5),
+    "A->B.name=n": ("connector_name", "n"),
+    "A->B.name=n\ntwinlog.connector.name=m": ("connector_name", "m"),
+    "replication.policy.separator=_": ("policy", DefaultReplicationPolicy("_")),
+    "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy": (
+        "policy",
+        IdentityReplicationPolicy(source_alias="A"),
+    ),
+    "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
+    "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
+}
+
+
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_SETTING.items()])
+def test_each_setting_of_a_flow(loaded: Loader, lines: str, name: str, expected: object) -> None:
+    """Each key sets its field."""
+    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"], name)
+
+
+EVERY_COPY_SETTING = {
+    "twinlog.guarantee=at_least_once": ("guarantee", Guarantee.AT_LEAST_ONCE),
+    "twinlog.lanes=7": ("lanes", 7),
+    "twinlog.lanes=7\nA->B.twinlog.lanes=3": ("lanes", 3),
+    "B->A.twinlog.lanes=3": ("lanes", None),
+    "twinlog.transaction.bytes=2048": ("transaction_bytes", 2048),
+    "twinlog.transaction.ms=50": ("transaction_ms", 50),
+    "twinlog.transaction.timeout.ms=20000": ("transaction_timeout_ms", 20_000),
+    "twinlog.fetch.bytes=5": ("fetch_bytes", 5),
+    "A.consumer.fetch.max.bytes=6": ("fetch_bytes", 6),
+    "A.consumer.fetch.max.bytes=6\ntwinlog.fetch.bytes=5": ("fetch_bytes", 5),
+    "B.consumer.fetch.max.bytes=6": ("fetch_bytes", 8 * 1024 * 1024),
+    "A->B.consumer.max.partition.fetch.bytes=6": ("partition_fetch_bytes", 6),
+    "twinlog.partition.fetch.bytes=5": ("partition_fetch_bytes", 5),
+    "A.consumer.isolation.level=read_uncommitted": ("read_committed", False),
+    "A->B.consumer.isolation.level=read_uncommitted\nA->B.source.consumer.isolation.level=read_committed": (
+        "read_committed",
+        True,
+    ),
+    "A.consumer.auto.offset.reset=latest": ("start_from_latest", True),
+    "B.consumer.auto.offset.reset=latest": ("start_from_latest", False),
+    "twinlog.on.poison.record=quarantine": ("poison", PoisonPolicy.QUARANTINE),
+    "twinlog.spark.master=sc://spark:15002": ("spark_master", "sc://spark:15002"),
+    "twinlog.follow.seconds=9": ("follow_seconds", 9),
+}
+
+
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_COPY_SETTING.items()])
+def test_each_setting_of_the_copy(loaded: Loader, lines: str, name: str, expected: object) -> None:
+    """Each `twinlog.*` key sets its field, and consumer properties steer reading."""
+    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].copy, name)
+
+
+def test_every_field_has_a_case() -> None:
+    """A setting without a test above would be a setting without a key."""
+    tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy"}
+    tested |= {"offset_storage_topic"}  # by offsets_topic
+    assert {field.name for field in fields(FlowSettings)} <= tested
+    assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}
+
+
+def test_a_configuration_travels(loaded: Loader) -> None:
+    """Settings are pickled to Spark tasks and come back equal."""
+    configuration = loaded(MINIMAL)
+    assert configuration == pickle.loads(pickle.dumps(configuration))
+    assert configuration.sha256 == replace(configuration).sha256
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("twinlog.lanes=0", "mm2.properties:6: twinlog.lanes: '0' is not a whole number of at least 1"),
+        ("twinlog.guarantee=exactly", "mm2.properties:6: twinlog.guarantee: 'exactly' is none of exactly_once"),
+        ("replication.factor=two", "mm2.properties:6: replication.factor: 'two' is not a whole number"),
+        ("replication.factor=0", "is not a whole number of at least 1, or -1"),
+        ("sync.topic.acls.enabled=yes", "'yes' is neither true nor false"),
+        ("emit.checkpoints.interval.seconds=0", "0 is no interval"),
+        ("offset-syncs.topic.location=something", "'something' is none of source, target"),
+        ("twinlog.on.poison.record=skip", "'skip' is none of fail, quarantine"),
+        ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),
+        ("twinlog.transaction.timeout.ms=9000", "is not above twinlog.transaction.ms"),
+        ("twinlog.schedule=hourly", "no cron expression"),
+        ("topics=orders-[a", "mm2.properties:6: topics: the regular expression"),
+        ("groups.exclude=*bad", "mm2.properties:6: groups.exclude:"),
+        ("topics=a{1,3}", "a list is split at every comma"),
+        ("A->B.transforms=route", "applies no transforms"),
+        ("topic.filter.class=com.example.Mine", "Java filter classes cannot run here"),
+        ("replication.policy.class=com.example.Mine", "mm2.properties:6: replication.policy.class:"),
+        ("A->B.source.cluster.alias=X", "contradicts the flow A->B"),
+        ("security.protocol=abc", "mm2.properties:6: security.protocol: 'abc' is none of PLAINTEXT"),
+        ("A.bootstrap.servers=a", "mm2.properties:6: A.bootstrap.servers: 'a' is not host:port"),
+        ("A.consumer.auto.offset.reset=by_duration:P1D", "'by_duration:P1D' is none of earliest, latest"),
+        ("B.security.protocol=SASL_SSL", "B.sasl.mechanism is not set, and Java's default GSSAPI"),
+        (
+            "B.security.protocol=SSL\nB.ssl.truststore.location=/none",
+            "mm2.properties:7: B.ssl.truststore.location: cannot be read",
+        ),
+        ("clusters=A,B,,", "clusters: has an empty element"),
+        ("clusters=", "clusters names no cluster"),
+        ("clusters=A,B,C", "mm2.properties: C.bootstrap.servers is missing"),
+        ("config.providers=vault\nconfig.providers.vault.class=V", "config.providers.vault.class: V cannot run here"),
+        ("config.providers=vault", "config.providers: vault has no class"),
+        ("A->B.topics=${vault:x:y}", "mm2.properties:6: A->B.topics: ${vault:x:y} names no known provider"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_said_with_file_line_and_key(loaded: Loader, line: str, part: str) -> None:
+    """One clear line for each thing that cannot be used."""
+    assert part in mistakes_of(loaded, MINIMAL + line)
+
+
+def test_all_mistakes_come_in_one_go(loaded: Loader) -> None:
+    """Three mistakes, one error, three lines, in the order of the file, each once."""
+    text = MINIMAL + "twinlog.lanes=x\nreplication.factor=y\nA.security.protocol=z\n"
+    assert [
+        "mm2.properties has 3 mistakes:",
+        "  mm2.properties:6: twinlog.lanes: 'x' is not a whole number of at least 1",
+        "  mm2.properties:7: replication.factor: 'y' is not a whole number of at least 1, or -1",
+        "  mm2.properties:8: A.security.protocol: 'z' is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+    ] == mistakes_of(loaded, text).splitlines()
+
+
+def test_strict_turns_warnings_into_one_error(loaded: Loader) -> None:
+    """The same file loads with warnings, and fails under strict with the same lines."""
+    text = MINIMAL + "xxx=1\nuse.defaults.from=source\n"
+    warnings = loaded(text).warnings
+    assert 2 == len(warnings)
+    failure = mistakes_of(loaded, text, strict=True)
+    assert [True, True] == [line in failure for line in warnings]
+    assert () == loaded(MINIMAL, strict=True).warnings
+
+
+def test_security_protocol_in_any_case(loaded: Loader) -> None:
+    """MirrorMakerConfigTest.testLowerCaseSecurityProtocol: accepted, kept as typed among the properties."""
+    flow = loaded(MINIMAL + "security.protocol=ssl").flows["A->B"]
+    assert ("SSL", "ssl") == (
+        flow.source.connection.protocol.value,
+        flow.source.consumer["security.protocol"],
+    )
+
+
+WILD = r"""
+# as people write them
+clusters = us-east, us-west
+us-east.bootstrap.servers = kafka1.us-east.example:9092, kafka2.us-east.example:9092
+us-west.bootstrap.servers = SASL_PLAINTEXT://kafka1.us-west.example:9092
+
+us-east->us-west.enabled = true   
+us-east->us-west.topics = ^((?!us-west\\.).*)$
+us-west->us-east.enabled = false
+topics.blacklist = .*[\\-\\.]internal, .*\\.replica, __.*
+groups.blacklist = console-consumer-.*, connect-.*, \
+    __.*
+us-east->us-west.sync.topic.configs.enabl = false
+replication.factor=1
+checkpoints.topic.replication.factor=1
+heartbeats.topic.replication.factor=1
+offset-syncs.topic.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+config.storage.replication.factor=1
+tasks.max = 10
+emit.heartbeats = true
+us-east.consumer.security.protocol = PLAINTEXT
+key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+"""  # noqa: W291
+
+
+def test_a_file_as_found_in_the_wild(loaded: Loader) -> None:
+    """Hyphens in aliases, trailing blanks, look-ahead, doubled backslashes and blacklists work."""
+    flow = loaded(WILD).flows["us-east->us-west"]
+    assert (True, 1, 1) == (flow.enabled, flow.replication_factor, flow.internal_replication_factor)
+    assert NameFilter((r"^((?!us-west\.).*)$",), (r".*[\-\.]internal", r".*\.replica", "__.*")) == flow.topics
+    names = ["orders", "us-west.orders", "us-west-2", "a-internal", "__consumer_offsets"]
+    assert ["orders", "us-west-2"] == [name for name in names if flow.topics.accepts(name)]
+    assert (("kafka1.us-west.example", 9092),) == flow.target.connection.bootstrap
+    assert ("console-consumer-.*", "connect-.*", "__.*") == flow.groups.exclude
+
+
+def test_what_a_file_found_in_the_wild_is_warned_about(loaded: Loader) -> None:
+    """Each likely mistake by its line, and nothing else."""
+    warnings = loaded(WILD).warnings
+    assert [7, 10, 11, 13, 22] == [int(line.split(":")[1]) for line in warnings]
+    assert "did you mean sync.topic.configs.enabled?" in warnings[3]
+    assert "did you mean emit.heartbeats.enabled?" in warnings[4]
+
+
+def test_a_lost_backslash_means_what_java_makes_of_it(loaded: Loader) -> None:
+    r"""`^((?!B\.).*)$` with one backslash reads as `^((?!B.).*)$`, with a warning."""
+    configuration = loaded(MINIMAL + "A->B.topics = ^((?!B\\.).*)$")
+    assert ("^((?!B.).*)$",) == configuration.flows["A->B"].topics.include
+    assert ["mm2.properties:6"] == [line.split(": ")[0] for line in configuration.warnings]
+
+
+def test_enabled_that_is_neither_true_nor_false(loaded: Loader) -> None:
+    """Java's parseBoolean makes `yes` false; that deserves a warning, and leaves no flow."""
+    configuration = loaded(MINIMAL + "A->B.enabled=yes")
+    assert () == configuration.enabled_flows
+    assert any("A->B.enabled: is neither true nor false" in line for line in configuration.warnings)
+    assert any("no flow is enabled" in line for line in configuration.warnings)
