@@ -1,0 +1,91 @@
+"""A standalone Spark master with a worker, and a warm Connect server, from the pip package's own jars."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_SCRIPTS = Path(sys.executable).parent
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def spark_process(command: Sequence[str], port: int, folder: Path) -> Iterator[None]:
+    """Run a Spark daemon in the foreground of its own session until the block ends; wait for its port."""
+    environment = os.environ | {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder),
+    }
+    log = folder / f"{Path(command[-1]).name.replace(':', '-').replace('/', '-')}.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [str(_SCRIPTS / command[0]), *command[1:]],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+            cwd=folder,
+        )
+    try:
+        deadline = time.monotonic() + 90
+        while not _listening(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{command} did not start:\n{log.read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield
+    finally:
+        os.killpg(process.pid, 15)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def standalone_master(tmp_path: Path) -> Iterator[str]:
+    """`spark://...` of a master with one worker of two cores."""
+    port, worker_port = free_port(), free_port()
+    master = [
+        "spark-class", "org.apache.spark.deploy.master.Master",
+        "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()),
+    ]  # fmt: skip
+    url = f"spark://127.0.0.1:{port}"
+    worker = [
+        "spark-class", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", str(worker_port),
+        "--cores", "2", "--memory", "1g", "--webui-port", str(free_port()), url,
+    ]  # fmt: skip
+    with spark_process(master, port, tmp_path), spark_process(worker, worker_port, tmp_path):
+        yield url
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[str]:
+    """`sc://...` of a Connect server on local[2]."""
+    port = free_port()
+    command = [
+        "spark-submit", "--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
+    ]  # fmt: skip
+    with spark_process(command, port, tmp_path):
+        yield f"sc://127.0.0.1:{port}"

@@ -1,0 +1,70 @@
+"""What a Spark task does, called with a plain list."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pyarrow as pa
+
+import twinlog
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.secret import Secret
+from twinlog.jsonable import to_json
+from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
+from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report
+
+NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
+STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")
+
+
+def a_lane(lane: int) -> LaneSpec:
+    """A lane whose clusters do not answer."""
+    ranges = (RangeSpec("t", "id", "A.t", lane, 0, 5),)
+    return LaneSpec("A->B", "run", lane, f"x-{lane}", 1, 0, NOWHERE, NOWHERE, STATE, ranges)
+
+
+def rows(lanes: list[LaneSpec], version: str = twinlog.__version__) -> list[LaneReport]:
+    """Run the task function over a frame of lane numbers."""
+    frame = pa.RecordBatch.from_pydict({"id": list(range(len(lanes)))})
+    answers = copy_lanes(pickle.dumps(tuple(lanes)), version, iter([frame]))
+    return [parse_report(text) for batch in answers for text in batch.column(1).to_pylist()]
+
+
+def test_one_answer_for_each_lane() -> None:
+    """A cluster that does not answer is a report, not an exception."""
+    reports = rows([a_lane(0), a_lane(1)])
+    assert [(item.lane, item.state) for item in reports] == [(0, "fence-again"), (1, "fence-again")]
+    assert "cannot be reached" in reports[0].error
+
+
+def test_a_worker_with_another_twinlog_writes_nothing() -> None:
+    """Driver and worker must agree on every byte."""
+    (report,) = rows([a_lane(0)], version="0.0.0")
+    assert (report.state, report.ranges) == ("fence-again", ())
+    assert "the driver 0.0.0" in report.error
+
+
+def test_outside_spark_there_is_no_doubt() -> None:
+    """No task context: a plain call."""
+    assert doubt_about_this_task(twinlog.__version__) == ""
+
+
+def test_a_report_survives_its_row() -> None:
+    """To JSON and back, quarantined offsets included."""
+    report = LaneReport(
+        1,
+        "failed",
+        (RangeReport("t", "A.t", 0, 5, 9, 7, 8, quarantined=(3, 4), error_code="gap"),),
+        2,
+        0.5,
+        0.1,
+    )
+    assert parse_report(json.dumps(to_json(report))) == report
+
+
+def test_secrets_travel_to_the_task_and_are_not_shown() -> None:
+    """Pickled with the lane, masked in every text."""
+    secret = Secret("hunter2")
+    assert pickle.loads(pickle.dumps(secret)).reveal() == "hunter2"
+    assert "hunter2" not in repr(secret) + str(secret) + f"{secret}"

@@ -1,0 +1,98 @@
+"""The copy job on every kind of master: spark-submit to local[2], a standalone master, a warm Connect server.
+
+Each is a process of its own, as in production (classic and Connect sessions do not mix in one process).
+Costs about 90 s on two idle cores, JVM starts included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import Seen, configure, create_topic, produce, read
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load
+from twinlog.steps import sync_topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "replicate_partitions.py"
+SCRIPTS = Path(sys.executable).parent
+RECORDS = [Seen(b"%d" % n, b"v" * 50, 1_700_000_000_000 + n, (("h", b"1"),)) for n in range(3000)]
+
+
+def prepared(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> Path:
+    """A configuration, its topics made, records waiting in two partitions."""
+    create_topic(cluster_a, topic, 2)
+    for partition in (0, 1):
+        produce(cluster_a, topic, RECORDS, partition, compression_type="zstd")
+    config = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], topics=topic)
+    flow = load(config).flows["A->B"]
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+    return config
+
+
+def last_line(command: list[str]) -> dict[str, Any]:
+    """Run a job and return what it printed last."""
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return dict(json.loads(done.stdout.strip().splitlines()[-1])["twinlog"])
+
+
+def equal(cluster_a: Any, cluster_b: Any, topic: str) -> bool:
+    """Both partitions, record by record."""
+    return all(read(cluster_b, f"A.{topic}", n) == RECORDS == read(cluster_a, topic, n) for n in (0, 1))
+
+
+def submit(config: Path, master: str) -> dict[str, Any]:
+    """spark-submit of the job, as an operator would do it."""
+    conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    job = [str(JOB), "--config", str(config), "--flow", "A->B"]
+    return last_line([str(SCRIPTS / "spark-submit"), "--master", master, *conf, *job])
+
+
+def test_spark_submit_to_local(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One task per lane; the result is the last line."""
+    topic = unique_topic("local")
+    result = submit(prepared(tmp_path, cluster_a, cluster_b, topic), "local[2]")
+    assert (result["state"], result["records"], result["lanes"]) == ("done", 6000, 2)
+    assert equal(cluster_a, cluster_b, topic)
+
+
+def test_spark_submit_to_a_standalone_master(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, standalone_master: str
+) -> None:
+    """Executors are processes of their own."""
+    topic = unique_topic("standalone")
+    result = submit(prepared(tmp_path, cluster_a, cluster_b, topic), standalone_master)
+    assert (result["state"], result["records"]) == ("done", 6000)
+    assert equal(cluster_a, cluster_b, topic)
+
+
+def test_a_warm_connect_server(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, connect_server: str
+) -> None:
+    """Two clients one after the other on one server; the second finds nothing to copy."""
+    topic = unique_topic("connect")
+    config = prepared(tmp_path, cluster_a, cluster_b, topic)
+    client = (
+        "import json, sys; from pathlib import Path; from twinlog.jsonable import to_json;"
+        "from twinlog.spark.application import replicate;"
+        f"result = replicate(Path({str(config)!r}), 'A->B', 'run', master={connect_server!r});"
+        "print(json.dumps({'twinlog': to_json(result)}))"
+    )
+    result = last_line([sys.executable, "-c", client])
+    assert (result["state"], result["records"]) == ("done", 6000)
+    assert equal(cluster_a, cluster_b, topic)
+    assert last_line([sys.executable, "-c", client])["state"] == "nothing"
