@@ -70,8 +70,9 @@ def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], *
 
 
 def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **properties: str) -> FlowSettings:
-    """Settings of the flow A->B over two clusters, for some topics."""
-    path = configure(folder, {"A": source, "B": target}, ["A->B"], topics=",".join(topics), **properties)
+    """Settings of the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too)."""
+    settings = {"topics": ",".join(topics), "heartbeats__replication__enabled": "false"} | properties
+    path = configure(folder, {"A": source, "B": target}, ["A->B"], **settings)
     return load(path).flows["A->B"]
 
 
@@ -91,6 +92,12 @@ def create_topic(cluster: Any, name: str, partitions: int = 1, **configs: str) -
     return name
 
 
+def topic_names(cluster: Any, part: str) -> set[str]:
+    """Names of the cluster's topics that have `part` in them."""
+    topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=10).topics
+    return {name for name in topics if part in name}
+
+
 def grow_topic(cluster: Any, name: str, partitions: int) -> None:
     """Add partitions up to a count."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -98,9 +105,7 @@ def grow_topic(cluster: Any, name: str, partitions: int) -> None:
         future.result()
 
 
-def produce(
-    cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, **settings: Any
-) -> None:
+def produce(cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, **settings: Any) -> None:
     """Produce records in order to one partition; `settings` are librdkafka's, dots as underscores."""
     options = {"linger.ms": 5} | {key.replace("_", "."): value for key, value in settings.items()}
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **options})
@@ -116,9 +121,10 @@ def produce_transaction(
     cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, *, commit: bool = True
 ) -> None:
     """Produce records in one transaction, and commit or abort it."""
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": uuid.uuid4().hex}
-    )
+    producer = Producer({
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "transactional.id": uuid.uuid4().hex,
+    })
     producer.init_transactions(30)
     producer.begin_transaction()
     for record in records:
@@ -150,30 +156,30 @@ def read(
     cluster: Any, topic: str, partition: int = 0, *, isolation: str = "read_committed", seconds: float = 30
 ) -> list[Seen]:
     """Read a partition from its beginning to its (stable) end."""
-    return [seen for _, seen in read_with_offsets(cluster, topic, partition, isolation=isolation, seconds=seconds)]
+    return [
+        seen for _, seen in read_with_offsets(cluster, topic, partition, isolation=isolation, seconds=seconds)
+    ]
 
 
 def read_with_offsets(
     cluster: Any, topic: str, partition: int = 0, *, isolation: str = "read_committed", seconds: float = 30
 ) -> list[tuple[int, Seen]]:
     """Read a partition as (offset, record), as librdkafka sees it, checksums verified."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "twinlog-test-reader",
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "check.crcs": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
+    consumer = Consumer({
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "twinlog-test-reader",
+        "enable.auto.commit": False,
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "auto.offset.reset": "earliest",
+    })
     result: list[tuple[int, Seen]] = []
     deadline = time.monotonic() + seconds
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         while time.monotonic() < deadline:
-            for message in consumer.consume(1000, 1.0):
+            for message in consumer.consume(1000, 0.05):
                 if message.error() is None:
                     result.append((message.offset(), _seen(message)))
                 elif message.error().name() == "_PARTITION_EOF":
@@ -182,7 +188,9 @@ def read_with_offsets(
                     raise AssertionError(f"{topic}-{partition}: {message.error()}")
     finally:
         consumer.close()
-    raise AssertionError(f"{topic}-{partition} was not read to its end in {seconds} s ({len(result)} records)")
+    raise AssertionError(
+        f"{topic}-{partition} was not read to its end in {seconds} s ({len(result)} records)"
+    )
 
 
 def _seen(message: Any) -> Seen:
