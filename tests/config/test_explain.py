@@ -1,0 +1,134 @@
+"""Explaining a configuration: each value with its line or rule, secrets masked, and the fate of topics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twinlog.cli.explain import explain as command
+from twinlog.cli.options import Output
+from twinlog.config.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
+from twinlog.config.load import load, resolve
+from twinlog.config.settings import Configuration
+from twinlog.errors import ConfigError, UsageError
+from twinlog.jsonable import to_json
+
+SECRETS = ("hunter2", "s3cr3t", "t0ken", "fr0m-env")
+TEXT = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+topics = orders.*, ${env:MORE}
+A->B.topics.exclude = orders-tmp
+B.security.protocol = SASL_PLAINTEXT
+B.sasl.mechanism = SCRAM-SHA-512
+B.sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hunter2";
+A.ssl.key.password = s3cr3t
+A.consumer.fetch.max.bytes = 1000000
+B.some.vault.token = t0ken
+B.consumer.client.id = ${env:MORE}
+"""
+ENVIRON = {"MORE": "fr0m-env"}
+
+
+def explained(tmp_path: Path, *topics: str) -> Explanation:
+    path = tmp_path / "mm2.properties"
+    path.write_text(TEXT)
+    return explain(resolve(path, environ=ENVIRON), ["A->B"], topics)
+
+
+def test_each_value_says_where_it_is_from(tmp_path: Path) -> None:
+    """A line with its key and rule, a default, and a value derived from another key."""
+    values = {value.key: value for value in explained(tmp_path).flows[0].values}
+    expected = [
+        ExplainedValue("topics.exclude", "orders-tmp", "mm2.properties:6", "A->B.topics.exclude", "flow"),
+        ExplainedValue("offset.lag.max", "100", "", "", "default"),
+        ExplainedValue(
+            "twinlog.fetch.bytes",
+            "1000000",
+            "mm2.properties:11",
+            "A.consumer.fetch.max.bytes",
+            "as fetch.max.bytes: source cluster: its own key",
+        ),
+        ExplainedValue(
+            "B producer security.protocol",
+            "SASL_PLAINTEXT",
+            "mm2.properties:7",
+            "B.security.protocol",
+            "target cluster: its own key, for every client",
+        ),
+        ExplainedValue("topics", "[hidden]", "mm2.properties:5", "topics", "top level"),
+    ]
+    assert expected == [values[value.key] for value in expected]
+
+
+def test_topics_have_a_remote_name_or_a_reason(tmp_path: Path) -> None:
+    """Each topic is judged by filter, cycle rule and policy."""
+    found = explained(
+        tmp_path, "orders", "orders-tmp", "other", "B.orders", "heartbeats", "__consumer_offsets"
+    )
+    assert [
+        ("orders", "A.orders"),
+        ("orders-tmp", None),
+        ("other", None),
+        ("B.orders", None),
+        ("heartbeats", "A.heartbeats"),
+        ("__consumer_offsets", None),
+    ] == [(topic.topic, topic.remote_topic) for topic in found.flows[0].topics]
+    assert all((topic.remote_topic is None) != (topic.left_out is None) for topic in found.flows[0].topics)
+    assert "a pattern of topics.exclude matches it" == found.flows[0].topics[1].left_out
+
+
+def test_topics_of_a_flow_by_itself(tmp_path: Path) -> None:
+    """The same judgement for callers that hold a flow and names from its source."""
+    path = tmp_path / "f"
+    path.write_text(TEXT)
+    flow = load(path, environ=ENVIRON).flows["A->B"]
+    assert (ExplainedTopic("orders", "A.orders", None),) == explain_topics(flow, ["orders"])
+
+
+def test_no_secret_is_ever_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in explain's JSON and tables, nor in a repr, a warning or an error."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(TEXT)
+    configuration: Configuration = load(path, environ=ENVIRON)
+    path.write_text(TEXT.replace("${env:MORE}", "x"))
+    command(path, output=Output.TABLE)
+    command(path, output=Output.JSON)
+    path.write_text(TEXT + "twinlog.lanes = ${env:MORE}\nreplication.factor=x\nA.security.protocol=SSL\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path, environ=ENVIRON)
+    credentials = [configuration.flows["A->B"].target.connection, configuration.flows["A->B"].target.producer]
+    everything = [
+        json.dumps(to_json(explained(tmp_path))),
+        repr(credentials),
+        repr(configuration.clusters),
+        *configuration.warnings,
+        str(caught.value),
+        repr(caught.value.data),
+        "".join(capsys.readouterr()),
+    ]
+    assert [] == [(secret, text) for secret in SECRETS for text in everything if secret in text]
+
+
+def test_an_unknown_flow_is_a_usage_error(tmp_path: Path) -> None:
+    """The flows of the file are named."""
+    path = tmp_path / "f"
+    path.write_text(TEXT)
+    with pytest.raises(UsageError) as caught:
+        explain(resolve(path, environ=ENVIRON), ["A->C"])
+    assert "its flows are: A->B, B->A" in str(caught.value)
+
+
+def test_the_table_shows_lines_and_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """People see key, value and line; JSON is one document."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(TEXT.replace("${env:MORE}", "x"))
+    command(path, flow=["A->B"], topics="orders", output=Output.TABLE)
+    table = capsys.readouterr().out
+    assert [True] * 3 == [part in table for part in ("mm2.properties:6", "A.orders", "B.some.vault.token")]
+    command(path, flow=["A->B"], output=Output.JSON)
+    document = json.loads(capsys.readouterr().out)
+    assert ["A->B"] == [flow["flow"] for flow in document["flows"]]
