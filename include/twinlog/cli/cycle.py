@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
     from twinlog.quality.suites import CheckResult
     from twinlog.steps.copy import CopyResult, LaneRunner
+    from twinlog.steps.discovery import Discovery
     from twinlog.steps.plan_ranges import RangePlan
     from twinlog.steps.publish import FlowReport
     from twinlog.steps.sync_topics import SyncTopicsResult
@@ -106,27 +107,20 @@ def run_cycle(
     started_ms = round(time.time() * 1000)
     discovery = discover.run(flow, clusters)
     refuse_strangers(discovery, request.topics)
-    say(f"{flow.name}: discover: {len(discovery.topics):,} topics of {flow.source.alias}")
     synced = sync_topics.run(flow, clusters)
-    _say_synced(flow, synced)
     planned = plan_ranges.run(flow, clusters, until_ms=request.until_ms, topics=request.topics)
-    say(f"{flow.name}: plan_ranges: {len(planned.ranges):,} partitions, at most {planned.records:,} records")
+    _say_planned(flow, discovery, synced, planned)
     copied = None
     if planned.ranges:
-        copied = copy.run(
-            flow,
-            clusters,
-            runner(),
-            run_id=request.run_id,
-            until_ms=request.until_ms,
-            topics=request.topics,
+        until, topics = request.until_ms, request.topics
+        copied = copy.run(flow, clusters, runner(), run_id=request.run_id, until_ms=until, topics=topics)
+        say(
+            f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )
-        say(f"{flow.name}: copy: {copied.records:,} records, {copied.bytes:,} bytes, {copied.seconds:,.1f} s")
     beat = heartbeats.run(flow, clusters)
     judged = validate.run(flow, clusters)
-    say(
-        f"{flow.name}: validate: {len(judged.checks) - len(judged.failed)} of {len(judged.checks)} checks passed"
-    )
+    for check in judged.failed:
+        warn(f"{flow.name}: {check.name}: {check.message}")
     report = publish.run(flow, clusters, request.run_id, to_json(copied), started_ms)
     return FlowRun(
         flow=flow.name,
@@ -170,10 +164,17 @@ def _added_reports(before: FlowReport, after: FlowReport) -> FlowReport:
     )
 
 
-def _say_synced(flow: FlowSettings, synced: SyncTopicsResult) -> None:
-    say(f"{flow.name}: sync_topics: {len(synced.changes):,} changes on {flow.target.alias}")
+def _say_planned(
+    flow: FlowSettings, discovery: Discovery, synced: SyncTopicsResult, planned: RangePlan
+) -> None:
+    """One line a cycle, also for an idle one: somebody who watches sees that it lives."""
     for note in synced.notes:
         warn(f"{flow.name}: {note}")
+    changes = f", {len(synced.changes):,} changes on {flow.target.alias}" if synced.changes else ""
+    say(
+        f"{flow.name}: {len(discovery.topics):,} topics{changes},"
+        f" at most {planned.records:,} records to copy in {len(planned.ranges):,} partitions"
+    )
 
 
 def _failures(synced: SyncTopicsResult, planned: RangePlan, copied: CopyResult | None) -> Iterator[Trouble]:

@@ -17,6 +17,7 @@ import typer
 from twinlog import __version__
 from twinlog.cli import kafka
 from twinlog.cli.check import check
+from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
@@ -54,6 +55,7 @@ def twinlog(
         raise typer.Exit
 
 
+app.command("demo")(demo)
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("explain")(explain)
