@@ -160,6 +160,11 @@ def test_what_was_not_running_stays_off(tmp_path: Path) -> None:
             [SOURCE, HEARTBEAT | {"target.cluster.bootstrap.servers": "c:1"}],
             "differ in target.cluster.bootstrap",
         ),
+        ([SOURCE, CHECKPOINT | {"topics": "a"}], "differ in topics"),
+        (
+            [{k: v for k, v in SOURCE.items() if k != "topics"}, CHECKPOINT | {"topics": "a"}],
+            "differ in topics",
+        ),
         ([{k: v for k, v in SOURCE.items() if k != "source.cluster.alias"}], "has no source.cluster.alias"),
         ([SOURCE | {"topics": ["a"]}], "topics is no plain value"),
         (["not json"], "is no JSON at line 1"),

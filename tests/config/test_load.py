@@ -317,3 +317,31 @@ def test_enabled_that_is_neither_true_nor_false(loaded: Loader) -> None:
     assert () == configuration.enabled_flows
     assert any("A->B.enabled: is neither true nor false" in line for line in configuration.warnings)
     assert any("no flow is enabled" in line for line in configuration.warnings)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics=${env:X}",
+        "replication.policy.class=${env:X}",
+        "A.bootstrap.servers=${env:X}",
+        "security.protocol=${env:X}",
+        "twinlog.lanes=${env:X}",
+        "twinlog.guarantee=${env:X}",
+        "twinlog.schedule=${env:X}",
+        "offset-syncs.topic.location=${env:X}",
+        "A.security.protocol=SASL_SSL\nA.sasl.mechanism=${env:X}",
+        "A.security.protocol=SASL_SSL\nA.sasl.mechanism=PLAIN\nA.sasl.jaas.config=${env:X}",
+        "A.security.protocol=SSL\nA.ssl.endpoint.identification.algorithm=${env:X}",
+        "A.request.timeout.ms=${env:X}\nA.admin.request.timeout.ms=${env:X}",
+        "A->B.source.cluster.alias=${env:X}",
+        "A->B.transforms=${env:X}",
+        "topic.filter.class=${env:X}",
+    ],
+)
+def test_an_error_never_quotes_what_a_reference_led_to(loaded: Loader, line: str) -> None:
+    """The value of `${env:X}` may be a password that was put in the wrong place."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(MINIMAL + line, X="hunter2[")
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(caught.value.data)

@@ -13,7 +13,7 @@ from twinlog.config import stores
 from twinlog.config.connection import ConnectionSettings, SecurityProtocol, TlsSettings
 from twinlog.config.java_keys import CLIENT_KEYS
 from twinlog.config.sasl import sasl_settings
-from twinlog.config.secret import Secret, reveal
+from twinlog.config.secret import Secret, quoted, reveal
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]
@@ -70,12 +70,12 @@ def connection_settings(
 
 def security_protocol(properties: ClientProperties) -> SecurityProtocol:
     """Return `security.protocol`, in any case; PLAINTEXT where none is given."""
-    written = reveal(properties.get("security.protocol", "PLAINTEXT"))
+    written = properties.get("security.protocol", "PLAINTEXT")
     try:
-        return SecurityProtocol(written.upper())
+        return SecurityProtocol(reveal(written).upper())
     except ValueError:
         raise ConfigError(
-            f"security.protocol: {written!r} is none of {', '.join(SecurityProtocol)}",
+            f"security.protocol: {quoted(written)} is none of {', '.join(SecurityProtocol)}",
             key="security.protocol",
         ) from None
 
@@ -83,33 +83,34 @@ def security_protocol(properties: ClientProperties) -> SecurityProtocol:
 def bootstrap_addresses(properties: ClientProperties) -> tuple[tuple[str, int], ...]:
     """Return host and port of each bootstrap server, in the order written; IPv6 in brackets."""
     key = "bootstrap.servers"
-    written = [part.strip() for part in reveal(properties.get(key, "")).split(",") if part.strip()]
+    given = properties.get(key, "")
+    written = [part.strip() for part in reveal(given).split(",") if part.strip()]
     if not written:
         raise ConfigError(f"{key}: is missing", hint="set it to host:port,host:port", key=key)
     found: list[tuple[str, int]] = []
     for address in written:
         match = _ADDRESS.fullmatch(address)
         if match is None or not 0 < int(match[3]) < 65536:
-            raise ConfigError(f"{key}: {_without_login(address)!r} is not host:port", key=key)
+            raise ConfigError(f"{key}: {_named(address, given)} is not host:port", key=key)
         found.append((match[1] or match[2], int(match[3])))
     return tuple(dict.fromkeys(found))
 
 
-def _without_login(address: str) -> str:
-    return address.rsplit("@", 1)[-1]
+def _named(address: str, given: str | Secret) -> str:
+    return quoted(given if isinstance(given, Secret) else address.rsplit("@", 1)[-1])
 
 
 def _tls(properties: ClientProperties) -> TlsSettings:
     own = stores.own_key(properties)
-    algorithm = reveal(properties.get("ssl.endpoint.identification.algorithm", "https"))
-    if algorithm.lower() not in {"", "https"}:
-        key = "ssl.endpoint.identification.algorithm"
-        raise ConfigError(f"{key}: {algorithm!r} is neither https nor empty", key=key)
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = properties.get(key, "https")
+    if reveal(algorithm).lower() not in {"", "https"}:
+        raise ConfigError(f"{key}: {quoted(algorithm)} is neither https nor empty", key=key)
     return TlsSettings(
         ca_pem=stores.trusted_certificates(properties),
         certificate_pem=own[0] if own else None,
         key_pem=own[1] if own else None,
-        verify_hostname=bool(algorithm),
+        verify_hostname=bool(reveal(algorithm)),
     )
 
 

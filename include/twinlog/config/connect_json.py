@@ -182,22 +182,30 @@ def _owner(key: str) -> str:
 
 
 def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
-    """Unite the properties: each key as its owner has it, and what only the others have."""
+    """Unite the properties: each key as its owner has it, and what only the others have.
+
+    A setting of the source connector that only another one has would change what is copied: its default, which
+    the source connector runs with, has to be the same.
+    """
+    source = by_kind[SOURCE].properties
     merged: dict[str, str] = {}
     for kind, connector in by_kind.items():
         for key, value in connector.properties.items():
-            known = merged.get(key)
-            if known is None or _owner(key) == kind:
-                if known not in {None, value}:
-                    _allow_difference(key, connector)
-                merged[key] = value
-            elif known != value:
+            known = source.get(key, _default(key))
+            if _owner(key) == SOURCE and known not in {None, value}:
                 _allow_difference(key, connector)
+            if key not in merged or _owner(key) == kind:
+                merged[key] = value
     return {key: value for key, value in merged.items() if key not in _IDENTITY}
 
 
+def _default(key: str) -> str | None:
+    known = KEYS.get(key)
+    return known.default if known is not None and known.used else None
+
+
 def _allow_difference(key: str, connector: Connector) -> None:
-    if key in _IDENTITY | _PER_CONNECTOR or _owner(key) != SOURCE:
+    if connector.kind == SOURCE or key in _IDENTITY | _PER_CONNECTOR:
         return
     raise ConfigError(
         f"{connector.file}: {connector.name} and {SOURCE} differ in {key}",

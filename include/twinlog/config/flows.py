@@ -11,7 +11,7 @@ from twinlog.config.clusters import PRODUCT, cluster_settings
 from twinlog.config.copying import copy_settings
 from twinlog.config.findings import Findings
 from twinlog.config.keys import KEYS, RENAMED
-from twinlog.config.origin import Origin, Properties, Property
+from twinlog.config.origin import Properties, Property
 from twinlog.config.precedence import ROLES
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader, ResolvedValue
@@ -154,9 +154,8 @@ def _offsets_topic(read: Reader) -> str:
 def _schedule(read: Reader) -> str:
     schedule = " ".join(read.text("twinlog.schedule").split())
     if not CRON.fullmatch(schedule):
-        read.refuse(
-            "twinlog.schedule", f"{schedule!r} is no cron expression of five fields", "e.g. */5 * * * *"
-        )
+        shown = read.trace["twinlog.schedule"].shown
+        read.refuse("twinlog.schedule", f"{shown!r} is no cron expression of five fields", "e.g. */5 * * * *")
     return schedule
 
 
@@ -166,21 +165,22 @@ def _filter(read: Reader, include_key: str | None, exclude_key: str) -> NameFilt
         exclude_key = old
     include = read.names(include_key) if include_key else (".*",)
     exclude = read.names(exclude_key)
-    _try_patterns(read.origin(include_key) if include_key else None, include, read.findings)
-    _try_patterns(read.origin(exclude_key), exclude, read.findings)
+    if include_key:
+        _try_patterns(read, include_key, include)
+    _try_patterns(read, exclude_key, exclude)
     try:
         return NameFilter(include, exclude)
     except ConfigError:
         return NameFilter()
 
 
-def _try_patterns(origin: Origin | None, patterns: tuple[str, ...], findings: Findings) -> None:
+def _try_patterns(read: Reader, key: str, patterns: tuple[str, ...]) -> None:
     """Build each list by itself, so that a bad pattern is reported with the line of its own list."""
     try:
         NameFilter(patterns)
     except ConfigError as error:
-        if origin is not None:
-            findings.error(origin, error.message, error.hint)
+        message = "a pattern is no Java regular expression" if read.hidden(key) else error.message
+        read.refuse(key, message, error.hint)
 
 
 def _policy(read: Reader, connector: Properties, source: str) -> ReplicationPolicy:
@@ -192,7 +192,8 @@ def _policy(read: Reader, connector: Properties, source: str) -> ReplicationPoli
         return policy_from_config(names, properties, source)
     except ConfigError as error:
         key = str(error.data.get("key", "replication.policy.class"))
-        read.refuse(key, error.message.removeprefix(f"{key}: "), error.hint)
+        message = "names no policy that can be used" if read.hidden(key) else error.message
+        read.refuse(key, message.removeprefix(f"{key}: "), error.hint)
         return DefaultReplicationPolicy()
 
 

@@ -63,6 +63,10 @@ class Reader:
         """Whether somebody wrote this key."""
         return key in self._properties
 
+    def hidden(self, key: str) -> bool:
+        """Whether the value of this key, already read, may not be shown."""
+        return self.trace[key].shown == MASK
+
     def text(self, key: str) -> str:
         """Return a string, trimmed; "" where neither the file nor Kafka has a value."""
         return self._text(key) or ""

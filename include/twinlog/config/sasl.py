@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from twinlog.config.connection import SaslSettings
 from twinlog.config.jaas import KEY as JAAS
 from twinlog.config.jaas import parse_jaas
-from twinlog.config.secret import Secret, reveal
+from twinlog.config.secret import Secret, quoted, reveal
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]
@@ -49,7 +49,7 @@ def sasl_settings(properties: ClientProperties) -> SaslSettings:
     login = _LOGINS.get(mechanism)
     if login is None:
         raise ConfigError(
-            f"{key}: {reveal(properties[key])!r} cannot be used here", hint=f"set {SUPPORTED}", key=key
+            f"{key}: {quoted(properties[key])} cannot be used here", hint=f"set {SUPPORTED}", key=key
         )
     handler_key = "sasl.client.callback.handler.class"
     if properties.get(handler_key):

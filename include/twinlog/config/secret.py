@@ -27,3 +27,8 @@ class Secret:
 def reveal(value: str | Secret) -> str:
     """Return the plain string behind a property value."""
     return value.reveal() if isinstance(value, Secret) else value
+
+
+def quoted(value: str | Secret) -> str:
+    """Return a property value for an error message: in quotes, or masked."""
+    return MASK if isinstance(value, Secret) else repr(value)
