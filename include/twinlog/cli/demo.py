@@ -1,0 +1,110 @@
+"""`twinlog demo`: replication between two real clusters on this machine, from nothing to a proof."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode
+
+if TYPE_CHECKING:
+    from twinlog.demo.play import DemoReport
+    from twinlog.demo.stage import Stage
+
+KeepOption = Annotated[bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")]
+StopOption = Annotated[bool, typer.Option("--stop", help="End what --keep left running.")]
+
+
+def demo(keep: KeepOption = False, stop: StopOption = False, output: OutputOption = Output.TABLE) -> int:
+    """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.
+
+    Exit 0 when every record is equal.
+    """
+    from twinlog.demo.play import play
+    from twinlog.demo.stage import open_stage, stop_kept
+
+    if stop:
+        say("stopped" if stop_kept() else "no demo was kept")
+        return ExitCode.DONE
+    signal.signal(signal.SIGTERM, _end)
+    tell = Teller()
+    tell("starting two Kafka clusters and Airflow (the first time, Kafka's jars are fetched)")
+    with open_stage(keep=keep) as stage:
+        report = play(stage, tell)
+        show(report, output, _grids(report))
+        for line in _addresses(stage) if keep else ():
+            say(line)
+    return ExitCode.DONE if report.equal else ExitCode.SAYS_NO
+
+
+def _end(_signal: int, _frame: object) -> NoReturn:
+    sys.exit(128 + signal.SIGTERM)
+
+
+class Teller:
+    """Says lines with the seconds since the beginning in front."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        """Say one line."""
+        say(f"{time.monotonic() - self._started:5.0f} s  {line}")
+
+
+def _grids(report: DemoReport) -> list[Grid | Lines]:
+    verdict = "every record is equal" if report.equal else "NOT everything is equal"
+    latency = report.heartbeat_latency_ms
+    beat = (
+        "no heartbeat was copied"
+        if latency is None
+        else f"newest copied heartbeat {latency / 1000:.1f} s old"
+    )
+    failed = f", {report.failed_cycles} of them failed" if report.failed_cycles else ""
+    return [
+        Grid(
+            f"{verdict}; {report.cycles} cycles{failed} in {report.seconds:.0f} s; {beat}",
+            ("topic", "what it shows", "on A", "on B", "lag", "records/s", "equal"),
+            [
+                (
+                    it.topic,
+                    it.shows,
+                    it.source_records,
+                    it.target_records,
+                    it.lag_records,
+                    it.records_per_second,
+                    "yes" if it.equal else f"no: {it.difference}",
+                )
+                for it in report.topics
+            ],
+        ),
+        Lines(
+            "where to look next",
+            (
+                "twinlog demo --keep             the same, and the clusters and Airflow's UI stay",
+                "twinlog explain --config FILE   what a configuration of yours means, value by value",
+                "twinlog run --once --config FILE   a cycle without Airflow",
+                "docs/architecture.md            how it works, and why nothing is lost or doubled",
+            ),
+        ),
+    ]
+
+
+def _addresses(stage: Stage) -> tuple[str, ...]:
+    api = stage.airflow.api
+    return (
+        "still running:",
+        f"  Airflow          {api.url}   user {api.user}, password {api.password}",
+        f"  its twinlog page {api.url}/plugin/replication",
+        f"  cluster A        {stage.source.bootstrap_servers}",
+        f"  cluster B        {stage.target.bootstrap_servers}",
+        f"  configuration    {stage.config}",
+        "  to end it all    twinlog demo --stop",
+    )
