@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from twinlog.airflow.copying import failure_of, job_arguments, why_no_job
+from twinlog.airflow.request import CycleRequest
+from twinlog.errors import FencedError, TerminalError, TransientError
+
+RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}
+STOPPED = {"topic": "orders", "partition": 1, "message": "orders-1: upstream offsets 3 to 5 were deleted"}
+COMPLETE = {
+    "state": "done",
+    "records": 12,
+    "partitions": [{"topic": "orders", "partition": 0, "error": ""}],
+    "stopped": [],
+    "problems": [],
+    "transient": False,
+    "error": "",
+}
+
+
+def plan(*, ranges: list = (), stopped: list = ()) -> dict:
+    return {"records": 9 * len(ranges), "ranges": list(ranges), "stopped": list(stopped)}
+
+
+class TestWhyNoJob:
+    def test_ranges_need_a_job(self) -> None:
+        """Stopped partitions do not keep the others from being copied."""
+        assert "" == why_no_job(plan(ranges=[RANGE], stopped=[STOPPED]), CycleRequest())
+
+    def test_idle_flow_needs_none(self) -> None:
+        """A cold Spark job costs 15 CPU-seconds."""
+        assert "nothing to copy" == why_no_job(plan(), CycleRequest())
+
+    def test_dry_run_says_what_would_be_copied(self) -> None:
+        """And runs nothing."""
+        said = why_no_job(plan(ranges=[RANGE]), CycleRequest(dry_run=True))
+
+        assert "dry run: up to 9 records in 1 partitions would be copied" == said
+
+    def test_only_stopped_partitions_fail_without_a_job(self) -> None:
+        """Starting Spark each minute to say the same would help nobody."""
+        with pytest.raises(TerminalError, match="3 to 5 were deleted"):
+            why_no_job(plan(stopped=[STOPPED]), CycleRequest())
+
+
+class TestFailureOf:
+    def test_complete_copy_is_none(self) -> None:
+        """Also when there was nothing to do."""
+        assert failure_of(COMPLETE) is None
+        assert failure_of(COMPLETE | {"state": "nothing", "partitions": []}) is None
+
+    @pytest.mark.parametrize(("transient", "kind"), [(True, TransientError), (False, TerminalError)])
+    def test_incomplete_copy_names_its_partitions(self, transient: bool, kind: type[Exception]) -> None:
+        """Whether it is worth another try is what the copy says."""
+        outcome = COMPLETE | {
+            "state": "failed",
+            "transient": transient,
+            "partitions": [{"topic": "orders", "partition": 2, "error": "the source went away"}],
+            "stopped": [STOPPED],
+        }
+
+        failure = failure_of(outcome)
+
+        assert type(failure) is kind
+        assert "12 records copied" in str(failure)
+        assert "orders-2: the source went away" in str(failure)
+        assert "3 to 5 were deleted" in str(failure)
+
+    def test_error_of_the_job_keeps_its_class(self) -> None:
+        """A retry is decided by it."""
+        error = {"kind": "FencedError", "code": "fenced", "message": "another twinlog runs this flow"}
+
+        failure = failure_of({"error": error})
+
+        assert (FencedError, "fenced") == (type(failure), failure.code)
+
+    @pytest.mark.parametrize("kind", ["ExitCode", "Any", "NoSuchError"])
+    def test_unknown_class_is_terminal(self, kind: str) -> None:
+        """Nothing but twinlog's errors is looked up by name."""
+        failure = failure_of({"error": {"kind": kind, "code": "x", "message": "m"}})
+
+        assert TerminalError is type(failure)
+
+    def test_job_that_died_is_tried_again(self) -> None:
+        """Out of memory, killed: what was committed counts, the next driver fences again."""
+        assert isinstance(failure_of(None), TransientError)
+
+    def test_long_lists_are_cut(self) -> None:
+        """The message is one line in a list of task instances; the log has the rest."""
+        partitions = [{"topic": "t", "partition": number, "error": "no"} for number in range(300)]
+
+        said = str(failure_of(COMPLETE | {"state": "failed", "partitions": partitions}))
+
+        assert "t-4: no; and 295 more" in said
+
+
+def test_job_is_told_what_the_form_says() -> None:
+    """Bounds and topics only when they were given."""
+    config = Path("/etc/mm2.properties")
+    plain = ["--config", "/etc/mm2.properties", "--flow", "A->B", "--run-id", "r/1"]
+
+    assert plain == job_arguments(config, "A->B", "r/1", CycleRequest())
+    assert [*plain, "--until-ms", "5", "--topics", "a,b"] == job_arguments(
+        config, "A->B", "r/1", CycleRequest(("a", "b"), until_ms=5)
+    )

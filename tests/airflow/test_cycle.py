@@ -1,0 +1,55 @@
+from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy
+
+REPORT = {
+    "flow": "A->B",
+    "run_id": "r",
+    "state": "done",
+    "records": 3,
+    "bytes": 300,
+    "lag_records": 1,
+    "rpo_seconds": 0.5,
+    "topics": [
+        {"remote_topic": "A.orders", "partitions": [{"copied_records": 0}, {"copied_records": 3}]},
+        {"remote_topic": "A.idle", "partitions": [{"copied_records": 0}]},
+    ],
+}
+
+
+def test_tasks_that_failed_themselves() -> None:
+    """What was not run because of them is not named."""
+    states = {"discover": "success", "copy": "failed", "heartbeats": "success", "validate": "upstream_failed"}
+
+    assert ["copy"] == failed_tasks(states)
+
+
+def test_a_result_is_reported_as_it_is() -> None:
+    """Also that of a copy that stopped half-way."""
+    outcome = {"state": "failed", "records": 2}
+
+    assert outcome == reported_copy(outcome, failed=True)
+
+
+def test_a_skipped_copy_copied_nothing() -> None:
+    """There is no result, and nothing failed."""
+    assert reported_copy(None, failed=False) is None
+
+
+def test_a_copy_without_a_result_failed() -> None:
+    """Killed, or an error before anything was copied."""
+    expected = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
+
+    assert expected == reported_copy(None, failed=True)
+    assert expected == reported_copy({"error": {"kind": "ConfigError"}}, failed=True)
+
+
+def test_asset_event_names_what_changed() -> None:
+    """Records and lag of the cycle, and the remote topics that got records."""
+    assert {
+        "flow": "A->B",
+        "run_id": "r",
+        "records": 3,
+        "bytes": 300,
+        "lag_records": 1,
+        "rpo_seconds": 0.5,
+        "topics": ["A.orders"],
+    } == asset_extra(REPORT)

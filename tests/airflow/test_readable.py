@@ -1,0 +1,29 @@
+from twinlog.airflow.readable import MOST_ITEMS, lines_of
+
+
+def test_facts_then_lists() -> None:
+    """Empty values say nothing and are left out; lists in lists are counted."""
+    result = {
+        "flow": "A->B",
+        "until_ms": None,
+        "records": 0,
+        "ranges": [{"topic": "orders", "error": "", "partitions": [{"partition": 0}, {"partition": 1}]}],
+        "stopped": [],
+        "lanes": [["orders-0", "orders-1"]],
+    }
+
+    assert [
+        "flow=A->B records=0",
+        "ranges: 1",
+        "  topic=orders partitions=2",
+        "stopped: none",
+        "lanes: 1",
+        "  ['orders-0', 'orders-1']",
+    ] == list(lines_of(result))
+
+
+def test_long_lists_are_cut() -> None:
+    """A flow may have ten thousand partitions."""
+    lines = list(lines_of({"ranges": [{"partition": number} for number in range(MOST_ITEMS + 2)]}))
+
+    assert ["  partition=39", "  and 2 more"] == lines[-2:]

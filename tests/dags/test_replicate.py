@@ -1,0 +1,122 @@
+"""The Dag file as Airflow's Dag processor sees it."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+STEPS = ["discover", "sync_topics", "plan_ranges", "copy", "heartbeats", "validate", "publish"]
+
+THREE_FLOWS = """\
+clusters = us-east, B, C
+us-east.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+us-east->B.enabled = true
+us-east->B.topics = orders.*
+us-east->B.twinlog.schedule = */5 * * * *
+B->C.enabled = true
+C->B.enabled = false
+C.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\
+  username="repl" password="${airflow:kafka_c}";
+C.security.protocol = SASL_PLAINTEXT
+C.sasl.mechanism = PLAIN
+"""
+
+
+@pytest.fixture
+def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`read_dags(text)` is the DagBag of dags/ under a configuration file of that text."""
+
+    def read(text: str | None):
+        from airflow.dag_processing.dagbag import DagBag
+
+        config = tmp_path / "mm2.properties"
+        if text is not None:
+            config.write_text(text)
+        monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+        return DagBag(dag_folder=repository / "dags")
+
+    return read
+
+
+def test_one_dag_per_enabled_flow(read_dags) -> None:
+    """Ids come from the aliases; a flow that only beats has none; no connection is asked for at parse time."""
+    bag = read_dags(THREE_FLOWS)
+
+    assert {} == bag.import_errors
+    assert {"replicate__us_east__B", "replicate__B__C"} == set(bag.dags)
+
+
+def test_tasks_are_the_steps_in_their_order(read_dags, repository: Path) -> None:
+    """Names and order of tasks are those of the modules in twinlog.steps."""
+    dag = read_dags(THREE_FLOWS).dags["replicate__B__C"]
+
+    chained = [dag.roots[0]]
+    while chained[-1].downstream_list:
+        assert 1 == len(chained[-1].downstream_list)
+        chained.append(chained[-1].downstream_list[0])
+
+    assert STEPS == [task.task_id for task in chained]
+    assert all((repository / "include" / "twinlog" / "steps" / f"{name}.py").exists() for name in STEPS)
+
+
+def test_a_run_is_a_cycle_and_there_is_one_at_a_time(read_dags) -> None:
+    """Schedule from the file, no catch-up; steps of two runs (a backfill brings several) do not overlap."""
+    dag = read_dags(THREE_FLOWS).dags["replicate__us_east__B"]
+
+    assert (1, False) == (dag.max_active_runs, dag.catchup)
+    assert "*/5 * * * *" in repr(dag.timetable)
+    assert {1} == {task.max_active_tis_per_dag for task in dag.tasks}
+
+
+def test_dag_says_what_it_is(read_dags) -> None:
+    """Owner, tags and a page of text; every task has a line of its own."""
+    dag = read_dags(THREE_FLOWS).dags["replicate__us_east__B"]
+
+    assert "twinlog" == dag.owner
+    assert {"twinlog", "source:us-east", "target:B"} == set(dag.tags)
+    assert "`orders.*`" in dag.doc_md
+    assert all(task.doc_md for task in dag.tasks)
+
+
+def test_only_the_last_task_tells_of_the_remote_cluster(read_dags) -> None:
+    """An asset event says that a whole cycle is done."""
+    dag = read_dags(THREE_FLOWS).dags["replicate__us_east__B"]
+
+    assert {"publish": ["twinlog://B/"]} == {
+        task.task_id: [asset.uri for asset in task.outlets] for task in dag.tasks if task.outlets
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("clusters = A, B\nA.bootstrap.servers = localhost:9092\n", "B"),
+        ("clusters = A, B\nA->B.enabled = true\nA->B.topics = [unclosed\n", "mm2.properties"),
+        (None, "mm2.properties"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_import_error(read_dags, text: str | None, line: str) -> None:
+    """Not a missing Dag: the error ends in what is wrong with the file, and where."""
+    bag = read_dags(text)
+
+    assert {} == bag.dags
+    [error] = bag.import_errors.values()
+    assert line in error.partition("\ntwinlog.errors.ConfigError: ")[2]
+    assert "include/twinlog/config" not in error
+
+
+def test_parsing_is_fast(read_dags) -> None:
+    """Dag files are parsed every few seconds: nothing heavy may be imported by them."""
+    import subprocess
+    import sys
+
+    heavy = ("pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow")
+    code = f"import runpy, sys; runpy.run_path('dags/replicate.py'); print([n for n in {heavy} if n in sys.modules])"
+    read_dags(THREE_FLOWS)
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == said.stdout.strip().splitlines()[-1]
