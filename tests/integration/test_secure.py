@@ -1,0 +1,203 @@
+"""The whole copy, from mm2.properties with Java's security settings, over every listener; and older brokers.
+
+Costs about 70 s: two more brokers are started.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from lab import Seen, ThreadRunner, create_topic, cycle, produce, read, read_with_offsets
+
+from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
+from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.embedded.jars import OLDER_KAFKA_VERSION
+from twinlog.errors import ClusterRefused
+
+RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def alice(module: str) -> str:
+    """A JAAS line for alice."""
+    return f'{module} required username="alice" password="wonder land!";'
+
+
+def security(kind: str, cluster: Any) -> tuple[str, dict[str, str]]:
+    """(listener, Java client properties) of one way to log in."""
+    files = cluster.certificates
+    pem_ca = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(files.ca)}
+    match kind:
+        case "SSL, PEM files":
+            return "SSL", pem_ca
+        case "SSL, PKCS12 key and PEM trust":
+            keys = {
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": str(files.client_pkcs12),
+                "ssl.keystore.password": files.password,
+                "ssl.key.password": files.password,
+            }
+            return "SSL", pem_ca | keys
+        case "SSL, JKS trust":
+            return "SSL", {
+                "ssl.truststore.type": "JKS",
+                "ssl.truststore.location": str(files.truststore_jks),
+                "ssl.truststore.password": files.password,
+            }
+        case "SASL_SSL, SCRAM-SHA-512":
+            return "SASL_SSL", pem_ca | {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": alice(SCRAM)}
+        case "SASL_PLAINTEXT, SCRAM-SHA-256":
+            return "SASL_PLAINTEXT", {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": alice(SCRAM)}
+        case "SASL_PLAINTEXT, PLAIN":
+            return "SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN", "sasl.jaas.config": alice(PLAIN)}
+        case _:
+            jaas = f'{OAUTH} required unsecuredLoginStringClaim_sub="alice";'
+            return "SASL_PLAINTEXT", {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
+
+
+def secured_flow(
+    folder: Path, kind: str, secure: Any, plain: Any, topic: str, alias: str
+) -> tuple[FlowSettings, FlowSettings]:
+    """A flow from the secure cluster to the plain one and back: `alias` tells its internal topics apart."""
+    listener, properties = security(kind, secure)
+    lines = [
+        f"clusters = {alias}, B",
+        f"{alias}.bootstrap.servers = {secure.address(listener)}",
+        f"{alias}.security.protocol = {listener}",
+        *(f"{alias}.{key} = {value}" for key, value in properties.items()),
+        f"B.bootstrap.servers = {plain.bootstrap_servers}",
+        f"{alias}->B.enabled = true",
+        f"B->{alias}.enabled = true",
+        f"topics = {topic}",
+        "replication.factor = 1",
+        "offset.storage.replication.factor = 1",
+    ]
+    path = folder / "secure.properties"
+    path.write_text("\n".join(lines) + "\n")
+    return load(path).flows[f"{alias}->B"], load(path).flows[f"B->{alias}"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "SSL, PEM files",
+        "SSL, PKCS12 key and PEM trust",
+        "SSL, JKS trust",
+        "SASL_SSL, SCRAM-SHA-512",
+        "SASL_PLAINTEXT, SCRAM-SHA-256",
+        "SASL_PLAINTEXT, PLAIN",
+        "SASL_PLAINTEXT, OAUTHBEARER",
+    ],
+)
+def test_records_come_from_and_go_to_a_secured_cluster(
+    kind: str, secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The same settings serve librdkafka and the relay's own sockets, as source and as target."""
+    alias = f"S{uuid.uuid4().hex[:5]}"
+    topic = unique_topic("secure")
+    out, back = secured_flow(tmp_path, kind, secure_cluster, cluster_b, topic, alias)
+    create_topic(secure_cluster, topic)
+    produce(secure_cluster, topic, RECORDS)
+    assert cycle(out).records == len(RECORDS)
+    assert read(cluster_b, f"{alias}.{topic}") == RECORDS
+    create_topic(cluster_b, topic)
+    produce(cluster_b, topic, RECORDS)
+    assert cycle(back).records == len(RECORDS)
+    assert read(secure_cluster, f"B.{topic}") == RECORDS
+
+
+def test_a_wrong_password_is_refused_by_name(
+    secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One line, without the password."""
+    from twinlog.relay.brokers import Brokers
+
+    kind = "SASL_PLAINTEXT, SCRAM-SHA-256"
+    flow, _ = secured_flow(tmp_path, kind, secure_cluster, cluster_b, "t", f"S{uuid.uuid4().hex[:5]}")
+    path = tmp_path / "secure.properties"
+    path.write_text(path.read_text().replace("wonder land!", "hunter2"))
+    flow = load(path).flows[flow.name]
+    with pytest.raises(ClusterRefused, match="refused the SCRAM-SHA-256 login") as caught:
+        Brokers(flow.source.connection).any_broker()
+    assert "hunter2" not in f"{caught.value} {caught.value.data}"
+
+
+def test_a_target_that_refuses_a_transactional_id_says_which_acl_is_missing(
+    secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Nothing is copied; the hint leads to `twinlog check`."""
+    alias, topic = f"S{uuid.uuid4().hex[:5]}", unique_topic("refused")
+    _, back = secured_flow(tmp_path, "SASL_PLAINTEXT, PLAIN", secure_cluster, cluster_b, topic, alias)
+    create_topic(cluster_b, topic)
+    produce(cluster_b, topic, RECORDS)
+    deny = AclBinding(
+        ResourceType.TRANSACTIONAL_ID,
+        f"twinlog-B->{alias}-",
+        ResourcePatternType.PREFIXED,
+        "User:alice",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    admin = AdminClient({"bootstrap.servers": secure_cluster.bootstrap_servers})
+    for future in admin.create_acls([deny]).values():
+        future.result()
+    with pytest.raises(ClusterRefused, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED") as caught:
+        cycle(back)
+    assert "twinlog check" in caught.value.hint
+
+
+@pytest.mark.parametrize("older", ["source", "target"])
+def test_brokers_of_3_9_on_either_side(
+    older: str, cluster_a: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One set of request versions serves both; exactly once holds."""
+    topic = unique_topic("older")
+    with EmbeddedKafka("O", tmp_path / "older", OLDER_KAFKA_VERSION) as old:
+        source, target = (old, cluster_a) if older == "source" else (cluster_a, old)
+        names = ("OLD", "A") if older == "source" else ("A", "OLD")
+        path = tmp_path / "older.properties"
+        path.write_text(
+            f"clusters = A, OLD\n{names[0]}.bootstrap.servers = {source.bootstrap_servers}\n"
+            f"{names[1]}.bootstrap.servers = {target.bootstrap_servers}\n{names[0]}->{names[1]}.enabled = true\n"
+            f"topics = {topic}\nreplication.factor = 1\noffset.storage.replication.factor = 1\n"
+        )
+        create_topic(source, topic)
+        produce(source, topic, RECORDS, compression_type="zstd")
+        assert cycle(load(path).flows[f"{names[0]}->{names[1]}"], ThreadRunner()).records == len(RECORDS)
+        assert read(target, f"{names[0]}.{topic}") == RECORDS
+
+
+def test_at_least_once_copies_without_transactions(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """No marker in the copy's log: offsets are dense. Progress and map follow the acknowledgements."""
+    topic = create_topic(cluster_a, unique_topic("alo"))
+    path = tmp_path / "alo.properties"
+    path.write_text(
+        f"clusters = ALO, B\nALO.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nALO->B.enabled = true\ntopics = {topic}\n"
+        "replication.factor = 1\noffset.storage.replication.factor = 1\ntwinlog.guarantee = at_least_once\n"
+    )
+    flow = load(path).flows["ALO->B"]
+    for _ in range(2):
+        produce(cluster_a, topic, RECORDS)
+        assert cycle(flow).records == len(RECORDS)
+    assert cycle(flow).state == "nothing"
+
+    assert read_with_offsets(cluster_b, f"ALO.{topic}") == list(enumerate([*RECORDS, *RECORDS]))
