@@ -345,3 +345,10 @@ def test_an_error_never_quotes_what_a_reference_led_to(loaded: Loader, line: str
         loaded(MINIMAL + line, X="hunter2[")
     assert "hunter2" not in str(caught.value)
     assert "hunter2" not in repr(caught.value.data)
+
+
+def test_a_mistake_that_follows_from_another_is_not_said(loaded: Loader) -> None:
+    """A reference that leads nowhere leaves a login empty: one line says so."""
+    lines = "A.security.protocol=SASL_SSL\nA.sasl.mechanism=PLAIN\nA.sasl.jaas.config=${env:X}"
+    expected = "mm2.properties:8: A.sasl.jaas.config: ${env:X}: the environment variable X is not set"
+    assert expected == mistakes_of(loaded, MINIMAL + lines)

@@ -61,6 +61,8 @@ def _keep(error: ConfigError, alias: str, properties: Properties, findings: Find
     written = properties.get(key)
     message = error.message.removeprefix(f"{key}: ")
     if written is not None and written.origin.line:
+        if findings.blames(written.origin):
+            return
         findings.error(written.origin, message, error.hint)
     else:
         findings.error(findings.missing(), f"{alias}.{key} {message}", error.hint)

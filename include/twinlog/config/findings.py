@@ -61,6 +61,13 @@ class Findings:
         in_order = sorted(kept, key=lambda found: (found.origin.file, found.origin.line, found.origin.key))
         return tuple(dict.fromkeys(str(found) for found in in_order))
 
+    def blames(self, origin: Origin) -> bool:
+        """Whether this line is known to be wrong already: what follows from it is no second mistake."""
+        return any(
+            (found.severity, found.origin.line, found.origin.key) == (Severity.ERROR, origin.line, origin.key)
+            for found in self._found
+        )
+
     def missing(self) -> Origin:
         """Return the origin of what is nowhere in the file."""
         return Origin("missing", self.file)
