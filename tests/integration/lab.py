@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load
@@ -90,6 +98,22 @@ def create_topic(cluster: Any, name: str, partitions: int = 1, **configs: str) -
     for future in admin.create_topics([NewTopic(name, partitions, 1, config=entries)]).values():
         future.result()
     return name
+
+
+def alter_configs(cluster: Any, kind: ResourceType, name: str, **configs: str | None) -> None:
+    """Set configs of a topic or a broker, dots as underscores; None takes an entry away."""
+    entries = [
+        ConfigEntry(
+            key.replace("_", "."),
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for key, value in configs.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(10)
 
 
 def topic_names(cluster: Any, part: str) -> set[str]:
