@@ -1,11 +1,13 @@
 """Kill the copy midway, again and again: nothing is lost, nothing is doubled.
 
-Every schedule is drawn from a seed that stands in the test's name.  Costs about two minutes: twenty kills, each
-with a driver's start.
+Every schedule is drawn from a seed that stands in the test's name.  Costs about three minutes: twenty kills of a
+plain driver, each with its start, and a few of the Spark job, whose starts are longer.  `make chaos` kills the Spark
+job twenty times too (TWINLOG_SPARK_KILLS).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -16,12 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from lab import Seen, configure, create_topic, produce, read_with_offsets
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_pieces, read_progress
 from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps import sync_topics
 
@@ -30,6 +34,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 PARTITIONS = 3
 RECORDS = 3_000
 KILLS = 20
+SPARK_KILLS = int(os.environ.get("TWINLOG_SPARK_KILLS", "3"))
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "replicate_partitions.py"
 
 
 def traffic(cluster: Any, topic: str, number: int, chance: random.Random) -> None:
@@ -66,13 +72,9 @@ def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> str:
     return line.strip()
 
 
-@pytest.mark.parametrize("seed", [20261121])
-def test_twenty_kills(
-    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
-) -> None:
-    """Records, progress and map agree after the last run, however often drivers and lanes died before."""
-    chance = random.Random(seed)
-    topic = create_topic(cluster_a, unique_topic("kills"), PARTITIONS)
+def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> tuple[Path, FlowSettings]:
+    """A flow whose transactions are tiny, so that a copy of a few megabytes takes seconds."""
+    create_topic(cluster_a, topic, PARTITIONS)
     config = configure(
         tmp_path,
         {"A": cluster_a, "B": cluster_b},
@@ -84,6 +86,17 @@ def test_twenty_kills(
     flow = load(config).flows["A->B"]
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
+    return config, flow
+
+
+@pytest.mark.parametrize("seed", [20261121])
+def test_twenty_kills(
+    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Records, progress and map agree after the last run, however often drivers and lanes died before."""
+    chance = random.Random(seed)
+    topic = unique_topic("kills")
+    config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic)
     begun = []
     for number in range(KILLS):
         traffic(cluster_a, topic, number, chance)
@@ -95,7 +108,73 @@ def test_twenty_kills(
     assert_equal_and_mapped(flow, cluster_a, cluster_b, topic)
 
 
-def assert_equal_and_mapped(flow: Any, cluster_a: Any, cluster_b: Any, topic: str) -> None:
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [20261122])
+def test_kills_of_the_spark_job(
+    seed: int, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """SIGKILL to the launcher, its JVM, a Python worker or all of them, while the copy is on its way."""
+    chance = random.Random(seed)
+    topic = unique_topic("spark-kills")
+    config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic)
+    midway = 0
+    for number in range(SPARK_KILLS):
+        traffic(cluster_a, topic, number, chance)
+        before = copied(flow)
+        job = start_job(config)
+        while copied(flow) == before and job.poll() is None:
+            time.sleep(0.1)
+        time.sleep(chance.uniform(0.0, 0.5))
+        midway += kill_some(job, chance)
+    last = start_job(config)
+    out, err = last.communicate(timeout=300)
+    assert last.returncode == 0, out + err[-3000:]
+    assert midway >= 1
+    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic)
+
+
+def copied(flow: FlowSettings) -> int:
+    """Sum of committed progress: it moves when a lane has committed."""
+    with open_clusters(flow) as clusters:
+        return sum(read_progress(flow, clusters.target).values())
+
+
+def start_job(config: Path) -> subprocess.Popen[str]:
+    """spark-submit of the job, in a process group of its own."""
+    scripts = Path(sys.executable).parent
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PATH": f"{scripts}:{os.environ['PATH']}"}
+    conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    return subprocess.Popen(
+        [
+            *(str(scripts / "spark-submit"), "--master", "local[2]", *conf),
+            *(str(JOB), "--config", str(config), "--flow", "A->B"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def kill_some(job: subprocess.Popen[str], chance: random.Random) -> bool:
+    """Kill one process of the job, or all; return whether it was still running.  Survivors are zombies for a while."""
+    if job.poll() is not None:
+        return False
+    processes = psutil.Process(job.pid).children(recursive=True)
+    victims = [[job.pid], [it.pid for it in processes if "java" in it.name()], [it.pid for it in processes]]
+    workers = [it.pid for it in processes if "python" in it.name() and it.parent() != psutil.Process(job.pid)]
+    for pid in chance.choice([*victims, workers[-1:] or [job.pid]]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    time.sleep(1.0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(job.pid, signal.SIGKILL)
+    job.wait()
+    return True
+
+
+def assert_equal_and_mapped(flow: FlowSettings, cluster_a: Any, cluster_b: Any, topic: str) -> None:
     """Both sides equal under read_committed, in order; map and progress agree with the log."""
     with open_clusters(flow) as clusters:
         pieces = {
