@@ -9,7 +9,8 @@ from fakes import DIE, LOSE, FakeTarget
 from twinlog.errors import FencedError, TransientError
 from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.error_codes import Code
-from twinlog.relay.lane import TRANSITIONS, Lane, LaneState, Writer
+from twinlog.relay.lane import Lane
+from twinlog.relay.transaction import TRANSITIONS, LaneState, Writer
 from twinlog.relay.transform import Outgoing
 
 TP = ("A.t", 0)
@@ -52,7 +53,7 @@ def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> Non
     target.faults["end_txn"] = [LOSE, LOSE]
     transaction(lane, outgoing())
     lane.commit()
-    assert (lane.state, len(target.committed(TP))) == (LaneState.IDLE, 3)
+    assert (lane.transaction.state, len(target.committed(TP))) == (LaneState.IDLE, 3)
     assert target.calls.count("end_txn") == 3
 
 
@@ -72,7 +73,7 @@ def test_a_commit_after_a_fence_is_an_error_and_commits_nothing() -> None:
     target.init()
     with pytest.raises(FencedError):
         lane.commit()
-    assert (lane.state, target.committed(TP)) == (LaneState.STOPPED, [])
+    assert (lane.transaction.state, target.committed(TP)) == (LaneState.STOPPED, [])
 
 
 def test_nothing_is_produced_until_the_partition_was_added() -> None:
@@ -92,7 +93,7 @@ def test_a_lost_produce_answer_stops_the_lane() -> None:
     lane.send({TP: outgoing()})
     with pytest.raises(TransientError, match="stopped") as caught:
         lane.drain()
-    assert (caught.value.code, lane.state) == ("fence-again", LaneState.STOPPED)
+    assert (caught.value.code, lane.transaction.state) == ("fence-again", LaneState.STOPPED)
     with pytest.raises(TransientError):
         lane.commit()
 
@@ -130,7 +131,7 @@ def test_a_missing_topic_refuses_the_add_and_nothing_was_added() -> None:
     target, lane = a_lane()
     refused = lane.add([TP, ("A.gone", 0)])
     assert [item.partition for item in refused] == [("A.gone", 0)]
-    assert (lane.state, target.producers[7].open) == (LaneState.IDLE, set())
+    assert (lane.transaction.state, target.producers[7].open) == (LaneState.IDLE, set())
 
 
 @pytest.mark.parametrize("state", list(LaneState))
@@ -138,11 +139,11 @@ def test_a_missing_topic_refuses_the_add_and_nothing_was_added() -> None:
 def test_an_event_that_is_not_in_the_table_stops_the_lane(state: LaneState, event: str) -> None:
     """The table is the whole truth about what may follow what."""
     _, lane = a_lane()
-    lane.state = state
+    lane.transaction.state = state
     if (state, event) in TRANSITIONS:
-        lane._move(event)
-        assert lane.state == TRANSITIONS[state, event]
+        lane.transaction.move(event)
+        assert lane.transaction.state == TRANSITIONS[state, event]
     else:
         with pytest.raises(TransientError):
-            lane._move(event)
-        assert lane.state is LaneState.STOPPED
+            lane.transaction.move(event)
+        assert lane.transaction.state is LaneState.STOPPED

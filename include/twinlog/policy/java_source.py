@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-class Refused(Exception):  # noqa: N818 - completes the sentence "the regular expression '...' ..."
+class Refused(Exception):
     """Why a pattern is not translated; its text goes on after the words "the regular expression '...'"."""
 
 

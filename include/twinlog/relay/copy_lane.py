@@ -22,10 +22,11 @@ from twinlog.relay import state_records
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
-from twinlog.relay.lane import Lane, Refused, Writer
+from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.range_copy import RangeCopy, Trouble
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.relay.state_records import StateRecord
+from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions, Outgoing
 from twinlog.relay.wire import Fetched
 

@@ -25,10 +25,11 @@ from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, error_for
-from twinlog.relay.lane import Lane, Refused, Writer
+from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.log_reader import LogState, read_state
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, batches
+from twinlog.relay.transaction import Writer
 
 _NO_PRODUCER = -1
 _RETRY_SECONDS = 0.02

@@ -1,0 +1,208 @@
+"""A transaction on the target, driven through its states by the answers of its coordinator.
+
+    state           event           next
+    idle            added           open            partitions are part of it; records may be sent
+    open            added           open
+    open            commit-sent     committing
+    committing      answered        idle            committed
+    committing      answer-lost     commit-unsure   ask again until answered: the outcome is already decided
+    commit-unsure   answered        idle            committed
+    open            abort-sent      aborting
+    aborting        answered        idle            aborted
+    any             doubt           stopped         only a new fence helps
+
+An event that is not in the table is a doubt.  Sources: KIP-98, KIP-360; the answers were seen on real brokers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from twinlog.errors import ClusterUnreachable, FencedError, TransientError
+from twinlog.relay import kafka_python
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.connection import Connection
+from twinlog.relay.error_codes import COORDINATOR_MOVED, FENCED, REFUSED_TOPIC, Code, code_name, error_for
+
+_RETRY_SECONDS = 0.002
+_LONGEST_RETRY_SECONDS = 0.25
+_PATIENCE_SECONDS = 30.0
+
+
+class LaneState(StrEnum):
+    """Where a lane and its transaction stand."""
+
+    IDLE = "idle"
+    OPEN = "open"
+    COMMITTING = "committing"
+    COMMIT_UNSURE = "commit-unsure"
+    ABORTING = "aborting"
+    STOPPED = "stopped"
+
+
+TRANSITIONS: Mapping[tuple[LaneState, str], LaneState] = {
+    (LaneState.IDLE, "added"): LaneState.OPEN,
+    (LaneState.OPEN, "added"): LaneState.OPEN,
+    (LaneState.OPEN, "commit-sent"): LaneState.COMMITTING,
+    (LaneState.COMMITTING, "answered"): LaneState.IDLE,
+    (LaneState.COMMITTING, "answer-lost"): LaneState.COMMIT_UNSURE,
+    (LaneState.COMMIT_UNSURE, "answered"): LaneState.IDLE,
+    (LaneState.COMMIT_UNSURE, "answer-lost"): LaneState.COMMIT_UNSURE,
+    (LaneState.OPEN, "abort-sent"): LaneState.ABORTING,
+    (LaneState.ABORTING, "answered"): LaneState.IDLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes.  `transactional_id` None is the at-least-once writer: idempotent, without transactions."""
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class Transaction:
+    """The transactions of one writer, one after the other.  Single-threaded.
+
+    For a writer without a transactional id it only keeps the states: nothing is asked of the target.
+    """
+
+    brokers: Brokers
+    writer: Writer
+    state: LaneState = LaneState.IDLE
+    _added: set[TopicPartition] = field(default_factory=set)
+
+    def move(self, event: str) -> None:
+        """Follow the table.  Raises a doubt for an event that may not happen now."""
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise self.doubt(f"{event} while {self.state.value}")
+        self.state = following
+
+    def doubt(self, why: str) -> TransientError:
+        """Stop.  The caller raises the result; the driver fences again."""
+        self.state = LaneState.STOPPED
+        return TransientError(
+            f"lane {self.writer.transactional_id} stopped: {why}",
+            hint="nothing of its open transaction counts; the driver fences again",
+            code="fence-again",
+        )
+
+    def stop(self, code: int, doing: str) -> Exception:
+        """Stop for an error code; the caller raises the result."""
+        self.state = LaneState.STOPPED
+        return error_for(code, doing, self.brokers.settings.alias)
+
+    def add(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Make partitions part of the transaction; return those refused with their codes (then none was added).
+
+        Raises FencedError when another driver has taken the lane.
+        """
+        missing = [item for item in partitions if item not in self._added]
+        if self.writer.transactional_id is None or not missing:
+            if self.state is LaneState.IDLE:
+                self.move("added")
+            return {}
+        codes = self._until_settled(lambda: self._ask_to_add(missing), "add partitions")
+        refused = {
+            item: code
+            for item, code in codes.items()
+            if code in REFUSED_TOPIC or code == Code.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        if refused:
+            return refused
+        for code in filter(None, codes.values()):
+            raise self.stop(code, f"AddPartitionsToTxn of {self.writer.transactional_id}")
+        self._added.update(missing)
+        self.move("added")
+        return {}
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort; nothing happens when none is open.
+
+        When the answer to a commit is lost its outcome is nevertheless decided, so the question is repeated until
+        it is answered.  Raises FencedError if the answer is that we were fenced: then only progress knows.
+        """
+        if self.state is LaneState.IDLE:
+            return
+        self.move("commit-sent" if commit else "abort-sent")
+        if self.writer.transactional_id is not None and self._added:
+            answer = self._until_settled(lambda: {"": self._ask_to_end(commit)}, "end the transaction")
+            if answer[""]:
+                raise self.stop(answer[""], f"EndTxn of {self.writer.transactional_id}")
+        self.move("answered")
+        self._added.clear()
+
+    def _ask_to_end(self, commit: bool) -> int:
+        try:
+            answer = self._coordinator().call(
+                kafka_python.END_TXN,
+                transactional_id=self.writer.transactional_id,
+                producer_id=self.writer.producer_id,
+                producer_epoch=self.writer.producer_epoch,
+                committed=commit,
+            )
+        except ClusterUnreachable:
+            if commit:
+                self.move("answer-lost")
+            raise
+        return int(answer.error_code)
+
+    def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        entry = kafka_python.ADD_PARTITIONS.request.AddPartitionsToTxnTopic
+        answer = self._coordinator().call(
+            kafka_python.ADD_PARTITIONS,
+            v3_and_below_transactional_id=self.writer.transactional_id,
+            v3_and_below_producer_id=self.writer.producer_id,
+            v3_and_below_producer_epoch=self.writer.producer_epoch,
+            v3_and_below_topics=[entry(name=name, partitions=numbers) for name, numbers in topics.items()],
+        )
+        return {
+            (topic.name, item.partition_index): int(item.partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+            for item in topic.results_by_partition
+        }
+
+    def _coordinator(self) -> Connection:
+        connection = self.brokers.coordinator(self.writer.transactional_id or "")
+        connection.keep_login()
+        return connection
+
+    def _until_settled(self, ask: Callable[[], dict[Any, int]], what: str) -> dict[Any, int]:
+        """Repeat a question while the coordinator moves, writes our last markers, or cannot be reached.
+
+        Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
+        the same way, change nothing.
+        """
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        pause = _RETRY_SECONDS
+        while True:
+            try:
+                codes = ask()
+            except ClusterUnreachable as error:
+                self.brokers.close()
+                failure = error.message
+            else:
+                values = set(codes.values())
+                if values & FENCED:
+                    self.state = LaneState.STOPPED
+                    raise FencedError(
+                        f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow",
+                        hint="this one wrote nothing more; let one of them run",
+                    )
+                if not values & (COORDINATOR_MOVED | {Code.CONCURRENT_TRANSACTIONS}):
+                    return codes
+                failure = code_name(next(iter(values - {0})))
+            if time.monotonic() > deadline:
+                raise self.doubt(f"could not {what} within {_PATIENCE_SECONDS:.0f} s ({failure})")
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_RETRY_SECONDS)
