@@ -189,6 +189,18 @@ def read_with_offsets(
     cluster: Any, topic: str, partition: int = 0, *, isolation: str = "read_committed", seconds: float = 30
 ) -> list[tuple[int, Seen]]:
     """Read a partition as (offset, record), as librdkafka sees it, checksums verified."""
+    return read_partitions(cluster, topic, [partition], isolation=isolation, seconds=seconds)[partition]
+
+
+def read_partitions(
+    cluster: Any,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    isolation: str = "read_committed",
+    seconds: float = 30,
+) -> dict[int, list[tuple[int, Seen]]]:
+    """Read some partitions from their beginnings to their (stable) ends, as (offset, record)."""
     consumer = Consumer({
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": "twinlog-test-reader",
@@ -198,23 +210,24 @@ def read_with_offsets(
         "check.crcs": True,
         "auto.offset.reset": "earliest",
     })
-    result: list[tuple[int, Seen]] = []
+    result: dict[int, list[tuple[int, Seen]]] = {partition: [] for partition in partitions}
+    unfinished = set(result)
     deadline = time.monotonic() + seconds
     try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        while time.monotonic() < deadline:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in unfinished])
+        while unfinished and time.monotonic() < deadline:
             for message in consumer.consume(1000, 0.05):
                 if message.error() is None:
-                    result.append((message.offset(), _seen(message)))
+                    result[message.partition()].append((message.offset(), _seen(message)))
                 elif message.error().name() == "_PARTITION_EOF":
-                    return result
+                    unfinished.discard(message.partition())
                 else:
-                    raise AssertionError(f"{topic}-{partition}: {message.error()}")
+                    raise AssertionError(f"{topic}-{message.partition()}: {message.error()}")
     finally:
         consumer.close()
-    raise AssertionError(
-        f"{topic}-{partition} was not read to its end in {seconds} s ({len(result)} records)"
-    )
+    if unfinished:
+        raise AssertionError(f"{topic}-{min(unfinished)} was not read to its end in {seconds} s")
+    return result
 
 
 def _seen(message: Any) -> Seen:
