@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from twinlog.cli.master import check_master, without_options
 from twinlog.cli.say import say
 
 if TYPE_CHECKING:
@@ -29,12 +30,16 @@ class WarmSpark:
         self._open.close()
 
     def runner(self, master: str) -> LaneRunner:
-        """Return a runner on `master`.  Raises TransientError when no session can be had there."""
+        """Return a runner on `master`.
+
+        Raises UsageError for what is no master, TransientError when no session can be had there.
+        """
         if self._runner is None or master != self._master:
             from twinlog.spark.runner import open_runner
 
+            check_master(master)
             self._open.close()
-            say(f"opening a Spark session on {master}")
+            say(f"opening a Spark session on {without_options(master)}")
             self._runner = self._open.enter_context(open_runner(master))
             self._master = master
         return self._runner

@@ -10,8 +10,7 @@ from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.ledger import latest_or_empty
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError
-from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_key, parse_offset_value
+from twinlog.formats.connect_offset import parse_offset_value, parse_source_key
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
@@ -34,22 +33,11 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
     """
     progress: dict[TopicPartition, int] = {}
     for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
-        key = _own_key(flow, data)
+        key = parse_source_key(data, flow.connector_name, flow.source.alias)
         offset = parse_offset_value(value) if key is not None else None
         if key is not None and offset is not None:
             progress[TopicPartition(key.topic, key.partition)] = offset
     return progress
-
-
-def _own_key(flow: FlowSettings, data: bytes) -> SourceOffsetKey | None:
-    try:
-        key = parse_offset_key(data)
-    except FormatError:
-        return None
-    if not isinstance(key, SourceOffsetKey) or key.encode() != data:
-        return None
-    ours = (key.connector_name, key.cluster) == (flow.connector_name, flow.source.alias)
-    return key if ours else None
 
 
 def read_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, tuple[MapPiece, ...]]:

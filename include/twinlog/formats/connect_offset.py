@@ -105,6 +105,20 @@ def parse_offset_key(key: bytes) -> OffsetKey:
     raise FormatError("Connect offset key is none of MirrorMaker's", bytes=key.hex())
 
 
+def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOffsetKey | None:
+    """Read a key if it is that connector's progress of that source, byte for byte; None for any other key.
+
+    The topic is Connect's: other connectors may share it, and what Connect would not take for MM2's is not ours.
+    """
+    try:
+        parsed = parse_offset_key(key)
+    except FormatError:
+        return None
+    if not isinstance(parsed, SourceOffsetKey) or parsed.encode() != key:
+        return None
+    return parsed if (parsed.connector_name, parsed.cluster) == (connector_name, cluster) else None
+
+
 def parse_offset_value(value: bytes | None) -> int | None:
     """Read the stored offset; None when nothing is stored (tombstone, no offset, or a negative one, as MM2).
 

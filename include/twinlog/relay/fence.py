@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.errors import FencedError, FormatError, TerminalError
-from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_key, parse_offset_value
+from twinlog.errors import FencedError, TerminalError
+from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_value, parse_source_key
 from twinlog.formats.ledger import LaneFence, parse_ledger
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
@@ -173,15 +173,7 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
 
 
 def _own_key(key: bytes, state: StateTopics) -> SourceOffsetKey | None:
-    """Read a key if it is this flow's, byte for byte: Connect compares keys as bytes, so others are not."""
-    try:
-        parsed = parse_offset_key(key)
-    except FormatError:
-        return None
-    if not isinstance(parsed, SourceOffsetKey) or parsed.encode() != key:
-        return None
-    ours = parsed.connector_name == state.connector_name and parsed.cluster == state.source_alias
-    return parsed if ours else None
+    return parse_source_key(key, state.connector_name, state.source_alias)
 
 
 def _own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
