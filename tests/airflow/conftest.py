@@ -1,0 +1,129 @@
+"""A real Airflow beside the shared clusters, started once: flow A->B copies on a warm Spark Connect server, B->A by
+spark-submit, each once a year, so that no scheduled run comes in between."""
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twinlog.demo.airflow_instance import AirflowInstance
+from twinlog.demo.api import AirflowApi
+from twinlog.demo.processes import Processes
+
+RUN_TIMEOUT_S = 300
+
+CONFIGURATION = """\
+clusters = A, B
+A.bootstrap.servers = {a}
+B.bootstrap.servers = {b}
+A->B.enabled = true
+A->B.topics = yearly-.*
+A->B.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+B->A.enabled = true
+B->A.topics = submitted-.*
+B->A.twinlog.spark.master = local[2]
+twinlog.schedule = 0 0 1 1 *
+heartbeats.replication.enabled = false
+replication.factor = 1
+"""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A running Airflow, and what tests ask of it."""
+
+    instance: AirflowInstance
+
+    @property
+    def api(self) -> AirflowApi:
+        return self.instance.api
+
+    def wait(self, what: str, found: Callable[[], Any], timeout_s: float = RUN_TIMEOUT_S) -> Any:
+        """Ask until there is something, and return it."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.instance.check_alive()
+            answer = found()
+            if answer:
+                return answer
+            time.sleep(0.5)
+        raise AssertionError(f"{what}: not within {timeout_s} s")
+
+    def finish(self, dag_id: str, run_id: str) -> dict[str, str]:
+        """Wait for a run to end; return the states of its tasks."""
+        self.wait(run_id, lambda: self.api.run(dag_id, run_id)["state"] in {"success", "failed"})
+        return {task["task_id"]: task["state"] for task in self.api.tasks(dag_id, run_id)}
+
+    def unpause(self, dag_id: str) -> str:
+        """Let a Dag run; return the id of the one scheduled run that this starts."""
+        self.api.pause(dag_id, paused=False)
+        runs = self.wait(
+            dag_id, lambda: [it for it in self.api.runs(dag_id) if it["run_type"] == "scheduled"]
+        )
+        return str(runs[0]["dag_run_id"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a warm Spark Connect server."""
+    import os
+
+    port = free_port()
+    command = [
+        str(Path(sys.executable).parent / "spark-submit"),
+        *("--master", "local[2]"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", "spark.driver.host=127.0.0.1"),
+        *("--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.task.maxFailures=1"),
+        "spark-internal",
+    ]
+    processes = Processes(
+        {"connect": command}, environment=os.environ, logs=tmp_path_factory.mktemp("connect")
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not _listens(port):
+            assert not processes.dead(), processes.log("connect").read_text()
+            assert time.monotonic() < deadline, "the Connect server did not start"
+            time.sleep(0.3)
+        yield port
+    finally:
+        processes.stop()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="session")
+def scheduler(
+    cluster_a, cluster_b, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scheduler]:
+    """The running Airflow, with both Dags parsed and paused."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    config = folder / "mm2.properties"
+    config.write_text(
+        CONFIGURATION.format(
+            a=cluster_a.bootstrap_servers, b=cluster_b.bootstrap_servers, connect_port=connect_port
+        )
+    )
+    with AirflowInstance(folder / "airflow", config) as instance:
+        instance.wait_until_healthy()
+        running = Scheduler(instance)
+        running.wait("Dags", lambda: {"replicate__A__B", "replicate__B__A"} <= instance.api.dag_ids(), 60)
+        yield running

@@ -1,0 +1,101 @@
+"""The page in Airflow's UI: who may see it, and how it looks."""
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+
+ADDRESSES = ["/twinlog/", "/twinlog/status.json"]
+
+
+def get(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_nobody_without_a_login(scheduler, address: str) -> None:
+    """Airflow leaves a plugin's addresses open: ours ask, and show nothing."""
+    status, body = get(scheduler.api.url + address)
+
+    assert 401 == status
+    assert "replicate__" not in body
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_bad_token_is_no_login(scheduler, address: str) -> None:
+    """Neither as a header nor as the UI's cookie."""
+    assert get(scheduler.api.url + address, Authorization="Bearer nonsense")[0] in {401, 403}
+    assert get(scheduler.api.url + address, Cookie="_token=nonsense")[0] in {401, 403}
+
+
+@pytest.mark.parametrize("address", ["/twinlog/docs", "/twinlog/redoc", "/twinlog/openapi.json"])
+def test_no_back_door(scheduler, address: str) -> None:
+    """What FastAPI would offer by itself does not ask who is there, and is off."""
+    assert 404 == get(scheduler.api.url + address)[0]
+
+
+def test_json_for_those_who_are_logged_in(scheduler) -> None:
+    """Every flow with its Dag and its state."""
+    status, body = get(
+        f"{scheduler.api.url}/twinlog/status.json", Authorization=f"Bearer {scheduler.api.token}"
+    )
+
+    assert 200 == status
+    flows = {flow["flow"]: flow for flow in json.loads(body)["flows"]}
+    assert {"A->B": "replicate__A__B", "B->A": "replicate__B__A"} == {
+        name: flow["dag_id"] for name, flow in flows.items()
+    }
+    assert all(not flow["error"] for flow in flows.values())
+
+
+@pytest.fixture
+def browser() -> Iterator:
+    """Headless Chromium, the machine's own."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.mark.browser
+def test_page_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
+    """A nav entry leads to it; it shows both flows, asks no other host for anything, and breaks nothing."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.add_cookies([{"name": "_token", "value": scheduler.api.token, "url": scheduler.api.url}])
+    page = context.new_page()
+    asked: list[str] = []
+    failures: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("response", lambda answer: failures.append(answer.url) if answer.status >= 400 else None)
+
+    page.goto(f"{scheduler.api.url}/plugin/replication", wait_until="load")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("heading", name="twinlog").wait_for(timeout=60_000)
+
+    assert ["A→B", "B→A"] == [title.strip() for title in frame.locator("h2").all_inner_texts()]
+    assert [] == [url for url in failures if "/twinlog" in url]
+    page.screenshot(path=tmp_path / "page-in-airflow.png")
+
+    asked.clear()
+    page.goto(f"{scheduler.api.url}/twinlog/", wait_until="networkidle")
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+
+    assert [f"{scheduler.api.url}/twinlog/"] == [url for url in asked if "favicon" not in url]
+    # Text does not stick out of the window, also of a narrow one.
+    page.set_viewport_size({"width": 420, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -1,0 +1,159 @@
+"""Cycles run by a real scheduler, between real clusters."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from twinlog.demo.comparison import compare_topic
+from twinlog.errors import TerminalError
+
+pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+
+BY_CONNECT, BY_SUBMIT = "replicate__A__B", "replicate__B__A"
+MID_YEAR_MS = {
+    2021: 1_625_140_800_000,
+    2022: 1_656_676_800_000,
+    2023: 1_688_212_800_000,
+    2025: 1_751_371_200_000,
+}
+ALL_WELL = dict.fromkeys(
+    ["discover", "sync_topics", "plan_ranges", "copy", "heartbeats", "validate", "publish"], "success"
+)
+
+
+@pytest.fixture
+def write() -> Callable[..., None]:
+    """`write(cluster, topic, count, timestamp)` creates the topic if need be and writes records to it."""
+
+    def produce(cluster, topic: str, count: int, timestamp: int = 0) -> None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        if topic not in admin.list_topics(timeout=10).topics:
+            # Records of long ago must outlive the test.
+            [created] = admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1"})]).values()
+            created.result(20)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        for number in range(count):
+            producer.produce(topic, f"{timestamp}-{number}".encode(), partition=0, timestamp=timestamp)
+        assert 0 == producer.flush(20)
+
+    return produce
+
+
+@pytest.fixture(scope="module")
+def submitting(scheduler) -> Iterator[str]:
+    """The Dag that copies by spark-submit, unpaused, its scheduled run done."""
+    run_id = scheduler.unpause(BY_SUBMIT)
+    scheduler.finish(BY_SUBMIT, run_id)
+    yield BY_SUBMIT
+
+
+def last_offsets(report: dict) -> dict[str, int]:
+    return {topic["topic"]: topic["partitions"][0]["last_upstream_offset"] for topic in report["topics"]}
+
+
+def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
+    """`airflow dags list` shows them, without an import error."""
+    said = scheduler.instance.command("dags", "list", "--output", "json")
+
+    listed = json.loads(said.splitlines()[-1])  # warnings come before
+    assert {BY_CONNECT, BY_SUBMIT} == {dag["dag_id"] for dag in listed}
+    assert [] == scheduler.api.import_errors()
+
+
+def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_topic, write) -> None:
+    """Triggered for one topic of two: that one is equal on both sides, and results are XComs and an asset event."""
+    wanted, other = unique_topic("submitted-wanted"), unique_topic("submitted-other")
+    write(cluster_b, wanted, 500)
+    write(cluster_b, other, 5)
+
+    run_id = scheduler.api.trigger(submitting, topics=[wanted])
+
+    assert ALL_WELL == scheduler.finish(submitting, run_id)
+    assert compare_topic(
+        cluster_b.bootstrap_servers, cluster_a.bootstrap_servers, wanted, f"B.{wanted}"
+    ).equal
+    assert ("done", 500) == tuple(
+        scheduler.api.result(submitting, run_id, "copy")[name] for name in ("state", "records")
+    )
+    report = scheduler.api.result(submitting, run_id, "publish")
+    assert {wanted: 499, other: -1} == last_offsets(report)
+    events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
+    [extra] = [event["extra"] for event in events if event["extra"].get("run_id") == run_id]
+    assert ("B->A", 500, 5, [f"B.{wanted}"]) == tuple(
+        extra[name] for name in ("flow", "records", "lag_records", "topics")
+    )
+
+
+def test_dry_run_changes_nothing(scheduler, submitting, cluster_a, cluster_b, unique_topic, write) -> None:
+    """Everything that would write is skipped, and the topic has no copy."""
+    topic = unique_topic("submitted-dry")
+    write(cluster_b, topic, 3)
+
+    run_id = scheduler.api.trigger(submitting, dry_run=True, topics=[topic])
+
+    skipped = dict.fromkeys(["copy", "heartbeats", "validate", "publish"], "skipped")
+    assert ALL_WELL | skipped == scheduler.finish(submitting, run_id)
+    changes = scheduler.api.result(submitting, run_id, "sync_topics")["changes"]
+    assert f"B.{topic}" in [change["name"] for change in changes]
+    admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
+    assert f"B.{topic}" not in admin.list_topics(timeout=10).topics
+
+
+def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> None:
+    """A terminal error: one try, and the reason in the log."""
+    run_id = scheduler.api.trigger(submitting, topics=["no-such-topic"])
+
+    assert "failed" == scheduler.finish(submitting, run_id)["discover"]
+    [discover] = [it for it in scheduler.api.tasks(submitting, run_id) if it["task_id"] == "discover"]
+    assert 1 == discover["try_number"]
+    path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/discover/logs/1"
+    assert "B->A does not replicate no-such-topic: no such topic" in json.dumps(scheduler.api.get(path))
+
+
+def test_form_refuses_what_is_no_time(scheduler) -> None:
+    """Airflow checks params against their schema before a run exists."""
+    with pytest.raises(TerminalError, match="400"):
+        scheduler.api.trigger(BY_SUBMIT, until="yesterday")
+
+
+def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_topic, write) -> None:
+    """Each run copies up to the offsets at its interval's end and no further; a second backfill copies nothing."""
+    idle = scheduler.unpause(BY_CONNECT)
+    assert {"copy": "skipped"}.items() <= scheduler.finish(BY_CONNECT, idle).items()
+    topic = unique_topic("yearly")
+    for (_, moment), count in zip(MID_YEAR_MS.items(), (10, 20, 30, 40), strict=True):
+        write(cluster_a, topic, count, moment)
+
+    def backfill(*words: str) -> list[dict]:
+        years = ("--from-date", "2021-01-01", "--to-date", "2023-01-01")
+        scheduler.instance.command(*(
+            "backfill",
+            "create",
+            "--dag-id",
+            BY_CONNECT,
+            *years,
+            "--max-active-runs",
+            "1",
+            *words,
+        ))
+        return [run for run in scheduler.api.runs(BY_CONNECT) if run["run_type"] == "backfill"]
+
+    runs = sorted(backfill(), key=lambda run: run["data_interval_end"])
+
+    assert [2022, 2023, 2024] == [int(run["data_interval_end"][:4]) for run in runs]
+    for run in runs:
+        assert ALL_WELL == scheduler.finish(BY_CONNECT, run["dag_run_id"])
+    reports = [scheduler.api.result(BY_CONNECT, run["dag_run_id"], "publish") for run in runs]
+    assert [(10, 9, 90), (20, 29, 70), (30, 59, 40)] == [
+        (report["records"], last_offsets(report)[topic], report["lag_records"]) for report in reports
+    ]
+    assert not compare_topic(
+        cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, topic, f"A.{topic}"
+    ).equal
+
+    scheduler.finish(BY_CONNECT, scheduler.api.trigger(BY_CONNECT))
+
+    assert compare_topic(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, topic, f"A.{topic}").equal
