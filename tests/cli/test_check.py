@@ -67,6 +67,7 @@ def test_who_may_do_everything_passes(
     assert (code, flow["passed"], flow["acls"], flow["topics"]) == (0, True, [], 1)
     assert [(it["alias"], it["brokers"]) for it in flow["clusters"]] == [("A", 1), ("B", 1)]
     assert len({it["cluster_id"] for it in flow["clusters"]}) == 2
+    assert [it for it in flow["permissions"] if it["required"] and (it["missing"] or it["unknown"])] == []
 
 
 def test_missing_permissions_are_named_with_the_lines_that_grant_them(

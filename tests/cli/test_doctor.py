@@ -1,11 +1,13 @@
 """Judging a machine from facts."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from twinlog.cli.doctor import diagnose, pins_of_twinlog
 from twinlog.cli.machine import PACKAGES, Machine
+from twinlog.cli.main import main
 
 PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}
 GOOD = Machine(
@@ -81,3 +83,12 @@ def test_the_pins_are_those_of_the_package() -> None:
     pins = pins_of_twinlog()
     assert {name for name in PACKAGES if name != "great-expectations"} <= set(pins)
     assert pins["pyspark"] == pins["pyspark-client"]
+
+
+def test_the_shape_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields may be added, these stay; the exit code follows `passed`."""
+    code = main(["doctor", "--output", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == (0 if report["passed"] else 1)
+    keys = {"name", "severity", "passed", "observed", "expected", "message"}
+    assert [it for it in report["checks"] if not keys <= set(it)] == []

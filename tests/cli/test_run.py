@@ -16,6 +16,8 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.load import load
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.quality.checks import Severity
+from twinlog.quality.suites import CheckResult
 from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
 
 
@@ -157,6 +159,14 @@ def test_a_failed_cycle_does_not_forget_what_was_copied() -> None:
     run = added(run, FlowRun("A->B", "r", REPORT))
     assert run.report is not None
     assert (run.state, run.cycles, run.report.records) == ("done", 3, 10)
+
+
+@pytest.mark.parametrize(("severity", "succeeded"), [(Severity.CRITICAL, False), (Severity.WARNING, True)])
+def test_only_a_critical_check_says_no(severity: Severity, succeeded: bool) -> None:
+    """A warning is shown, and the run is a success."""
+    check = CheckResult("lag", severity, passed=False, observed="7", expected="0", message="behind")
+    run = FlowRun("A->B", "r", REPORT, failed_checks=(check,))
+    assert (run.state, run.succeeded) == ("done", succeeded)
 
 
 @pytest.mark.parametrize(("seconds", "cycles"), [(0, 1), (3.5, 4), (5, 5)])
