@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.demo.comparison import compare_topic
+from twinlog.demo.comparison import compare_topic, read_topic
 from twinlog.errors import TerminalError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
@@ -120,29 +120,18 @@ def test_form_refuses_what_is_no_time(scheduler) -> None:
 
 
 def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_topic, write) -> None:
-    """Each run copies up to the offsets at its interval's end and no further; a second backfill copies nothing."""
+    """Each run copies up to the offsets at its interval's end, and no further."""
     idle = scheduler.unpause(BY_CONNECT)
     assert {"copy": "skipped"}.items() <= scheduler.finish(BY_CONNECT, idle).items()
     topic = unique_topic("yearly")
     for (_, moment), count in zip(MID_YEAR_MS.items(), (10, 20, 30, 40), strict=True):
         write(cluster_a, topic, count, moment)
 
-    def backfill(*words: str) -> list[dict]:
-        years = ("--from-date", "2021-01-01", "--to-date", "2023-01-01")
-        scheduler.instance.command(*(
-            "backfill",
-            "create",
-            "--dag-id",
-            BY_CONNECT,
-            *years,
-            "--max-active-runs",
-            "1",
-            *words,
-        ))
-        return [run for run in scheduler.api.runs(BY_CONNECT) if run["run_type"] == "backfill"]
+    years = ("--from-date", "2021-01-01", "--to-date", "2023-01-01")
+    scheduler.instance.command("backfill", "create", "--dag-id", BY_CONNECT, *years, "--max-active-runs", "1")
 
-    runs = sorted(backfill(), key=lambda run: run["data_interval_end"])
-
+    runs = [run for run in scheduler.api.runs(BY_CONNECT) if run["run_type"] == "backfill"]
+    runs.sort(key=lambda run: run["data_interval_end"])
     assert [2022, 2023, 2024] == [int(run["data_interval_end"][:4]) for run in runs]
     for run in runs:
         assert ALL_WELL == scheduler.finish(BY_CONNECT, run["dag_run_id"])
@@ -150,10 +139,6 @@ def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_t
     assert [(10, 9, 90), (20, 29, 70), (30, 59, 40)] == [
         (report["records"], last_offsets(report)[topic], report["lag_records"]) for report in reports
     ]
-    assert not compare_topic(
-        cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, topic, f"A.{topic}"
-    ).equal
-
-    scheduler.finish(BY_CONNECT, scheduler.api.trigger(BY_CONNECT))
-
-    assert compare_topic(cluster_a.bootstrap_servers, cluster_b.bootstrap_servers, topic, f"A.{topic}").equal
+    [theirs] = read_topic(cluster_a.bootstrap_servers, topic).values()
+    [ours] = read_topic(cluster_b.bootstrap_servers, f"A.{topic}").values()
+    assert theirs[:60] == ours

@@ -19,6 +19,7 @@ PARAMS = {
         None,
         type=["null", "string"],
         format="date-time",
+        pattern=r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}",  # Airflow does not check formats
         title="Until",
         description="Copy records up to this time; empty means now, or the end of a backfill's interval.",
         section="Scope",
