@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
 from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.say import warn
 from twinlog.cli.topics import parse_topics
+from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.config.explain import ExplainedFlow, Explanation
+    from twinlog.config.settings import FlowSettings
 
 
 def explain(
@@ -20,12 +24,41 @@ def explain(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say what the configuration comes to, value by value, and what becomes of the topics named with --topics."""
+    """Say what the configuration comes to, value by value, and what becomes of each topic.
+
+    Topics are those named with --topics, else all that the source shows; a source that cannot be reached is
+    no error here, only its topics are missing.
+    """
     from twinlog.config.explain import explain as explained
     from twinlog.config.load import resolve
 
-    explanation = explained(resolve(config, strict=strict), flow or (), sorted(parse_topics(topics) or ()))
+    resolution = resolve(config, strict=strict)
+    named = parse_topics(topics)
+    explanation = explained(resolution, flow or (), sorted(named or ()))
+    if named is None:
+        explanation = with_live_topics(explanation, resolution.configuration.flows)
     show(explanation, output, grids_of(explanation))
+
+
+def with_live_topics(explanation: Explanation, flows: Mapping[str, FlowSettings]) -> Explanation:
+    """Add the topics that each flow's source shows now."""
+    return replace(
+        explanation, flows=tuple(_with_live_topics(flow, flows[flow.flow]) for flow in explanation.flows)
+    )
+
+
+def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> ExplainedFlow:
+    if not explained.enabled:
+        return explained
+    from twinlog.cluster.kafka import KafkaCluster
+    from twinlog.config.explain import explain_topics
+
+    try:
+        names = KafkaCluster(flow.source).topic_names()
+    except TwinlogError as error:
+        warn(f"{flow.name}: topics are not judged: {error.message}")
+        return explained
+    return replace(explained, topics=explain_topics(flow, names))
 
 
 def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from twinlog.cli.master import check_master, without_options
 from twinlog.cli.say import say
+from twinlog.spark.master import without_options
 
 if TYPE_CHECKING:
     from twinlog.steps.copy import LaneRunner
@@ -37,7 +37,6 @@ class WarmSpark:
         if self._runner is None or master != self._master:
             from twinlog.spark.runner import open_runner
 
-            check_master(master)
             self._open.close()
             say(f"opening a Spark session on {without_options(master)}")
             self._runner = self._open.enter_context(open_runner(master))

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from twinlog.errors import TransientError
+from twinlog.spark.master import check_master, without_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONF = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
     # A lane's task must not be tried again by Spark: only a new fence may follow a failure.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -34,8 +37,10 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
 
     An empty `master` leaves it to spark-submit, which has set it already.
 
-    Raises TransientError when the master or the Connect server cannot be reached.
+    Raises UsageError for what is no master, TransientError when it cannot be reached.
     """
+    if master:
+        check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -50,20 +55,19 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
         for key, value in CONF.items():
             builder = builder.config(key, value)
         if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.config("spark.driver.host", "127.0.0.1").config(
                 "spark.driver.bindAddress", "127.0.0.1"
             )
     try:
         spark = builder.getOrCreate()
-        if not remote:
-            spark.sparkContext.setLogLevel("ERROR")
     except Exception as error:
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TransientError(
-            f"no Spark session on {master}: {first_line}",
+            f"no Spark session on {without_options(master)}: {first_line}",
             hint="check that the Spark master or Connect server runs, and that a JDK 17 or 21 is found",
             code="spark-session",
-            master=master,
+            master=without_options(master),
         ) from error
     try:
         yield spark

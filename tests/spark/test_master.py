@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from twinlog.cli.master import check_master
 from twinlog.errors import TransientError, UsageError
+from twinlog.spark.master import check_master
 
 
 @pytest.mark.parametrize(
