@@ -18,7 +18,7 @@ from typing import Any
 from twinlog.errors import ClusterUnreachable
 from twinlog.relay import kafka_python, wire
 from twinlog.relay.batch import HEADER, BatchHeader, walk
-from twinlog.relay.brokers import TopicMetadata, TopicPartition
+from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, read_records
 
@@ -245,6 +245,9 @@ class FakeSource:
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.block_bytes = block_bytes
         self.errors: dict[TopicPartition, list[int]] = {}
+        self.log_start = 0
+        self.topic_id = "id"
+        self.requests_left: int | None = None
         self._connection = FakeConnection(self._fetch)
 
     def close(self) -> None:
@@ -256,6 +259,21 @@ class FakeSource:
     def forget_leaders(self) -> None:
         pass
 
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        self._count()
+        return {name: TopicMetadata(name, 0, {}, self.topic_id) for name in topics}
+
+    def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        assert timestamp == EARLIEST
+        return dict.fromkeys(partitions, self.log_start)
+
+    def _count(self) -> None:
+        """Die when the requests left are used up."""
+        if self.requests_left is not None:
+            self.requests_left -= 1
+            if self.requests_left < 0:
+                raise ClusterUnreachable("the source died")
+
     def node(self, node: int, purpose: str) -> FakeConnection:
         return self._connection
 
@@ -265,6 +283,7 @@ class FakeSource:
 
     def _fetch(self, api: int, body: memoryview) -> bytes:
         assert api == wire.FETCH
+        self._count()
         wanted = _read_fetch(body)
         out = bytes(4) + struct.pack(">hi", 0, 0) + struct.pack(">i", len(wanted))
         for topic, partitions in wanted.items():

@@ -174,11 +174,51 @@ def test_a_refused_partition_does_not_stop_its_neighbour(first: Log, second: Log
     assert errors == {0: "poison-record" if first.visible else "", 1: ""}
 
 
-def test_a_gap_ends_its_range_and_names_the_offset() -> None:
-    """The source says that the offset is gone."""
+def test_a_gap_ends_its_range_and_names_the_offsets() -> None:
+    """The source says that the offset is gone, and where its log begins."""
     target = FakeTarget(["A.t", "offsets", "map", "ledger"])
     source = FakeSource({("t", 0): []})
     source.errors["t", 0] = [Code.OFFSET_OUT_OF_RANGE]
+    source.log_start = 8
     report = copy(source, target, {0: 5}, {0: 10})
     assert (report.state, report.ranges[0].error_code) == ("failed", "gap")
-    assert "upstream offset 5 is gone" in report.ranges[0].error
+    assert "upstream offsets 5 to 7 were deleted" in report.ranges[0].error
+
+
+def test_a_log_that_ends_before_the_range_is_truncation() -> None:
+    """Offsets beyond the end are not offsets deleted at the beginning."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    source = FakeSource({("t", 0): []})
+    source.errors["t", 0] = [Code.OFFSET_OUT_OF_RANGE]
+    assert copy(source, target, {0: 5}, {0: 10}).ranges[0].error_code == "truncation"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(0, 12))
+def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_: int, requests: int) -> None:
+    """What it gave is committed, progress says no more than that, and the next copy goes on from there."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    source = source_of(partitions, 300)
+    source.requests_left = requests
+    ends = {n: log.end for n, log in enumerate(partitions)}
+    first = copy(source, target, dict.fromkeys(ends, 0), ends, bytes_=bytes_)
+    assert {item.error_code for item in first.ranges} <= {"", "source-lost"}
+    source.requests_left = None
+    starts = {n: progress(target).get(n, -1) + 1 for n in ends}
+    assert copy(source, target, starts, ends).state == "done"
+    for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(), st.integers(1, 500))
+def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> None:
+    """Fetches go by name, so the topic's id is asked for before each commit."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    source = source_of([log], 300)
+    source.topic_id = "another life"
+    report = copy(source, target, {0: 0}, {0: log.end}, bytes_=bytes_)
+    assert [item.error_code for item in report.ranges] == ["recreated" if log.end else ""] * len(
+        report.ranges
+    )
+    assert (target.committed(("A.t", 0)), progress(target)) == ([], {})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TransientError
@@ -31,11 +33,15 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none)."""
+    """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none).
+
+    `topic_id` is its incarnation, base64 as Kafka prints it (KIP-516); empty where there is none to tell.
+    """
 
     name: str
     error: int
     leaders: Mapping[int, int]
+    topic_id: str = ""
 
 
 class Brokers:
@@ -95,7 +101,9 @@ class Brokers:
         result = {}
         for topic in answer.topics:
             leaders = {item.partition_index: item.leader_id for item in topic.partitions}
-            result[topic.name] = TopicMetadata(topic.name, topic.error_code, leaders)
+            result[topic.name] = TopicMetadata(
+                topic.name, topic.error_code, leaders, _printed(topic.topic_id)
+            )
             for partition, leader in leaders.items():
                 self._leaders[topic.name, partition] = leader
         return result
@@ -221,6 +229,10 @@ class Brokers:
                     cluster=self.settings.alias,
                 )
             time.sleep(_RETRY_SECONDS)
+
+
+def _printed(topic_id: UUID | None) -> str:
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id and topic_id.int else ""
 
 
 def _topic(name: str) -> Any:

@@ -19,7 +19,7 @@ from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.partitioner import partition_for
 from twinlog.offsets.piece import MapPiece
 from twinlog.relay import state_records
-from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.lane import Lane, Refused
@@ -31,6 +31,7 @@ from twinlog.relay.transform import AbortedTransactions, Outgoing
 from twinlog.relay.wire import Fetched
 
 _STALL_SECONDS = 30.0
+_SOURCE_LOST = frozenset({"source-lost", "stalled"})
 
 Queues = dict[TopicPartition, list[Outgoing]]
 
@@ -144,8 +145,11 @@ class LaneCopy:
                 self._fetch_refused(item, fetched)
             elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
                 self._cut(item, fetched, queues)
-        self._ask()
-        if queues and not self._send(queues):
+        try:
+            self._ask()
+        finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
+            kept = not queues or self._send(queues)
+        if not kept:
             return
         old = self._opened_at is not None and self._age_ms() >= self._spec.transaction_ms
         if old or self._open_bytes >= self._spec.transaction_bytes:
@@ -209,6 +213,12 @@ class LaneCopy:
             self._give_up(self._lane.take_refused())
             return False
         moved = [item for item in self._by_source.values() if item.sent > item.committed]
+        strangers = self._strangers(moved)
+        if strangers:
+            self._abort()
+            for item in strangers:
+                item.trouble = _recreated(item)
+            return False
         if moved:
             self._write_state(moved)
             self._lane.commit()
@@ -217,6 +227,20 @@ class LaneCopy:
                 item.confirm()
         self._open_bytes, self._opened_at = 0, None
         return True
+
+    def _strangers(self, moved: Iterable[RangeCopy]) -> list[RangeCopy]:
+        """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
+
+        Fetches go by name.  But ids never come back: one that is the same now was the same at every fetch before.
+        A source that is lost tells nothing, and what it gave is worth keeping.
+        """
+        known = [item for item in moved if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
+        try:
+            found = self._source.metadata({item.spec.topic for item in known})
+        except TwinlogError:
+            return []
+        ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
+        return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
 
     def _write_state(self, moved: Iterable[RangeCopy]) -> None:
         records = state_records.batches(self._state_of(moved), int(time.time() * 1000))
@@ -254,6 +278,11 @@ class LaneCopy:
 
     def _give_up(self, refused: list[Refused]) -> None:
         """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
+        self._abort()
+        for refusal in refused:
+            self._refuse(self._by_target[refusal.partition], refusal)
+
+    def _abort(self) -> None:
         self._lane.drain()
         self._note_written()
         self._lane.take_refused()
@@ -261,8 +290,6 @@ class LaneCopy:
         for item in self._by_source.values():
             item.take_back()
         self._open_bytes, self._opened_at = 0, None
-        for refusal in refused:
-            self._refuse(self._by_target[refusal.partition], refusal)
 
     # --- trouble -------------------------------------------------------------------------------------------
 
@@ -281,13 +308,23 @@ class LaneCopy:
         if fetched.error in LEADER_MOVED:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
-            begins = f"the log now begins at {fetched.log_start}"
-            item.trouble = Trouble("gap", f"{item.name}: upstream offset {item.sent} is gone, {begins}")
+            item.trouble = self._out_of_range(item)
         elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             item.trouble = _deleted(item)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
+
+    def _out_of_range(self, item: RangeCopy) -> Trouble:
+        """Ask where the log begins, which this answer of a broker does not say."""
+        try:
+            begin = self._source.offsets([item.source], EARLIEST)[item.source]
+        except TwinlogError as error:
+            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        if begin > item.sent:
+            gone = f"upstream offsets {item.sent} to {begin - 1} were deleted before they could be copied"
+            return Trouble("gap", f"{item.name}: {gone}")
+        return Trouble("truncation", f"{item.name}: the source's log ends before upstream offset {item.sent}")
 
     def _end_all(self, code: str, why: str) -> None:
         for item in self._by_source.values():
@@ -297,6 +334,10 @@ class LaneCopy:
 
 def _deleted(item: RangeCopy) -> Trouble:
     return Trouble("topic-deleted", f"{item.name}: the source topic no longer exists")
+
+
+def _recreated(item: RangeCopy) -> Trouble:
+    return Trouble("recreated", f"{item.name}: the source topic was deleted and created again meanwhile")
 
 
 def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:

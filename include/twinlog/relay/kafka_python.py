@@ -51,7 +51,7 @@ class Api:
 
 
 API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
-METADATA = Api(MetadataRequest, MetadataResponse, 9)
+METADATA = Api(MetadataRequest, MetadataResponse, 12)
 FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)

@@ -148,9 +148,11 @@ def _take(
     if fetched.error in LEADER_MOVED:
         brokers.forget_leaders()
         return False
-    if fetched.error == Code.OFFSET_OUT_OF_RANGE and fetched.log_start > positions[item]:
-        positions[item] = fetched.log_start  # records were deleted below us: their keys are gone with them
-        return True
+    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+        start = brokers.offsets([item], EARLIEST)[item]
+        if start > positions[item]:
+            positions[item] = start  # records were deleted below us: their keys are gone with them
+            return True
     if fetched.error:
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     behind = resolvers[item].add(fetched.block, positions[item])
