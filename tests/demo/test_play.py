@@ -1,5 +1,9 @@
+import datetime as dt
+
+import pytest
+
 from twinlog.demo.comparison import TopicComparison
-from twinlog.demo.play import Cycle, make_report
+from twinlog.demo.play import Cycle, is_finished_since, make_report
 
 EQUAL = TopicComparison("orders", "A.orders", 300, 300)
 FIRST = Cycle("scheduled__1", "success", 200, 30.0, 4.0, {"orders": 200}, {"orders": 100}, None)
@@ -32,3 +36,22 @@ def test_without_a_cycle_nothing_was_copied() -> None:
     report = make_report([TopicComparison("orders", "A.orders", 300, 0, "no")], [], 170.0)
 
     assert (300, 0, None) == (report.topics[0].lag_records, report.cycles, report.heartbeat_latency_ms)
+
+
+@pytest.mark.parametrize(
+    ("state", "start_date", "expected"),
+    [
+        ("success", "2026-03-01T12:00:01Z", True),
+        ("failed", "2026-03-01T12:00:01+00:00", True),
+        ("success", "2026-03-01T11:59:59Z", False),
+        ("running", "2026-03-01T12:00:01Z", False),
+        ("queued", None, False),
+    ],
+)
+def test_last_cycle_begins_after_the_stream_has_stopped(
+    state: str, start_date: str | None, expected: bool
+) -> None:
+    """One that began before may have looked for the ends too early."""
+    stopped = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+
+    assert expected == is_finished_since(stopped, {"state": state, "start_date": start_date})

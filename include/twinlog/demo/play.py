@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -107,10 +108,9 @@ def play(stage: Stage, say: Say) -> DemoReport:
     watch.until(lambda _: bool(watch.cycles) and time.monotonic() - flowing > STREAM_S)
     stream.stop()
     say(f"the stream has stopped after {stream.written:,} records; one more cycle takes what is left")
-    last = stage.airflow.api.trigger(DAG_ID)
-    if not watch.until(
-        lambda runs: any(run["dag_run_id"] == last and run["state"] in FINISHED for run in runs)
-    ):
+    stopped = dt.datetime.now(dt.UTC)
+    stage.airflow.api.trigger(DAG_ID)
+    if not watch.until(lambda runs: any(is_finished_since(stopped, run) for run in runs)):
         say(f"time is up after {LONGEST_S} s, before the last cycle was done: this machine is busy")
     say("reading both sides, record by record")
     compared = [
@@ -145,6 +145,12 @@ def _wait_for_dag(stage: Stage) -> None:
         if time.monotonic() > deadline:
             raise TransientError(f"Airflow has not found {DAG_ID}", hint=f"see {stage.airflow.home / 'logs'}")
         time.sleep(POLL_S)
+
+
+def is_finished_since(moment: dt.datetime, run: dict[str, Any]) -> bool:
+    """Whether a run, triggered or scheduled, began after `moment` and is done."""
+    started = run["start_date"]
+    return run["state"] in FINISHED and bool(started) and dt.datetime.fromisoformat(started) > moment
 
 
 def read_cycle(api: AirflowApi, run: dict[str, Any]) -> Cycle:
