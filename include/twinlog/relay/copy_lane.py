@@ -31,6 +31,9 @@ from twinlog.relay.transform import AbortedTransactions, Outgoing
 from twinlog.relay.wire import Fetched
 
 _STALL_SECONDS = 30.0
+_PAUSE_SECONDS = 0.02
+"""Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
+
 _SOURCE_LOST = frozenset({"source-lost", "stalled"})
 
 Queues = dict[TopicPartition, list[Outgoing]]
@@ -73,7 +76,7 @@ class LaneCopy:
         self._by_target = {item.target: item for item in ranges}
         self._open_bytes = 0
         self._opened_at: float | None = None
-        self._moved_at = time.monotonic()
+        self._quiet_since: float | None = None
         self._transactions = 0
 
     def run(self) -> LaneReport:
@@ -100,17 +103,28 @@ class LaneCopy:
 
     def _copy(self) -> None:
         while True:
-            while self._positions():
+            while before := self._positions():
                 try:
                     self._ask()
                     for answer in self._answers():
                         self._take(answer)
                 except _SourceTroubleError as trouble:
                     self._end_all("source-lost", str(trouble))
-                if time.monotonic() - self._moved_at > _STALL_SECONDS:
+                if self._quiet_seconds(before) > _STALL_SECONDS:
                     self._end_all("stalled", f"the source gave nothing for {_STALL_SECONDS:.0f} s")
             if self._commit():
                 return
+
+    def _quiet_seconds(self, before: dict[TopicPartition, int]) -> float:
+        """For how long rounds of answers have moved nothing; what the target takes does not count."""
+        if self._positions() != before:
+            self._quiet_since = None
+            return 0.0
+        now = time.monotonic()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        time.sleep(_PAUSE_SECONDS)
+        return now - self._quiet_since
 
     def _positions(self) -> dict[TopicPartition, int]:
         return {item.source: item.sent for item in self._by_source.values() if item.wanted}
@@ -170,8 +184,6 @@ class LaneCopy:
         except TwinlogError as error:
             item.trouble = Trouble(error.code, f"{item.name}: {error}")
             return
-        if cut.next_upstream > item.sent:
-            self._moved_at = time.monotonic()
         item.sent = cut.next_upstream
         if cut.poison is not None:
             where = f"{item.name} at upstream offset {cut.poison.offset}"
