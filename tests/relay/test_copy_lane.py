@@ -97,8 +97,9 @@ def agree(target: FakeTarget, partition: int, log: Log) -> None:
     committed = target.committed(("A.t", partition))
     assert [rest for _, rest in committed] == encoded(log.visible)
     assert progress(target).get(partition, -1) == log.end - 1
+    known = offset_map(target, partition)
+    assert (known.first_upstream, known.end_upstream) == (0, log.end)
     if log.visible:
-        known = offset_map(target, partition)
         known.check()
         translated = [known.translate(offset) for offset, _ in log.visible]
         assert [item.offset for item in translated if item] == [offset for offset, _ in committed]

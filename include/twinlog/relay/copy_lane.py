@@ -277,12 +277,12 @@ class LaneCopy:
             key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
             number = partition_for(key, state.offsets_partitions)
             yield StateRecord(state.offsets_topic, number, key, offset_value(item.sent - 1))
-            if item.runs:
-                # All pieces of a source partition live in one partition of the map: they are read together.
-                number = partition_for(item.name.encode(), state.map_partitions)
-                map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
-                piece = MapPiece(item.committed, item.sent, tuple(item.runs))
-                yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
+            # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
+            # All pieces of a source partition live in one partition of the map: they are read together.
+            number = partition_for(item.name.encode(), state.map_partitions)
+            map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
+            piece = MapPiece(item.committed, item.sent, tuple(item.runs))
+            yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
             for offset, reason in item.newly_quarantined():
                 now = int(time.time() * 1000)
                 entry = Quarantine(spec.topic, spec.partition, offset, reason, now, spec.topic_id)
