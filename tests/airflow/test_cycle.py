@@ -1,4 +1,4 @@
-from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy
+from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
 
 REPORT = {
     "flow": "A->B",
@@ -20,6 +20,16 @@ def test_tasks_that_failed_themselves() -> None:
     states = {"discover": "success", "copy": "failed", "heartbeats": "success", "validate": "upstream_failed"}
 
     assert ["copy"] == failed_tasks(states)
+
+
+def test_what_keeps_a_cycle_from_being_a_success() -> None:
+    """A topic that the target refuses does not stop the others, and is not forgotten either."""
+    synced = {"refused": [{"name": "A.orders", "message": "no CREATE"}]}
+
+    assert [] == why_not_a_success([], None)
+    assert ["copy, validate failed in it: see the log there", "A.orders is refused: no CREATE"] == (
+        why_not_a_success(["copy", "validate"], synced)
+    )
 
 
 def test_a_result_is_reported_as_it_is() -> None:

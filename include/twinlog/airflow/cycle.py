@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -13,6 +13,16 @@ _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions
 def failed_tasks(states: Mapping[str, str]) -> list[str]:
     """Return the tasks of a run that failed themselves, by name."""
     return sorted(task for task, state in states.items() if state == "failed")
+
+
+def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
+    """Say what kept the cycle from being complete: tasks that failed, topics the target refused.
+
+    `synced` is a SyncTopicsResult as JSON, None when there is none.
+    """
+    tasks = [f"{', '.join(failed)} failed in it: see the log there"] if failed else []
+    refused = (synced or {}).get("refused", [])
+    return tasks + [f"{item['name']} is refused: {item['message']}" for item in refused]
 
 
 def reported_copy(outcome: Json | None, *, failed: bool) -> Json | None:

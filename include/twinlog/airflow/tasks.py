@@ -11,7 +11,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.assets import remote_cluster
-from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy
+from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
@@ -110,8 +110,9 @@ def validate(flow_name: str) -> Json:
 def publish(flow_name: str, outlet_events: Any) -> Json:
     """Write the cycle report and the extra of the asset event; skipped in a dry run.
 
-    Raises TerminalError when an earlier task of the run failed: the report is written, but a cycle that did
-    not copy everything is not a success, and Airflow judges a run by its last task alone.
+    Raises TerminalError when an earlier task of the run failed, or a topic could not get its copy: the report
+    is written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last
+    task alone.
     """
     from twinlog.steps import publish as step
 
@@ -124,13 +125,10 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     started_ms = round(run.start_date.timestamp() * 1000)
     with _open(flow_name) as (flow, clusters):
         report = _show(step.run(flow, clusters, run.run_id, copied, started_ms))
-    if failed:
+    reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
+    if reasons:
         ti.xcom_push("return_value", report)
-        raise TerminalError(
-            f"the cycle is reported, but {', '.join(failed)} failed in it",
-            hint="see the log there",
-            code="cycle",
-        )
+        raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report)
     return report
 
