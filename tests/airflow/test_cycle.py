@@ -36,20 +36,22 @@ def test_a_result_is_reported_as_it_is() -> None:
     """Also that of a copy that stopped half-way."""
     outcome = {"state": "failed", "records": 2}
 
-    assert outcome == reported_copy(outcome, failed=True)
+    assert outcome == reported_copy(outcome, ["copy"])
 
 
 def test_a_skipped_copy_copied_nothing() -> None:
-    """There is no result, and nothing failed."""
-    assert reported_copy(None, failed=False) is None
+    """There is no result, whatever validation says of earlier ones."""
+    assert reported_copy(None, []) is None
+    assert reported_copy(None, ["validate"]) is None
 
 
 def test_a_copy_without_a_result_failed() -> None:
     """Killed, or an error before anything was copied."""
     expected = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
 
-    assert expected == reported_copy(None, failed=True)
-    assert expected == reported_copy({"error": {"kind": "ConfigError"}}, failed=True)
+    assert expected == reported_copy(None, ["copy"])
+    assert expected == reported_copy(None, ["discover", "validate"])
+    assert expected == reported_copy({"error": {"kind": "ConfigError"}}, ["copy"])
 
 
 def test_asset_event_names_what_changed() -> None:

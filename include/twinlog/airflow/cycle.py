@@ -7,6 +7,7 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
+_UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
 _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
 
 
@@ -25,14 +26,14 @@ def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
     return tasks + [f"{item['name']} is refused: {item['message']}" for item in refused]
 
 
-def reported_copy(outcome: Json | None, *, failed: bool) -> Json | None:
-    """Return the copy's result for the report: None when nothing was copied, a failed one when it said nothing.
+def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
+    """Return the copy's result for the report: None when there was nothing to copy, a failed one without a result.
 
     `outcome` is the copy task's XCom: a CopyResult as JSON, an error, or nothing at all.
     """
     if outcome is not None and "state" in outcome:
         return outcome
-    return _NOTHING_KNOWN if failed else None
+    return _NOTHING_KNOWN if _UP_TO_COPY.intersection(failed) else None
 
 
 def asset_extra(report: Json) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     context = get_current_context()
     run, ti = context["dag_run"], context["ti"]
     failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
-    copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed=bool(failed))
+    copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
     started_ms = round(run.start_date.timestamp() * 1000)
     with _open(flow_name) as (flow, clusters):
         report = _show(step.run(flow, clusters, run.run_id, copied, started_ms))
