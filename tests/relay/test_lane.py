@@ -57,6 +57,29 @@ def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> Non
     assert target.calls.count("end_txn") == 3
 
 
+def test_settling_asks_until_the_markers_are_written() -> None:
+    """The coordinator is busy with them for a while; a fence by somebody else changes nothing of the commit."""
+    target, lane = a_lane()
+    lane.settle()
+    transaction(lane, outgoing())
+    lane.commit()
+    target.faults["end_txn"] = [Code.CONCURRENT_TRANSACTIONS, Code.CONCURRENT_TRANSACTIONS, None]
+    lane.settle()
+    assert (target.calls.count("end_txn"), len(target.committed(TP))) == (1 + 3, 3)
+    target.faults["end_txn"] = [Code.PRODUCER_FENCED]
+    lane.settle()
+    assert len(target.committed(TP)) == 3
+
+
+def test_there_is_nothing_to_settle_after_an_abort() -> None:
+    """Nobody is asked to commit what was aborted."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    lane.abort()
+    lane.settle()
+    assert (target.calls.count("end_txn"), target.committed(TP)) == (1, [])
+
+
 def test_a_commit_that_never_arrived_is_sent_again() -> None:
     """The broker died before it did anything."""
     target, lane = a_lane()

@@ -86,6 +86,7 @@ class LaneCopy:
         try:
             self._lane.begin(self._by_target)
             self._copy()
+            self._lane.settle()
             state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
         except FencedError as fenced:
             state, error = "fenced", str(fenced)

@@ -124,6 +124,10 @@ class Lane:
         """Commit the transaction; every produce request must have been answered."""
         self._end(commit=True)
 
+    def settle(self) -> None:
+        """Wait until every reader sees what was committed last.  Call when nothing more will be sent."""
+        self.transaction.settle()
+
     def abort(self) -> None:
         """Abort the transaction.  Sequences go on (invariant S)."""
         self._end(commit=False)

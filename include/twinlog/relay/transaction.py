@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from twinlog.errors import ClusterUnreachable, FencedError, TransientError
+from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
 from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
@@ -77,6 +78,7 @@ class Transaction:
     writer: Writer
     state: LaneState = LaneState.IDLE
     _added: set[TopicPartition] = field(default_factory=set)
+    _committed: bool = False
 
     def move(self, event: str) -> None:
         """Follow the table.  Raises a doubt for an event that may not happen now."""
@@ -136,22 +138,36 @@ class Transaction:
             answer = self._until_settled(lambda: {"": self._ask_to_end(commit)}, "end the transaction")
             if answer[""]:
                 raise self.stop(answer[""], f"EndTxn of {self.writer.transactional_id}")
+            self._committed = commit
         self.move("answered")
         self._added.clear()
 
+    def settle(self) -> None:
+        """Wait until every reader sees the last commit, if that is how the last transaction ended.
+
+        A commit is answered when it is decided, before its markers are in the logs; asked to end it once more, the
+        coordinator answers CONCURRENT_TRANSACTIONS until they are.  It counts whatever becomes of this question.
+        """
+        if self.state is LaneState.IDLE and self._committed:
+            with suppress(TwinlogError):
+                self._until_settled(lambda: {"": self._end_once(commit=True)}, "see the commit through")
+
     def _ask_to_end(self, commit: bool) -> int:
         try:
-            answer = self._coordinator().call(
-                kafka_python.END_TXN,
-                transactional_id=self.writer.transactional_id,
-                producer_id=self.writer.producer_id,
-                producer_epoch=self.writer.producer_epoch,
-                committed=commit,
-            )
+            return self._end_once(commit=commit)
         except ClusterUnreachable:
             if commit:
                 self.move("answer-lost")
             raise
+
+    def _end_once(self, *, commit: bool) -> int:
+        answer = self._coordinator().call(
+            kafka_python.END_TXN,
+            transactional_id=self.writer.transactional_id,
+            producer_id=self.writer.producer_id,
+            producer_epoch=self.writer.producer_epoch,
+            committed=commit,
+        )
         return int(answer.error_code)
 
     def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
