@@ -221,3 +221,23 @@ def test_a_bounded_copy_ends_before_the_time_given(
     assert read(cluster_b, f"A.{topic}") == many(40)
     assert cycle(flow).records == 60
     assert read(cluster_b, f"A.{topic}") == many(100)
+
+
+def test_what_was_copied_is_there_when_the_cycle_ends(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A commit is answered before its markers are written: nobody who reads right after a cycle reads less."""
+    topic = create_topic(cluster_a, unique_topic("seen"), 8)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    for number in range(10):
+        for partition in range(8):
+            produce(cluster_a, topic, many(3), partition)
+        assert cycle(flow).records == 24
+        with open_clusters(flow) as clusters:
+            pieces = read_pieces(flow, clusters.target)
+            progress = read_progress(flow, clusters.target)
+        ends = {
+            life.partition: found[-1].end_upstream for life, found in pieces.items() if life.topic == topic
+        }
+        assert ends == dict.fromkeys(range(8), (number + 1) * 3)
+        assert {progress[topic, partition] for partition in range(8)} == {number * 3 + 2}
