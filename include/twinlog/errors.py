@@ -48,7 +48,9 @@ class TwinlogError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.code, self.data)
 
 
-def _rebuild(kind: type[TwinlogError], message: str, hint: str, code: str, data: dict[str, Any]) -> TwinlogError:
+def _rebuild(
+    kind: type[TwinlogError], message: str, hint: str, code: str, data: dict[str, Any]
+) -> TwinlogError:
     return kind(message, hint=hint, code=code, **data)
 
 
