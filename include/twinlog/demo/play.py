@@ -16,7 +16,9 @@ from twinlog.demo.workload import TOPICS, Stream, create_topics, freeze_compacte
 from twinlog.errors import TerminalError, TransientError
 
 STREAM_S = 40
-LONGEST_S = 170
+LONGEST_S = 540
+"""Two cores with nothing else to do need less than three minutes; a busy machine gets the time it needs."""
+
 POLL_S = 1.0
 FINISHED = frozenset({"success", "failed"})
 
@@ -93,7 +95,7 @@ class Watch:
 
 
 def play(stage: Stage, say: Say) -> DemoReport:
-    """Play the demo on a stage, in less than three minutes.
+    """Play the demo on a stage: in less than three minutes, on a machine with nothing else to do.
 
     Raises TerminalError when Airflow does not take the Dag, TransientError when the producer fails.
     """
@@ -105,7 +107,7 @@ def play(stage: Stage, say: Say) -> DemoReport:
     stream.start()
     flowing = time.monotonic()
     stage.airflow.api.pause(DAG_ID, paused=False)
-    watch.until(lambda _: bool(watch.cycles) and time.monotonic() - flowing > STREAM_S)
+    watch.until(lambda _: time.monotonic() - flowing > STREAM_S)
     stream.stop()
     say(f"the stream has stopped after {stream.written:,} records; one more cycle takes what is left")
     stopped = dt.datetime.now(dt.UTC)
