@@ -11,7 +11,7 @@ NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 
-.PHONY: help setup demo test test-unit test-integration lint format bench lock clean
+.PHONY: chaos help setup demo test test-unit test-integration lint format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
 	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)"
+
+chaos: setup ## Kill drivers, lanes and Spark jobs for a quarter of an hour, and compare every record
+	$(WITH_JAVA) TWINLOG_SPARK_KILLS=20 $(BIN)/pytest -m chaos
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

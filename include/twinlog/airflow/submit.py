@@ -28,7 +28,12 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
         self._master = master
         self.result: Mapping[str, Any] | None = None
         super().__init__(
-            conn_id=SPARK_CONNECTION, name=name, application_args=list(arguments), env_vars=job_environment()
+            conn_id=SPARK_CONNECTION,
+            name=name,
+            application_args=list(arguments),
+            env_vars=job_environment(),
+            # Before our own session sets it, Spark would fill the task's log with hundreds of INFO lines.
+            conf={"spark.log.level": "WARN"},
         )
 
     def get_connection(self, conn_id: str) -> Connection:
