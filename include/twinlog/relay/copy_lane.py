@@ -13,21 +13,16 @@ import time
 from collections.abc import Iterable, Iterator
 
 from twinlog.errors import FencedError, TransientError, TwinlogError
-from twinlog.formats.connect_offset import offset_value, source_offset_key
-from twinlog.formats.ledger import Quarantine
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.formats.partitioner import partition_for
-from twinlog.offsets.piece import MapPiece
-from twinlog.relay import state_records
+from twinlog.relay import state_records, trouble
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.lane import Lane, Refused
-from twinlog.relay.range_copy import RangeCopy, Trouble
+from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.relay.state_records import StateRecord
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions, Outgoing
+from twinlog.relay.trouble import Trouble, culprits
 from twinlog.relay.wire import Fetched
 
 _STALL_SECONDS = 30.0
@@ -109,8 +104,8 @@ class LaneCopy:
                     self._ask()
                     for answer in self._answers():
                         self._take(answer)
-                except _SourceTroubleError as trouble:
-                    self._end_all("source-lost", str(trouble))
+                except _SourceTroubleError as error:
+                    self._end_all("source-lost", str(error))
                 if self._quiet_seconds(before) > _STALL_SECONDS:
                     self._end_all("stalled", f"the source gave nothing for {_STALL_SECONDS:.0f} s")
             if self._commit():
@@ -140,7 +135,9 @@ class LaneCopy:
             item = self._by_source[source]
             gone = why.code == UNKNOWN_TOPIC
             item.trouble = (
-                _deleted(item) if gone else Trouble("source-refused", f"{item.name}: {why.message}")
+                trouble.topic_deleted(item.name)
+                if gone
+                else Trouble("source-refused", f"{item.name}: {why.message}")
             )
 
     def _answers(self) -> Iterator[list[Fetched]]:
@@ -187,8 +184,7 @@ class LaneCopy:
             return
         item.sent = cut.next_upstream
         if cut.poison is not None:
-            where = f"{item.name} at upstream offset {cut.poison.offset}"
-            item.trouble = Trouble("poison-record", f"{where}: {cut.poison.reason}")
+            item.trouble = trouble.poison(item.name, cut.poison)
         if cut.outgoing:
             queues[item.target] = cut.outgoing
 
@@ -230,7 +226,7 @@ class LaneCopy:
         if strangers:
             self._abort()
             for item in strangers:
-                item.trouble = _recreated(item)
+                item.trouble = trouble.recreated(item.name)
             return False
         if moved:
             self._write_state(moved)
@@ -256,7 +252,8 @@ class LaneCopy:
         return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
 
     def _write_state(self, moved: Iterable[RangeCopy]) -> None:
-        records = state_records.batches(self._state_of(moved), int(time.time() * 1000))
+        now = int(time.time() * 1000)
+        records = state_records.batches(state_records.of_ranges(self._spec.state, moved, now), now)
         refused = self._lane.add(list(records))
         if not refused:
             self._lane.send(records)
@@ -270,24 +267,6 @@ class LaneCopy:
                 hint="run sync_topics, and `twinlog check` for permissions",
                 code="fence-again",
             )
-
-    def _state_of(self, moved: Iterable[RangeCopy]) -> Iterator[StateRecord]:
-        state = self._spec.state
-        for item in moved:
-            spec = item.spec
-            key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
-            number = partition_for(key, state.offsets_partitions)
-            yield StateRecord(state.offsets_topic, number, key, offset_value(item.sent - 1))
-            # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
-            # All pieces of a source partition live in one partition of the map: they are read together.
-            number = partition_for(item.name.encode(), state.map_partitions)
-            map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
-            piece = MapPiece(item.committed, item.sent, tuple(item.runs))
-            yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
-            for offset, reason in item.newly_quarantined():
-                now = int(time.time() * 1000)
-                entry = Quarantine(spec.topic, spec.partition, offset, reason, now, spec.topic_id)
-                yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 
     def _give_up(self, refused: list[Refused]) -> None:
         """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
@@ -307,15 +286,11 @@ class LaneCopy:
     # --- trouble -------------------------------------------------------------------------------------------
 
     def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
-        offsets = _culprits(refusal)
+        offsets = culprits(refusal)
         if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
             item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
-            return
-        where = f"{item.name} at upstream offset {offsets[0]}" if offsets else item.name
-        item.trouble = Trouble(
-            "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",
-            f"{where}: {item.spec.remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})",
-        )
+        else:
+            item.trouble = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
 
     def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
         if fetched.error in LEADER_MOVED:
@@ -323,7 +298,7 @@ class LaneCopy:
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             item.trouble = self._out_of_range(item)
         elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            item.trouble = _deleted(item)
+            item.trouble = trouble.topic_deleted(item.name)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
@@ -334,10 +309,7 @@ class LaneCopy:
             begin = self._source.offsets([item.source], EARLIEST)[item.source]
         except TwinlogError as error:
             return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
-        if begin > item.sent:
-            gone = f"upstream offsets {item.sent} to {begin - 1} were deleted before they could be copied"
-            return Trouble("gap", f"{item.name}: {gone}")
-        return Trouble("truncation", f"{item.name}: the source's log ends before upstream offset {item.sent}")
+        return trouble.out_of_range(item.name, item.sent, begin)
 
     def _end_all(self, code: str, why: str) -> None:
         for item in self._by_source.values():
@@ -345,26 +317,8 @@ class LaneCopy:
                 item.trouble = Trouble(code, f"{item.name} at upstream offset {item.sent}: {why}")
 
 
-def _deleted(item: RangeCopy) -> Trouble:
-    return Trouble("topic-deleted", f"{item.name}: the source topic no longer exists")
-
-
-def _recreated(item: RangeCopy) -> Trouble:
-    return Trouble("recreated", f"{item.name}: the source topic was deleted and created again meanwhile")
-
-
 def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
     """The first batch of every partition, then the second, ...: one batch a partition in each request."""
     depth = max(len(queue) for queue in queues.values())
     for index in range(depth):
         yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
-
-
-def _culprits(refusal: Refused) -> list[int]:
-    """Upstream offsets of the records a refusal names, or of the only record where the batch has just one."""
-    if refusal.outgoing is None:
-        return []
-    offsets = [first + step for first, length in refusal.outgoing.stretches for step in range(length)]
-    if len(offsets) == 1:
-        return offsets
-    return [offsets[index] for index, _ in refusal.record_errors if index < len(offsets)]

@@ -12,14 +12,7 @@ from twinlog.offsets.run import Run
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.spec import RangeReport, RangeSpec
 from twinlog.relay.transform import Cutter, Outgoing
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a range cannot go on: a stable code and one line."""
-
-    code: str
-    message: str
+from twinlog.relay.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.formats.ledger import Quarantine
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.partitioner import partition_for
+from twinlog.offsets.piece import MapPiece
 from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.brokers import TopicPartition
+from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.rewrite import Record, build_batch, record_rest
+from twinlog.relay.spec import StateTopics
 from twinlog.relay.transform import Outgoing
 
 
@@ -19,6 +26,24 @@ class StateRecord:
     partition: int
     key: bytes
     value: bytes | None
+
+
+def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
+    """Progress, map piece and quarantined offsets of what the open transaction moved."""
+    for item in moved:
+        spec = item.spec
+        key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
+        number = partition_for(key, state.offsets_partitions)
+        yield StateRecord(state.offsets_topic, number, key, offset_value(item.sent - 1))
+        # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
+        # All pieces of a source partition live in one partition of the map: they are read together.
+        number = partition_for(item.name.encode(), state.map_partitions)
+        map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
+        piece = MapPiece(item.committed, item.sent, tuple(item.runs))
+        yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
+        for offset, reason in item.newly_quarantined():
+            entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
+            yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 
 
 def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, Outgoing]:

@@ -1,0 +1,59 @@
+"""Why a range cannot go on: a stable code, and one line that names partition and offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.relay.error_codes import REFUSED_RECORDS, code_name
+from twinlog.relay.lane import Refused
+from twinlog.relay.transform import Poison
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What ends a range, and not its neighbours."""
+
+    code: str
+    message: str
+
+
+def topic_deleted(name: str) -> Trouble:
+    """The source topic is gone.  `name` is `topic-partition`, here and below."""
+    return Trouble("topic-deleted", f"{name}: the source topic no longer exists")
+
+
+def recreated(name: str) -> Trouble:
+    """The source topic lives another life since the ranges were settled."""
+    return Trouble("recreated", f"{name}: the source topic was deleted and created again meanwhile")
+
+
+def out_of_range(name: str, wanted: int, begin: int) -> Trouble:
+    """The source has no upstream offset `wanted`: its log begins behind it, or ends before it."""
+    if begin > wanted:
+        gone = f"upstream offsets {wanted} to {begin - 1} were deleted before they could be copied"
+        return Trouble("gap", f"{name}: {gone}")
+    return Trouble("truncation", f"{name}: the source's log ends before upstream offset {wanted}")
+
+
+def poison(name: str, record: Poison) -> Trouble:
+    """A record that fits nowhere on the target."""
+    return Trouble("poison-record", f"{name} at upstream offset {record.offset}: {record.reason}")
+
+
+def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> Trouble:
+    """The target will never take a batch, or a topic; `offsets` are the upstream offsets at fault, where known."""
+    where = f"{name} at upstream offset {offsets[0]}" if offsets else name
+    return Trouble(
+        "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",
+        f"{where}: {remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})",
+    )
+
+
+def culprits(refusal: Refused) -> list[int]:
+    """Upstream offsets of the records a refusal names, or of the only record where the batch has just one."""
+    if refusal.outgoing is None:
+        return []
+    offsets = [first + step for first, length in refusal.outgoing.stretches for step in range(length)]
+    if len(offsets) == 1:
+        return offsets
+    return [offsets[index] for index, _ in refusal.record_errors if index < len(offsets)]
