@@ -31,6 +31,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.relay.copy_lane import copy_lane
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.steps import copy, sync_topics
+from twinlog.steps.copy_result import CopyResult
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **pro
     return load(path).flows["A->B"]
 
 
-def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> copy.CopyResult:
+def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> CopyResult:
     """sync_topics and copy: what moves records in a cycle."""
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)

@@ -47,6 +47,7 @@ from twinlog.errors import ClusterUnreachable, FencedError
 from twinlog.policy.replication import DefaultReplicationPolicy
 from twinlog.relay.spec import LaneSpec
 from twinlog.steps import copy, sync_topics
+from twinlog.steps.copy_result import CopyResult
 
 NOW = int(time.time() * 1000)
 SCHEDULES = 20
@@ -122,7 +123,7 @@ def test_two_topics_under_one_remote_name(
 # --- two drivers ---------------------------------------------------------------------------------------------
 
 
-def drive(flow: FlowSettings, delay: float, pause: float) -> copy.CopyResult | FencedError:
+def drive(flow: FlowSettings, delay: float, pause: float) -> CopyResult | FencedError:
     """Copy after `delay` seconds; lanes dawdle for `pause` seconds between their fence and their first record."""
     time.sleep(delay)
     runner = ThreadRunner(before=lambda _: time.sleep(pause))

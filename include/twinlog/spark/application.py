@@ -12,6 +12,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.spark.runner import open_runner
 from twinlog.steps import copy
+from twinlog.steps.copy_result import CopyResult
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -25,7 +26,7 @@ def replicate(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
     master: str = SUBMITTED,
-) -> copy.CopyResult:
+) -> CopyResult:
     """Load the configuration, open a session on `master` and copy one flow.
 
     Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.

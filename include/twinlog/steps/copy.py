@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from twinlog.cluster.clusters import Clusters
@@ -19,9 +18,9 @@ from twinlog.errors import FencedError, TransientError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import Grant, at_least_once_grant, fence, last_fence
 from twinlog.relay.log_reader import read_state
-from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
+from twinlog.relay.spec import LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps import discover
-from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes, pack, settle
 
 MAX_ROUNDS = 6
@@ -33,9 +32,6 @@ MAX_DEATHS = 2
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
 
-TRANSIENT_CODES = frozenset({"source-lost", "stalled", "fence-again", "no-target-partition"})
-"""Trouble of a partition that may be gone at the next cycle."""
-
 
 class LaneRunner(Protocol):
     """Runs lanes, each as one task at a time: Spark's in production, a plain loop in tests."""
@@ -46,72 +42,6 @@ class LaneRunner(Protocol):
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run every lane to its end.  Raises TransientError (TASKS_DIED) when tasks died without a report."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionCopy:
-    """What was copied of one partition in this run, over all its rounds."""
-
-    topic: str
-    remote_topic: str
-    partition: int
-    copied_records: int
-    bytes: int
-    last_upstream_offset: int
-    lag_records: int
-    skipped: int = 0
-    rewritten_batches: int = 0
-    quarantined: tuple[int, ...] = ()
-    error_code: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyResult:
-    """The outcome of a copy.
-
-    `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
-    copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
-    upstream offsets between its last copied one and its end as it was when the ranges were settled.
-    `error` says why the last round ended, when it left something over.
-    """
-
-    flow: str
-    run_id: str
-    state: str
-    records: int
-    bytes: int
-    seconds: float
-    partitions: tuple[PartitionCopy, ...]
-    stopped: tuple[StoppedPartition, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    error: str = ""
-    transient: bool = False
-    rounds: int = 1
-    lanes: int = 0
-    transactions: int = 0
-    lane_cpu_seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Reports of all rounds, added up by partition."""
-
-    ranges: dict[tuple[str, int], RangeReport] = field(default_factory=dict)
-    ends: dict[tuple[str, int], int] = field(default_factory=dict)
-    transactions: int = 0
-    cpu_seconds: float = 0.0
-
-    def settle(self, ranges: Sequence[RangeSpec]) -> None:
-        for item in ranges:
-            self.ends[item.topic, item.partition] = item.end
-
-    def add(self, report: LaneReport) -> None:
-        self.transactions += report.transactions
-        self.cpu_seconds += report.cpu_seconds
-        for item in report.ranges:
-            before = self.ranges.get((item.topic, item.partition))
-            self.ranges[item.topic, item.partition] = _joined(before, item) if before else item
 
 
 def run(
@@ -134,7 +64,7 @@ def run(
     limits = max_bytes(clusters.target, chosen)
     lanes = flow.copy.lanes or runner.slots
     state = state_topics(flow, clusters)
-    tally = _Tally()
+    tally = Tally()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
     rounds = deaths = 0
@@ -153,7 +83,7 @@ def run(
         if failure is None:
             break
         deaths += failure.code == TASKS_DIED
-    return _result(
+    return result_of(
         flow, run_id, discovery, tally, stopped, failure, rounds, lanes, time.monotonic() - started
     )
 
@@ -212,7 +142,7 @@ def _fence(flow: FlowSettings, state: StateTopics, run_id: str, lanes: int) -> G
 
 
 def _round(
-    flow: FlowSettings, runner: LaneRunner, specs: tuple[LaneSpec, ...], tally: _Tally, run_id: str
+    flow: FlowSettings, runner: LaneRunner, specs: tuple[LaneSpec, ...], tally: Tally, run_id: str
 ) -> TransientError | None:
     """Run the lanes once; return why another round is needed, or None."""
     try:
@@ -241,78 +171,7 @@ def _stop_if_taken(flow: FlowSettings, run_id: str) -> None:
         )
 
 
-def _without_trouble(ranges: Sequence[RangeSpec], tally: _Tally) -> list[RangeSpec]:
+def _without_trouble(ranges: Sequence[RangeSpec], tally: Tally) -> list[RangeSpec]:
     """Leave out partitions that already failed in an earlier round: they would fail again."""
     failed = {key for key, report in tally.ranges.items() if report.error}
     return [item for item in ranges if (item.topic, item.partition) not in failed]
-
-
-def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
-    return RangeReport(
-        topic=after.topic,
-        remote_topic=after.remote_topic,
-        partition=after.partition,
-        records=before.records + after.records,
-        bytes=before.bytes + after.bytes,
-        next_upstream=after.next_upstream,
-        downstream_end=max(before.downstream_end, after.downstream_end),
-        skipped=before.skipped + after.skipped,
-        batches=before.batches + after.batches,
-        rewritten_batches=before.rewritten_batches + after.rewritten_batches,
-        quarantined=before.quarantined + after.quarantined,
-        error_code=after.error_code,
-        error=after.error,
-    )
-
-
-def _result(
-    flow: FlowSettings,
-    run_id: str,
-    discovery: Discovery,
-    tally: _Tally,
-    stopped: tuple[StoppedPartition, ...],
-    failure: TransientError | None,
-    rounds: int,
-    lanes: int,
-    seconds: float,
-) -> CopyResult:
-    partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
-    problems = tuple(problem for problem in discovery.problems if problem.blocking)
-    codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}
-    failed = bool(codes or problems or failure)
-    return CopyResult(
-        flow=flow.name,
-        run_id=run_id,
-        state="failed" if failed else "done" if partitions else "nothing",
-        records=sum(item.copied_records for item in partitions),
-        bytes=sum(item.bytes for item in partitions),
-        seconds=round(seconds, 3),
-        partitions=partitions,
-        stopped=stopped,
-        problems=problems,
-        error=str(failure or ""),
-        transient=failed and codes <= TRANSIENT_CODES and not problems,
-        rounds=rounds,
-        lanes=lanes,
-        transactions=tally.transactions,
-        lane_cpu_seconds=round(tally.cpu_seconds, 3),
-    )
-
-
-def _partition(report: RangeReport, tally: _Tally, failure: TransientError | None) -> PartitionCopy:
-    lag = tally.ends[report.topic, report.partition] - report.next_upstream
-    unfinished = failure is not None and lag > 0 and not report.error
-    return PartitionCopy(
-        topic=report.topic,
-        remote_topic=report.remote_topic,
-        partition=report.partition,
-        copied_records=report.records,
-        bytes=report.bytes,
-        last_upstream_offset=report.next_upstream - 1,
-        lag_records=lag,
-        skipped=report.skipped,
-        rewritten_batches=report.rewritten_batches,
-        quarantined=report.quarantined,
-        error_code="fence-again" if unfinished else report.error_code,
-        error=failure.message if unfinished and failure is not None else report.error,
-    )

@@ -1,0 +1,151 @@
+"""What a copy did: the lanes' reports of all rounds, added up by partition.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TransientError
+from twinlog.relay.spec import LaneReport, RangeReport, RangeSpec
+from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps.plan_ranges import StoppedPartition
+
+TRANSIENT_CODES = frozenset({"source-lost", "stalled", "fence-again", "no-target-partition"})
+"""Trouble of a partition that may be gone at the next cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCopy:
+    """What was copied of one partition in this run, over all its rounds."""
+
+    topic: str
+    remote_topic: str
+    partition: int
+    copied_records: int
+    bytes: int
+    last_upstream_offset: int
+    lag_records: int
+    skipped: int = 0
+    rewritten_batches: int = 0
+    quarantined: tuple[int, ...] = ()
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """The outcome of a copy.
+
+    `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
+    copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
+    upstream offsets between its last copied one and its end as it was when the ranges were settled.
+    `error` says why the last round ended, when it left something over.
+    """
+
+    flow: str
+    run_id: str
+    state: str
+    records: int
+    bytes: int
+    seconds: float
+    partitions: tuple[PartitionCopy, ...]
+    stopped: tuple[StoppedPartition, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    error: str = ""
+    transient: bool = False
+    rounds: int = 1
+    lanes: int = 0
+    transactions: int = 0
+    lane_cpu_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Reports of all rounds, added up by partition."""
+
+    ranges: dict[tuple[str, int], RangeReport] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    transactions: int = 0
+    cpu_seconds: float = 0.0
+
+    def settle(self, ranges: Sequence[RangeSpec]) -> None:
+        """Note where the ranges of a round end (upstream)."""
+        for item in ranges:
+            self.ends[item.topic, item.partition] = item.end
+
+    def add(self, report: LaneReport) -> None:
+        """Add a lane's report of this round."""
+        self.transactions += report.transactions
+        self.cpu_seconds += report.cpu_seconds
+        for item in report.ranges:
+            before = self.ranges.get((item.topic, item.partition))
+            self.ranges[item.topic, item.partition] = _joined(before, item) if before else item
+
+
+def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
+    """The later report's positions and trouble, both reports' counts."""
+    return replace(
+        after,
+        records=before.records + after.records,
+        bytes=before.bytes + after.bytes,
+        downstream_end=max(before.downstream_end, after.downstream_end),
+        skipped=before.skipped + after.skipped,
+        batches=before.batches + after.batches,
+        rewritten_batches=before.rewritten_batches + after.rewritten_batches,
+        quarantined=before.quarantined + after.quarantined,
+    )
+
+
+def result_of(
+    flow: FlowSettings,
+    run_id: str,
+    discovery: Discovery,
+    tally: Tally,
+    stopped: tuple[StoppedPartition, ...],
+    failure: TransientError | None,
+    rounds: int,
+    lanes: int,
+    seconds: float,
+) -> CopyResult:
+    """Say what a copy did.  `stopped` and `failure` are those of the last round; `seconds` is wall time."""
+    partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
+    problems = tuple(problem for problem in discovery.problems if problem.blocking)
+    codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}
+    failed = bool(codes or problems or failure)
+    return CopyResult(
+        flow=flow.name,
+        run_id=run_id,
+        state="failed" if failed else "done" if partitions else "nothing",
+        records=sum(item.copied_records for item in partitions),
+        bytes=sum(item.bytes for item in partitions),
+        seconds=round(seconds, 3),
+        partitions=partitions,
+        stopped=stopped,
+        problems=problems,
+        error=str(failure or ""),
+        transient=failed and codes <= TRANSIENT_CODES and not problems,
+        rounds=rounds,
+        lanes=lanes,
+        transactions=tally.transactions,
+        lane_cpu_seconds=round(tally.cpu_seconds, 3),
+    )
+
+
+def _partition(report: RangeReport, tally: Tally, failure: TransientError | None) -> PartitionCopy:
+    lag = tally.ends[report.topic, report.partition] - report.next_upstream
+    unfinished = failure is not None and lag > 0 and not report.error
+    return PartitionCopy(
+        topic=report.topic,
+        remote_topic=report.remote_topic,
+        partition=report.partition,
+        copied_records=report.records,
+        bytes=report.bytes,
+        last_upstream_offset=report.next_upstream - 1,
+        lag_records=lag,
+        skipped=report.skipped,
+        rewritten_batches=report.rewritten_batches,
+        quarantined=report.quarantined,
+        error_code="fence-again" if unfinished else report.error_code,
+        error=failure.message if unfinished and failure is not None else report.error,
+    )
