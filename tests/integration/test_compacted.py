@@ -26,8 +26,8 @@ from twinlog.cluster.progress import read_maps
 from twinlog.config.settings import FlowSettings
 from twinlog.offsets.offset_map import OffsetMap, Translation
 
-START = int(time.time() * 1000) + 60_000
-"""Ahead of the clock, and so of transaction markers, which have the broker's time."""
+CLOCK = {"start": 0}
+"""Where record time begins (ms): for each test a little ahead of the clock, and so of its transaction markers."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -38,6 +38,7 @@ Log = list[tuple[int, Seen]]
 @pytest.fixture(autouse=True)
 def quick_cleaner(cluster_a: Any) -> Iterator[None]:
     """The source's log cleaner looks for work all the time, instead of every 15 s."""
+    CLOCK["start"] = int(time.time() * 1000) + 60_000
     alter_configs(cluster_a, ResourceType.BROKER, "1", log_cleaner_backoff_ms="100")
     yield
     alter_configs(cluster_a, ResourceType.BROKER, "1", log_cleaner_backoff_ms=None)
@@ -54,7 +55,7 @@ def updates(chance: random.Random, phase: int) -> list[list[Seen]]:
     """Eight batches of updates: a few hot keys, many that occur once, some tombstones, some headers."""
     batches = []
     for number in range(8):
-        time_ms = START + (phase * 100 + number) * 2000
+        time_ms = CLOCK["start"] + (phase * 100 + number) * 2000
         batch = []
         for n in range(100):
             hot = chance.random() < 0.6
@@ -68,7 +69,7 @@ def updates(chance: random.Random, phase: int) -> list[list[Seen]]:
 
 def last_word(phase: int) -> Seen:
     """A record so late that it opens a new segment: everything before it may be cleaned."""
-    return Seen(b"end of %d" % phase, b"", START + (phase * 100 + 50) * 2000)
+    return Seen(b"end of %d" % phase, b"", CLOCK["start"] + (phase * 100 + 50) * 2000)
 
 
 def survivors(log: Log) -> Log:
