@@ -80,6 +80,7 @@ def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> t
         {"A": cluster_a, "B": cluster_b},
         ["A->B"],
         topics=topic,
+        heartbeats__replication__enabled="false",
         twinlog__transaction__bytes="15000",
         twinlog__fetch__bytes="60000",
     )

@@ -33,7 +33,13 @@ def prepared(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> Path
     create_topic(cluster_a, topic, 2)
     for partition in (0, 1):
         produce(cluster_a, topic, RECORDS, partition, compression_type="zstd")
-    config = configure(tmp_path, {"A": cluster_a, "B": cluster_b}, ["A->B"], topics=topic)
+    config = configure(
+        tmp_path,
+        {"A": cluster_a, "B": cluster_b},
+        ["A->B"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+    )
     flow = load(config).flows["A->B"]
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
