@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-import pytest
 from batches import Rec, decode, encode
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.errors import FormatError
 from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.transform import AbortedTransactions, Cut, Cutter, Outgoing
 
@@ -291,18 +289,23 @@ def test_two_aborted_transactions_of_one_producer_with_a_commit_between() -> Non
     assert content(cut.outgoing) == [(2, FIVE[1]), (6, FIVE[3])]
 
 
-def test_old_magic_is_refused_by_name() -> None:
+def test_old_magic_is_refused_by_name_and_what_came_before_it_goes_out() -> None:
     """Message formats v0 and v1 have another layout."""
-    batch = encode(FIVE)
-    batch[16] = 1
-    with pytest.raises(FormatError, match="message format v1"):
-        cut_all([batch])
+    old = encode(FIVE, base_offset=5)
+    old[16] = 1
+    cut = cut_all([encode(FIVE), old])
+    assert cut.poison is not None
+    assert (cut.poison.code, cut.poison.offset, cut.next_upstream) == ("old-magic", 5, 5)
+    assert "message format v1" in cut.poison.reason
+    assert [offset for offset, _ in content(cut.outgoing)] == list(range(5))
 
 
-def test_a_block_with_wrong_inner_lengths_is_refused() -> None:
+def test_a_batch_with_wrong_inner_lengths_goes_out_neither_whole_nor_in_part() -> None:
     """A record that ends outside its batch is an error, never a shorter record."""
-    batch = encode(FIVE)
-    batch[61] = 0x7E
+    batch = encode(FIVE, base_offset=5)
+    batch[61 + 3 * 9] = 0x7E  # the length of the fourth record, of nine bytes each
     batch[22] |= 0x08  # append time: forces the records to be read
-    with pytest.raises(FormatError):
-        cut_all([batch])
+    cut = cut_all([encode(FIVE), batch])
+    assert cut.poison is not None
+    assert (cut.poison.code, cut.next_upstream) == ("bad-record", 5)
+    assert [offset for offset, _ in content(cut.outgoing)] == list(range(5))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.errors import FormatError
 from twinlog.relay.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -54,10 +55,14 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Poison:
-    """A record the target cannot hold: upstream offset and why."""
+    """Where a partition cannot go on: upstream offset, why, and a stable code.
+
+    A record the target cannot hold, or a batch that cannot be read.
+    """
 
     offset: int
     reason: str
+    code: str = "poison-record"
 
 
 @dataclass(slots=True)
@@ -126,38 +131,52 @@ class Cutter:
         """
         made: list[Outgoing] = []
         gathered = _Gathered()
+        poison = None
+        try:
+            for step in self._steps(block, position, aborted, made, gathered):
+                if isinstance(step, Poison):
+                    position, poison = step.offset, step
+                    break
+                position = step
+        except FormatError as error:
+            poison = Poison(position, error.message, error.code)
+        made += self._flush(gathered)
+        return Cut(made, position, poison)
+
+    def _steps(
+        self,
+        block: memoryview,
+        position: int,
+        aborted: AbortedTransactions | None,
+        made: list[Outgoing],
+        gathered: _Gathered,
+    ) -> Iterator[int | Poison]:
+        """Walk the block; after each batch yield the position behind it, or the poison that ends the walk."""
         for header, batch in walk(block):
             if header.base_offset >= self.end:
-                position = self.end
-                break
-            if header.last_offset < position:
-                if aborted is not None:
-                    aborted.hides(header, batch)
-                continue
+                yield self.end
+                return
             hidden = aborted.hides(header, batch) if aborted is not None else header.control
-            if hidden or header.record_count == 0:
-                position = min(header.next_offset, self.end)
+            if header.last_offset < position:
                 continue
-            if not gathered.takes(header):
-                made += self._flush(gathered)
-            if self._clean(header, position):
-                if header.record_count >= MERGE_BELOW:
+            if not hidden and header.record_count:
+                if not gathered.takes(header):
+                    made += self._flush(gathered)
+                if not self._clean(header, position):
+                    poison = self._gather(gathered, header, batch, position)
+                    if poison is not None:
+                        yield poison
+                        return
+                elif header.record_count < MERGE_BELOW:
+                    gathered.add_clean(header, batch)
+                else:
                     made += self._flush(gathered)
                     stretch = ((header.base_offset, header.record_count),)
                     made.append(Outgoing(batch, header, stretch, header.next_offset))
-                else:
-                    gathered.add_clean(header, batch)
-                position = header.next_offset
-                continue
-            poison = self._gather(gathered, header, batch, position)
-            if poison is not None:
-                made += self._flush(gathered)
-                return Cut(made, poison.offset, poison)
+                if gathered.bytes > REWRITTEN_BYTES:
+                    made += self._flush(gathered)
             position = min(header.next_offset, self.end)
-            if gathered.bytes > REWRITTEN_BYTES:
-                made += self._flush(gathered)
-        made += self._flush(gathered)
-        return Cut(made, position)
+            yield position
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
@@ -177,7 +196,8 @@ class Cutter:
     ) -> Poison | None:
         """Add the batch's records within the range to `gathered`; stop before one that is too large."""
         limit = self.max_message_bytes - HEADER_BYTES - _RECORD_OVERHEAD
-        for record in read_records(header, batch):
+        # All of them first: a batch that cannot be read to its end must not go out in part.
+        for record in list(read_records(header, batch)):
             if record.offset < position or record.offset in self.excluded:
                 continue
             if record.offset >= self.end:

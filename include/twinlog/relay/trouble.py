@@ -36,8 +36,8 @@ def out_of_range(name: str, wanted: int, begin: int) -> Trouble:
 
 
 def poison(name: str, record: Poison) -> Trouble:
-    """A record that fits nowhere on the target."""
-    return Trouble("poison-record", f"{name} at upstream offset {record.offset}: {record.reason}")
+    """A record that fits nowhere on the target, or a batch that cannot be read."""
+    return Trouble(record.code, f"{name} at upstream offset {record.offset}: {record.reason}")
 
 
 def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> Trouble:
