@@ -20,7 +20,7 @@ def outgoing(count: int = 3, first: int = 0) -> Outgoing:
     """A batch of `count` records from upstream offset `first`."""
     buffer = memoryview(encode([Rec(b"%d" % (first + n)) for n in range(count)]))
     header = BatchHeader._make(HEADER.unpack_from(buffer))
-    return Outgoing(buffer, header, ((first, count),), first + count)
+    return Outgoing(buffer, header, ((first, count),))
 
 
 def a_lane() -> tuple[FakeTarget, Lane]:

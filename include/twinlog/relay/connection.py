@@ -88,7 +88,7 @@ class Connection:
         frame = kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
         self._in_flight.append(correlation)
         self._guard(lambda: self._send_all([frame]))
-        answer = self._guard(lambda: self._receive(_fresh, keep_correlation=True))
+        answer = self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True))
         return kafka_python.decode(api, version, answer)
 
     def _connect(self, host: str, port: int) -> socket.socket:
@@ -217,5 +217,6 @@ class Connection:
         )
 
 
-def _fresh(size: int) -> memoryview:
+def fresh_buffer(size: int) -> memoryview:
+    """Allocate memory for one answer that may be kept."""
     return memoryview(bytearray(size))

@@ -254,12 +254,7 @@ class LaneCopy:
     def _write_state(self, moved: Iterable[RangeCopy]) -> None:
         now = int(time.time() * 1000)
         records = state_records.batches(state_records.of_ranges(self._spec.state, moved, now), now)
-        refused = self._lane.add(list(records))
-        if not refused:
-            self._lane.send(records)
-            self._lane.drain()
-            self._lane.take_written()
-            refused = self._lane.take_refused()
+        refused = self._lane.write_state(records)
         if refused:
             topic, partition = refused[0].partition
             raise TransientError(

@@ -25,7 +25,7 @@ from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, error_for
-from twinlog.relay.lane import Lane, Refused
+from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import LogState, read_state
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, batches
@@ -154,13 +154,7 @@ def _progress(gate: Lane, target: Brokers, state: StateTopics) -> tuple[Mapping[
 
 def _write(gate: Lane, records: list[StateRecord]) -> None:
     """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail."""
-    batch = batches(records, int(time.time() * 1000))
-    refused: list[Refused] = gate.add(list(batch))
-    if not refused:
-        gate.send(batch)
-        gate.drain()
-        gate.take_written()
-        refused = gate.take_refused()
+    refused = gate.write_state(batches(records, int(time.time() * 1000)))
     if refused:
         topic, partition = refused[0].partition
         raise TerminalError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from twinlog.errors import ClusterUnreachable
 from twinlog.relay import wire
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
-from twinlog.relay.connection import Connection
+from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.error_codes import FENCED, REFUSED_RECORDS, REFUSED_TOPIC, Code, code_name
 from twinlog.relay.relabel import relabel
 from twinlog.relay.transaction import LaneState, Transaction, Writer
@@ -120,6 +120,16 @@ class Lane:
         while self._requests:
             self._read_answer()
 
+    def write_state(self, batches: Mapping[TopicPartition, Outgoing]) -> list[Refused]:
+        """Add, send and wait for twinlog's own records; return what was refused.  Nothing else may be on its way."""
+        refused = self.add(list(batches))
+        if refused:
+            return refused
+        self.send(batches)
+        self.drain()
+        self.take_written()
+        return self.take_refused()
+
     def commit(self) -> None:
         """Commit the transaction; every produce request must have been answered."""
         self._end(commit=True)
@@ -186,7 +196,7 @@ class Lane:
     def _read_answer(self) -> None:
         request = self._requests.popleft()
         try:
-            payload = request.connection.receive(_fresh)
+            payload = request.connection.receive(fresh_buffer)
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
         answers = {(item.topic, item.partition): item for item in wire.produce_response(payload)}
@@ -232,7 +242,3 @@ class Lane:
 
 def _name(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
-
-
-def _fresh(size: int) -> memoryview:
-    return memoryview(bytearray(size))

@@ -58,4 +58,4 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
 def _outgoing(group: list[Record]) -> Outgoing:
     buffer = build_batch(group, 0)
     header = BatchHeader._make(HEADER.unpack_from(buffer))
-    return Outgoing(buffer, header, ((0, len(group)),), len(group))
+    return Outgoing(buffer, header, ((0, len(group)),))

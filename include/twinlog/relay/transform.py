@@ -43,13 +43,12 @@ class Outgoing:
     """One batch ready to be relabelled and sent.
 
     `stretches` are (first upstream offset, length) of the records in it; together they hold `header.record_count`.
-    `next_upstream` is the position once this batch is written.  `buffer` is writable.
+    `buffer` is writable.
     """
 
     buffer: memoryview
     header: BatchHeader
     stretches: tuple[tuple[int, int], ...]
-    next_upstream: int
     rewritten: bool = False
 
 
@@ -172,7 +171,7 @@ class Cutter:
                 else:
                     made += self._flush(gathered)
                     stretch = ((header.base_offset, header.record_count),)
-                    made.append(Outgoing(batch, header, stretch, header.next_offset))
+                    made.append(Outgoing(batch, header, stretch))
                 if gathered.bytes > REWRITTEN_BYTES:
                     made += self._flush(gathered)
             position = min(header.next_offset, self.end)
@@ -212,7 +211,6 @@ class Cutter:
                 self.excluded[record.offset] = poison.reason
                 continue
             gathered.add(record, header)
-        gathered.next_upstream = min(header.next_offset, self.end)
         return None
 
     def _fits_alone(self, record: Record, codec: int) -> bool:
@@ -226,28 +224,27 @@ class Cutter:
         if len(sources) == 1 and not records:
             header, batch = sources[0]
             stretch = ((header.base_offset, header.record_count),)
-            return iter([Outgoing(batch, header, stretch, header.next_offset)])
+            return iter([Outgoing(batch, header, stretch)])
         for header, batch in sources:
             records.extend(read_records(header, batch))
         if not records:
             return iter(())
-        return self._batches(records, gathered.codec, gathered.next_upstream)
+        return self._batches(records, gathered.codec)
 
-    def _batches(self, records: Sequence[Record], codec: int, next_upstream: int) -> Iterator[Outgoing]:
+    def _batches(self, records: Sequence[Record], codec: int) -> Iterator[Outgoing]:
         """Build as few batches as fit the target, halving where compression did not help enough."""
         for chunk in _chunks(records, min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)):
-            yield from self._fitting(chunk, codec, next_upstream if chunk[-1] is records[-1] else -1)
+            yield from self._fitting(chunk, codec)
 
-    def _fitting(self, chunk: Sequence[Record], codec: int, next_upstream: int) -> Iterator[Outgoing]:
+    def _fitting(self, chunk: Sequence[Record], codec: int) -> Iterator[Outgoing]:
         buffer = build_batch(chunk, codec)
         if len(buffer) > self.max_message_bytes and len(chunk) > 1:
             middle = len(chunk) // 2
-            yield from self._fitting(chunk[:middle], codec, -1)
-            yield from self._fitting(chunk[middle:], codec, next_upstream)
+            yield from self._fitting(chunk[:middle], codec)
+            yield from self._fitting(chunk[middle:], codec)
             return
         header = BatchHeader._make(HEADER.unpack_from(buffer))
-        after = next_upstream if next_upstream >= 0 else chunk[-1].offset + 1
-        yield Outgoing(buffer, header, stretches(record.offset for record in chunk), after, rewritten=True)
+        yield Outgoing(buffer, header, stretches(record.offset for record in chunk), rewritten=True)
 
 
 _RECORD_OVERHEAD = 21
@@ -265,7 +262,6 @@ class _Gathered:
     records: list[Record] = field(default_factory=list)
     codec: int = 0
     bytes: int = 0
-    next_upstream: int = -1
 
     def takes(self, header: BatchHeader) -> bool:
         """Whether a batch with this header may join what is gathered."""
@@ -275,7 +271,6 @@ class _Gathered:
     def add_clean(self, header: BatchHeader, batch: memoryview) -> None:
         """Add a batch that could also be passed on as it is."""
         self.codec = header.codec
-        self.next_upstream = header.next_offset
         self.bytes += header.size
         if self.records:
             self.records.extend(read_records(header, batch))
