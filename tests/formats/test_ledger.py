@@ -20,6 +20,7 @@ from twinlog.formats.ledger import (
     Quarantine,
     parse_ledger,
 )
+from twinlog.formats.ledger_gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 
 BYTES = [
     (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
@@ -48,6 +49,28 @@ BYTES = [
         Quarantine("t", 0, 5, "too big", 7),
         '["quarantine","t","",0,5]',
         '{"version":1,"topic":"t","partition":0,"offset":5,"reason":"too big","at_ms":7,"topic_id":""}',
+    ),
+    (
+        Waiver("open-gaps", "t", "old news", "jo", 9, 7),
+        '["waiver","open-gaps","t"]',
+        '{"version":1,"check":"open-gaps","subject":"t","reason":"old news","by":"jo","until_ms":9,"at_ms":7}',
+    ),
+    (
+        GateOutcome("planned", False, 7, ("lag",), (), "ab"),
+        '["gate","planned"]',
+        '{"version":1,"mode":"planned","ready":false,"at_ms":7,"failed":["lag"],"waived":[],'
+        '"evidence_sha256":"ab"}',
+    ),
+    (
+        RiskSample(3, 7, 5, None, 9),
+        '["risk",3]',
+        '{"version":1,"slot":3,"at_ms":7,"records":5,"bytes":null,"age_ms":9}',
+    ),
+    (
+        KnownSource(7, 2, (KnownTopic("t", 1, 5, 9, None, ("x",)),)),
+        '["known-source"]',
+        '{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
+        '"bytes_at_risk":9,"oldest_ms":null,"drift":["x"]}]}',
     ),
 ]
 numbers = st.integers(0, 1 << 62)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.values import InternalRecord
@@ -20,8 +21,11 @@ from twinlog.formats.ledger import (
     Quarantine,
     parse_ledger,
 )
+from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 
 LEDGER_PARTITION = 0
+
+Timed = TypeVar("Timed", GateOutcome, RiskSample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ class Ledger:
     """What a flow remembers.
 
     `incarnations` holds the newest known life of each source topic, by topic; `lives` all of them, oldest
-    first.  Gaps and quarantined records are in order of topic, partition and offset.
+    first.  Gaps and quarantined records are in order of topic, partition and offset; waivers by check, risk
+    samples and the gate's outcomes oldest first.
     """
 
     lane_fence: LaneFence | None = None
@@ -39,6 +44,10 @@ class Ledger:
     quarantined: tuple[Quarantine, ...] = ()
     flow_state: FlowState | None = None
     last_report: CycleReport | None = None
+    waivers: tuple[Waiver, ...] = ()
+    gate_outcomes: tuple[GateOutcome, ...] = ()
+    risk_samples: tuple[RiskSample, ...] = ()
+    known_source: KnownSource | None = None
 
     @property
     def phase(self) -> FlowPhase:
@@ -69,7 +78,20 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         quarantined=tuple(sorted(quarantined, key=lambda it: (it.topic, it.partition, it.offset))),
         flow_state=next((it for it in known if isinstance(it, FlowState)), None),
         last_report=next((it for it in known if isinstance(it, CycleReport)), None),
+        waivers=tuple(
+            sorted(
+                (it for it in known if isinstance(it, Waiver)),
+                key=lambda waiver: (waiver.check, waiver.subject),
+            )
+        ),
+        gate_outcomes=_by_time(it for it in known if isinstance(it, GateOutcome)),
+        risk_samples=_by_time(it for it in known if isinstance(it, RiskSample)),
+        known_source=next((it for it in known if isinstance(it, KnownSource)), None),
     )
+
+
+def _by_time(records: Iterable[Timed]) -> tuple[Timed, ...]:
+    return tuple(sorted(records, key=lambda it: it.at_ms))
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
@@ -77,6 +99,11 @@ def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerR
     entries = [InternalRecord(it.key(), it.value(), LEDGER_PARTITION) for it in records]
     if entries:
         cluster.produce(flow.ledger_topic, entries)
+
+
+def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
+    """Take a record out of the flow's ledger."""
+    cluster.produce(flow.ledger_topic, [InternalRecord(record.key(), None, LEDGER_PARTITION)])
 
 
 def latest_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, bytes | None]:

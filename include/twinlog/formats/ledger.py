@@ -12,14 +12,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
-from twinlog.jsonable import to_json
-
-VERSION = 1
+from twinlog.formats.ledger_entry import VERSION, LedgerEntry
+from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 
 
 class GapCause(StrEnum):
@@ -41,24 +40,8 @@ class FlowPhase(StrEnum):
     PROMOTED = "promoted"
 
 
-class _Record:
-    """How every record is written: its kind, and which of its fields identify it."""
-
-    __slots__ = ()
-    KIND: ClassVar[str]
-    IDENTITY: ClassVar[tuple[str, ...]] = ()
-
-    def key(self) -> bytes:
-        """Write the key."""
-        return _json([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
-
-    def value(self) -> bytes:
-        """Write the value."""
-        return _json({"version": VERSION, **to_json(self)})
-
-
 @dataclass(frozen=True, slots=True)
-class LaneFence(_Record):
+class LaneFence(LedgerEntry):
     """The driver of `run_id` fenced the flow and writes through `lane_count` lanes, lane 0 being the gate."""
 
     KIND: ClassVar[str] = "lane-fence"
@@ -68,7 +51,7 @@ class LaneFence(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Incarnation(_Record):
+class Incarnation(LedgerEntry):
     """One life of a source topic: `topic_id` was first seen at `since_ms` and goes to `remote_topic`."""
 
     KIND: ClassVar[str] = "incarnation"
@@ -80,7 +63,7 @@ class Incarnation(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(_Record):
+class Gap(LedgerEntry):
     """Upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
 
     `records_estimate` is at most how many records they held.  `topic_id` is the incarnation, where known:
@@ -100,7 +83,7 @@ class Gap(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowState(_Record):
+class FlowState(LedgerEntry):
     """The flow is in `state` since `since_ms`; `by` whom and for what `reason`."""
 
     KIND: ClassVar[str] = "flow-state"
@@ -111,7 +94,7 @@ class FlowState(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class CycleReport(_Record):
+class CycleReport(LedgerEntry):
     """The last cycle's report, JSON; only the newest is kept."""
 
     KIND: ClassVar[str] = "cycle-report"
@@ -121,7 +104,7 @@ class CycleReport(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine(_Record):
+class Quarantine(LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
     KIND: ClassVar[str] = "quarantine"
@@ -134,10 +117,21 @@ class Quarantine(_Record):
     topic_id: str = ""
 
 
-LedgerRecord = LaneFence | Incarnation | Gap | FlowState | CycleReport | Quarantine
+LedgerRecord = (
+    LaneFence
+    | Incarnation
+    | Gap
+    | FlowState
+    | CycleReport
+    | Quarantine
+    | GateOutcome
+    | KnownSource
+    | RiskSample
+    | Waiver
+)
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
-    kind.KIND: TypeAdapter(kind) for kind in (LaneFence, Incarnation, Gap, FlowState, CycleReport, Quarantine)
+    kind.KIND: TypeAdapter(kind) for kind in get_args(LedgerRecord)
 }
 
 
@@ -178,7 +172,3 @@ def _parsed(data: bytes, what: str) -> Any:
         return json.loads(data)
     except ValueError:  # JSON's and Unicode's errors are both
         raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,30 @@
+"""How every record of the ledger is written (twinlog.formats.ledger says what it holds)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from twinlog.jsonable import to_json
+
+VERSION = 1
+
+
+class LedgerEntry:
+    """Base of all kinds of records: a kind has a name, and some of its fields identify a record of it."""
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    IDENTITY: ClassVar[tuple[str, ...]] = ()
+
+    def key(self) -> bytes:
+        """Write the key."""
+        return _json([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
+
+    def value(self) -> bytes:
+        """Write the value."""
+        return _json({"version": VERSION, **to_json(self)})
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
