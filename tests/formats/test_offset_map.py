@@ -9,6 +9,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.offset_map import (
     MapKey,
     MapPiece,
+    PieceDraft,
     decode_map_key,
     decode_piece,
     encode_map_key,
@@ -44,6 +45,14 @@ def test_reading_a_key_undoes_writing_it(key):
 def test_reading_a_piece_undoes_writing_it(piece):
     """Any runs in order, none included."""
     assert decode_piece(key_of(piece), encode_piece(piece)) == piece
+
+
+@given(pieces(), st.data())
+def test_a_piece_that_grew_is_the_piece_written_at_once(piece, data):
+    """Wherever its runs are cut into transactions."""
+    cut = data.draw(st.integers(0, len(piece.runs)))
+    draft = PieceDraft.begin(piece.first_upstream).extended(piece.runs[:cut]).extended(piece.runs[cut:])
+    assert encode_piece(piece) == draft.value(piece.end_upstream)
 
 
 @given(pieces())

@@ -33,7 +33,7 @@ def test_a_first_cycle_creates_the_internal_topics_first(flow, clusters, source)
         ("heartbeats", 1, 3, False),
         ("A.orders", 2, 1, False),
     ] == [(it.name, it.partitions, it.replication_factor, it.vital) for it in plan.changes]
-    assert {"cleanup.policy": "compact"} == plan.changes[0].configs
+    assert {"cleanup.policy": "compact", "segment.bytes": "4194304"} == plan.changes[0].configs
     assert any("mm2-ledger.A.internal gets replication factor 3 instead of 5" in note for note in plan.notes)
 
 

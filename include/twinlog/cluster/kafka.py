@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from twinlog.cluster import brokers, configs, offsets
 from twinlog.cluster import records as record_io
@@ -21,6 +22,9 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.config.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from twinlog.relay.log_reader import StateReader
 
 
 class KafkaCluster:
@@ -40,6 +44,12 @@ class KafkaCluster:
     @cached_property
     def _session(self) -> Session:
         return Session(self.alias, client_properties(self._settings, "admin"))
+
+    @cached_property
+    def _state_reader(self) -> StateReader:
+        from twinlog.relay.log_reader import StateReader
+
+        return StateReader(self._settings.connection)
 
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
@@ -80,9 +90,7 @@ class KafkaCluster:
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, whatever transactions others hold open."""
-        from twinlog.relay.log_reader import read_latest
-
-        return read_latest(self._settings.connection, topic)
+        return self._state_reader.latest(topic)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics and wait until metadata shows them."""

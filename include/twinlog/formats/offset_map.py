@@ -11,6 +11,7 @@ runs stands in front, so that no truncation can pass for a shorter piece.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.errors import FormatError
@@ -18,7 +19,15 @@ from twinlog.formats.kafka_struct import StructReader, int32, int64, string
 from twinlog.offsets.piece import LIMIT, MapPiece
 from twinlog.offsets.run import Run
 
-__all__ = ["MapKey", "MapPiece", "decode_map_key", "decode_piece", "encode_map_key", "encode_piece"]
+__all__ = [
+    "MapKey",
+    "MapPiece",
+    "PieceDraft",
+    "decode_map_key",
+    "decode_piece",
+    "encode_map_key",
+    "encode_piece",
+]
 
 VERSION = 1
 
@@ -49,18 +58,48 @@ def decode_map_key(data: bytes) -> MapKey:
     return key
 
 
+@dataclass(frozen=True, slots=True)
+class PieceDraft:
+    """A piece while it grows: its runs already encoded, so that adding one does not cost the others again.
+
+    `upstream` and `downstream` are the ends of its last run.
+    """
+
+    first_upstream: int
+    upstream: int
+    downstream: int = 0
+    count: int = 0
+    runs: bytes = b""
+
+    @classmethod
+    def begin(cls, first_upstream: int) -> PieceDraft:
+        """Begin a piece that has no runs yet."""
+        return cls(first_upstream, first_upstream)
+
+    def extended(self, runs: Iterable[Run]) -> PieceDraft:
+        """Add runs behind the last.  Raises FormatError for one that is not behind it on either side."""
+        data = bytearray()
+        upstream, downstream, count = self.upstream, self.downstream, self.count
+        for run in runs:
+            if run.upstream < upstream or run.downstream < downstream or run.length < 1:
+                raise FormatError(f"offset map piece has {run} out of order", piece=self.first_upstream)
+            _write(data, run.upstream - upstream)
+            _write(data, run.downstream - downstream)
+            _write(data, run.length)
+            upstream, downstream, count = run.upstream_end, run.downstream_end, count + 1
+        return PieceDraft(self.first_upstream, upstream, downstream, count, self.runs + data)
+
+    def value(self, end_upstream: int) -> bytes:
+        """Write the value of the piece that covers upstream offsets up to `end_upstream`."""
+        head = bytearray([VERSION])
+        _write(head, end_upstream - self.first_upstream)
+        _write(head, self.count)
+        return bytes(head) + self.runs
+
+
 def encode_piece(piece: MapPiece) -> bytes:
     """Write the value of a piece."""
-    data = bytearray([VERSION])
-    _write(data, piece.end_upstream - piece.first_upstream)
-    _write(data, len(piece.runs))
-    upstream, downstream = piece.first_upstream, 0
-    for run in piece.runs:
-        _write(data, run.upstream - upstream)
-        _write(data, run.downstream - downstream)
-        _write(data, run.length)
-        upstream, downstream = run.upstream_end, run.downstream_end
-    return bytes(data)
+    return PieceDraft.begin(piece.first_upstream).extended(piece.runs).value(piece.end_upstream)
 
 
 def decode_piece(key: MapKey, value: bytes) -> MapPiece:

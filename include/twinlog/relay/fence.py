@@ -26,7 +26,7 @@ from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, error_for
 from twinlog.relay.lane import Lane
-from twinlog.relay.log_reader import LogState, read_state
+from twinlog.relay.log_reader import LogState, StateLog, read_state
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, batches
 from twinlog.relay.transaction import Writer
@@ -64,21 +64,42 @@ def transactional_id(flow: str, lane: int) -> str:
     return f"twinlog-{flow}-{lane}"
 
 
+@dataclass(frozen=True, slots=True)
+class FenceLogs:
+    """The two topics a fence reads; a driver that fences again and again keeps them, to read only what is new."""
+
+    ledger: StateLog
+    progress: StateLog
+
+    @classmethod
+    def of(cls, state: StateTopics) -> FenceLogs:
+        """Begin at the logs' beginnings."""
+        return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic))
+
+
 def fence(
-    target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, transaction_timeout_ms: int
+    target: Brokers,
+    flow: str,
+    state: StateTopics,
+    *,
+    run_id: str,
+    lanes: int,
+    transaction_timeout_ms: int,
+    logs: FenceLogs | None = None,
 ) -> Grant:
     """Fence the flow for `run_id` and read its progress.
 
     Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing.
     """
+    logs = logs or FenceLogs.of(state)
     gate = _init(target, transactional_id(flow, 0), transaction_timeout_ms)
-    known = last_fence(read_state(target, state.ledger_topic))
+    known = last_fence(logs.ledger.read(target))
     count = max(lanes, known.lane_count if known else 1)
     writers = [gate]
     writers += [_init(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)]
     gate_lane = Lane(target, gate)
     _pass_the_gate(gate_lane, state, LaneFence(run_id, count, int(time.time() * 1000)), flow)
-    progress, repaired = _progress(gate_lane, target, state)
+    progress, repaired = _progress(gate_lane, logs.progress.read(target), state)
     used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
@@ -140,8 +161,7 @@ def _pass_the_gate(gate: Lane, state: StateTopics, record: LaneFence, flow: str)
         ) from None
 
 
-def _progress(gate: Lane, target: Brokers, state: StateTopics) -> tuple[Mapping[tuple[str, int], int], int]:
-    log = read_state(target, state.offsets_topic)
+def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tuple[str, int], int], int]:
     repairs = [
         StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
         for key, value in log.overshadowed.items()

@@ -1,5 +1,8 @@
 """Read a compacted topic as it is: latest committed value per key, transactions resolved by their markers.
 
+A `StateLog` that is read again continues where it stopped: a driver that fences every minute, and steps that look
+every few seconds, pay for what is new only.
+
 Not a read_committed consumer: that stops at the last stable offset, and a stranger's open transaction in the same
 partition would hide our own committed record behind it.  So everything up to the high watermark taken at the
 start is read, and a transactional batch counts when its producer's next marker says COMMIT.  A transaction
@@ -14,7 +17,7 @@ from dataclasses import dataclass, field
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.relay.batch import walk
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import key_and_value, read_records
@@ -49,6 +52,10 @@ class _Resolver:
     newest: dict[bytes, int] = field(default_factory=dict)
     undecided: dict[int, list[tuple[int, bytes, bytes | None]]] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        """Know nothing again."""
+        self.committed, self.newest, self.undecided = {}, {}, {}
+
     def add(self, block: memoryview, position: int) -> int:
         """Take one fetched block; return the position behind it."""
         for header, batch in walk(block):
@@ -79,11 +86,42 @@ class _Resolver:
             self.committed[key] = (offset, value)
 
 
-def read_state(brokers: Brokers, topic: str) -> LogState:
-    """Read `topic` up to the high watermarks of now.
+class StateLog:
+    """One compacted topic, read again and again.  Single-threaded.
 
-    Raises TerminalError when the topic does not exist, TransientError when the cluster does not serve it.
+    Invariant: what `read` returns is what reading from the beginning would return.  A topic that was deleted and
+    made anew in between (another topic id) is read from its beginning.
     """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._topic_id = ""
+        self._resolvers: dict[TopicPartition, _Resolver] = {}
+        self._positions: dict[TopicPartition, int] = {}
+
+    def read(self, brokers: Brokers) -> LogState:
+        """Read up to the high watermarks of now.
+
+        Raises TerminalError when the topic does not exist, TransientError when the cluster does not serve it.
+        """
+        self._follow_topic(_described(brokers, self._topic))
+        _read_to_the_end(brokers, self._positions, self._resolvers)
+        return _state(self._resolvers.values())
+
+    def _follow_topic(self, metadata: TopicMetadata) -> None:
+        if metadata.topic_id != self._topic_id:
+            self._resolvers, self._positions, self._topic_id = {}, {}, metadata.topic_id
+        for number in sorted(metadata.leaders):
+            self._resolvers.setdefault((self._topic, number), _Resolver())
+            self._positions.setdefault((self._topic, number), 0)
+
+
+def read_state(brokers: Brokers, topic: str) -> LogState:
+    """Read `topic` once, up to the high watermarks of now.  Raises as `StateLog.read`."""
+    return StateLog(topic).read(brokers)
+
+
+def _described(brokers: Brokers, topic: str) -> TopicMetadata:
     metadata = brokers.metadata([topic])[topic]
     if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         raise TerminalError(
@@ -94,12 +132,13 @@ def read_state(brokers: Brokers, topic: str) -> LogState:
         )
     if metadata.error:
         raise error_for(metadata.error, f"metadata of {topic}", brokers.settings.alias)
-    partitions = [(topic, number) for number in sorted(metadata.leaders)]
-    resolvers = {item: _Resolver() for item in partitions}
-    _read_to_the_end(brokers, partitions, resolvers)
+    return metadata
+
+
+def _state(resolvers: Iterable[_Resolver]) -> LogState:
     committed: dict[bytes, bytes] = {}
     overshadowed: dict[bytes, bytes | None] = {}
-    for resolver in resolvers.values():
+    for resolver in resolvers:
         for key, (_, value) in resolver.committed.items():
             if value is not None:
                 committed[key] = value
@@ -110,17 +149,31 @@ def read_state(brokers: Brokers, topic: str) -> LogState:
     return LogState(committed, overshadowed)
 
 
-def read_latest(connection: ConnectionSettings, topic: str) -> dict[bytes, bytes | None]:
-    """Open the cluster, read `topic`, and return the latest committed value per key (tombstoned keys left out)."""
-    with Brokers(connection) as brokers:
-        return dict(read_state(brokers, topic).committed)
+class StateReader:
+    """Reads the state topics of one cluster, each going on where its last reading stopped.  Single-threaded."""
+
+    def __init__(self, connection: ConnectionSettings) -> None:
+        self._connection = connection
+        self._logs: dict[str, StateLog] = {}
+
+    def latest(self, topic: str) -> dict[bytes, bytes | None]:
+        """Return the latest committed value per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        with Brokers(self._connection) as brokers:
+            return dict(self._logs.setdefault(topic, StateLog(topic)).read(brokers).committed)
 
 
 def _read_to_the_end(
-    brokers: Brokers, partitions: Iterable[TopicPartition], resolvers: Mapping[TopicPartition, _Resolver]
+    brokers: Brokers, positions: dict[TopicPartition, int], resolvers: Mapping[TopicPartition, _Resolver]
 ) -> None:
-    positions = brokers.offsets(partitions, EARLIEST)
-    ends = brokers.offsets(partitions, LATEST)
+    starts = brokers.offsets(positions, EARLIEST)
+    ends = brokers.offsets(positions, LATEST)
+    for item, start in starts.items():
+        if (
+            ends[item] < positions[item]
+        ):  # an unclean election cut the log: what we know of it is not true any more
+            resolvers[item].forget()
+            positions[item] = 0
+        positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
     stalls = 0
     while wanted := {item: at for item, at in positions.items() if at < ends[item]}:

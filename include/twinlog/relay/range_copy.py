@@ -1,18 +1,27 @@
 """One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
 
 Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs` hold, ascending, exactly the records sent in
-the open transaction and acknowledged.  Between transactions `sent == committed` and `runs` is empty.
+the open transaction and acknowledged.  `piece` holds the runs committed since it was begun.  Between transactions
+`sent == committed` and `runs` is empty.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from twinlog.formats.offset_map import PieceDraft
 from twinlog.offsets.run import Run
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.spec import RangeReport, RangeSpec
 from twinlog.relay.transform import Cutter, Outgoing
 from twinlog.relay.trouble import Trouble
+
+PIECE_RUNS = 128
+"""Runs from which on a new piece of the map is begun.
+
+Until then each commit writes the piece anew under the same key, and compaction keeps the last: a lane that commits
+twenty times a second would otherwise leave a key in the map for each commit.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,7 @@ class RangeCopy:
     cutter: Cutter
     sent: int
     committed: int
+    piece: PieceDraft
     trouble: Trouble | None = None
     runs: list[Run] = field(default_factory=list)
     open_counts: Counts = field(default_factory=Counts)
@@ -53,7 +63,7 @@ class RangeCopy:
     def begin(cls, spec: RangeSpec, *, quarantine: bool) -> RangeCopy:
         """Start at the range's first offset."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine)
-        return cls(spec, cutter, sent=spec.start, committed=spec.start)
+        return cls(spec, cutter, spec.start, spec.start, PieceDraft.begin(spec.start))
 
     @property
     def source(self) -> TopicPartition:
@@ -83,6 +93,10 @@ class RangeCopy:
         batch = Counts(outgoing.header.record_count, outgoing.header.size, 1, int(outgoing.rewritten))
         self.open_counts = self.open_counts.plus(batch)
 
+    def map_piece(self) -> tuple[int, bytes]:
+        """First upstream offset and value of the map piece that the open transaction writes."""
+        return self.piece.first_upstream, self.piece.extended(self.runs).value(self.sent)
+
     def newly_quarantined(self) -> list[tuple[int, str]]:
         """Upstream offsets left out in the open transaction, and why."""
         return [item for item in sorted(self.cutter.excluded.items()) if item[0] < self.sent]
@@ -95,6 +109,8 @@ class RangeCopy:
         if self.runs:
             self.downstream_end = self.runs[-1].downstream_end
         self.committed = self.sent
+        full = self.piece.count + len(self.runs) >= PIECE_RUNS
+        self.piece = PieceDraft.begin(self.committed) if full else self.piece.extended(self.runs)
         self.counts = self.counts.plus(self.open_counts)
         self._begin()
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Quarantine
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
-from twinlog.offsets.piece import MapPiece
 from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.range_copy import RangeCopy
@@ -38,9 +37,9 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
         # All pieces of a source partition live in one partition of the map: they are read together.
         number = partition_for(item.name.encode(), state.map_partitions)
-        map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, item.committed))
-        piece = MapPiece(item.committed, item.sent, tuple(item.runs))
-        yield StateRecord(state.map_topic, number, map_key, encode_piece(piece))
+        first_upstream, piece = item.map_piece()
+        map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream))
+        yield StateRecord(state.map_topic, number, map_key, piece)
         for offset, reason in item.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
