@@ -21,6 +21,7 @@ from twinlog.formats.ledger import (
     parse_ledger,
 )
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
+from twinlog.formats.ledger_metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 
 BYTES = [
     (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
@@ -72,6 +73,27 @@ BYTES = [
         '{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
         '"bytes_at_risk":9,"oldest_ms":null,"drift":["x"]}]}',
     ),
+    (
+        TopicConfigsSet("A.t", {"retention.ms": "5"}, 7),
+        '["topic-configs-set","A.t"]',
+        '{"version":1,"remote_topic":"A.t","configs":{"retention.ms":"5"},"at_ms":7}',
+    ),
+    (
+        AclsAdded("TOPIC", "LITERAL", "A.t", (AclGrant("User:jo", "*", "READ", "ALLOW"),), 7),
+        '["acls-added","TOPIC","LITERAL","A.t"]',
+        '{"version":1,"resource_type":"TOPIC","pattern":"LITERAL","name":"A.t","grants":[{"principal":"User:jo",'
+        '"host":"*","operation":"READ","permission":"ALLOW"}],"at_ms":7}',
+    ),
+    (
+        QuotasSet({"user": "jo", "client-id": None}, {"producer_byte_rate": 5.5}, 7),
+        '["quotas-set",{"user":"jo","client-id":null}]',
+        '{"version":1,"entity":{"user":"jo","client-id":null},"quotas":{"producer_byte_rate":5.5},"at_ms":7}',
+    ),
+    (
+        PlanApplied("d1", "promoted", 3, 0, 7),
+        '["metadata-plan-applied","d1"]',
+        '{"version":1,"digest":"d1","profile":"promoted","applied":3,"refused":0,"at_ms":7}',
+    ),
 ]
 numbers = st.integers(0, 1 << 62)
 json_values = st.recursive(
@@ -85,6 +107,20 @@ records = (
     | st.builds(FlowState, st.sampled_from(FlowPhase), numbers, names, names)
     | st.builds(CycleReport, names, st.dictionaries(names, json_values), numbers)
     | st.builds(Quarantine, names, int32s, numbers, names, numbers, names)
+    | st.builds(TopicConfigsSet, names, st.dictionaries(names, names), numbers)
+    | st.builds(
+        AclsAdded,
+        *(names, names, names),
+        st.lists(st.builds(AclGrant, names, names, names, names)).map(tuple),
+        numbers,
+    )
+    | st.builds(
+        QuotasSet,
+        st.dictionaries(names, st.none() | names),
+        st.dictionaries(names, st.floats(0, 1e12)),
+        numbers,
+    )
+    | st.builds(PlanApplied, names, names, numbers, numbers, numbers)
 )
 
 

@@ -22,10 +22,21 @@ from twinlog.formats.ledger import (
     parse_ledger,
 )
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 
 LEDGER_PARTITION = 0
 
 Timed = TypeVar("Timed", GateOutcome, RiskSample)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataMemory:
+    """What the flow gave to the target and may take back; applied plans are by their digest."""
+
+    configs: tuple[TopicConfigsSet, ...] = ()
+    acls: tuple[AclsAdded, ...] = ()
+    quotas: tuple[QuotasSet, ...] = ()
+    applied: Mapping[str, PlanApplied] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class Ledger:
     gate_outcomes: tuple[GateOutcome, ...] = ()
     risk_samples: tuple[RiskSample, ...] = ()
     known_source: KnownSource | None = None
+    metadata: MetadataMemory = field(default_factory=MetadataMemory)
 
     @property
     def phase(self) -> FlowPhase:
@@ -87,6 +99,12 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         gate_outcomes=_by_time(it for it in known if isinstance(it, GateOutcome)),
         risk_samples=_by_time(it for it in known if isinstance(it, RiskSample)),
         known_source=next((it for it in known if isinstance(it, KnownSource)), None),
+        metadata=MetadataMemory(
+            configs=tuple(it for it in known if isinstance(it, TopicConfigsSet)),
+            acls=tuple(it for it in known if isinstance(it, AclsAdded)),
+            quotas=tuple(it for it in known if isinstance(it, QuotasSet)),
+            applied={it.digest: it for it in known if isinstance(it, PlanApplied)},
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from twinlog.errors import FormatError
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_metadata import MetadataRecord
 
 
 class GapCause(StrEnum):
@@ -128,6 +129,7 @@ LedgerRecord = (
     | KnownSource
     | RiskSample
     | Waiver
+    | MetadataRecord
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
