@@ -11,6 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from twinlog.cluster.group import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupPartition,
+    OffsetChange,
+)
 from twinlog.cluster.values import (
     Answers,
     ConfigValue,
@@ -65,6 +72,17 @@ class ClusterReader(Protocol):
         hide our own committed records behind it (design.md section 5).
         """
 
+    def groups(self) -> tuple[GroupListing, ...]:
+        """Return the groups this user may see, of every type, sorted."""
+
+    def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
+        """Describe classic and consumer groups with their members; one that does not exist is `dead`."""
+
+    def committed_offsets(
+        self, groups: Iterable[str]
+    ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
+        """Return all committed offsets of many groups; a group that does not exist has none."""
+
 
 class Cluster(ClusterReader, Protocol):
     """A cluster that may also be changed."""
@@ -77,6 +95,18 @@ class Cluster(ClusterReader, Protocol):
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records with acks=all and idempotence, outside any transaction; all or an error."""
+
+    def alter_offsets(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Commit positions for groups nobody is in, each read again and compared right before it is written.
+
+        Refused with code `offset-moved` where the position is no longer the expected one, with `group-active`
+        where the group has members.
+        """
+
+    def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
+        """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics with all their records."""

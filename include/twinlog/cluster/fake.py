@@ -14,6 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from twinlog.cluster.fake_groups import FakeGroup, FakeGroups
+from twinlog.cluster.group import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupPartition,
+    OffsetChange,
+)
 from twinlog.cluster.values import (
     Answers,
     ConfigSource,
@@ -61,6 +69,7 @@ class FakeCluster:
     def __init__(self, alias: str, *, brokers: int = 1, cluster_id: str | None = None) -> None:
         self.alias = alias
         self.topics: dict[str, FakeTopic] = {}
+        self._groups = FakeGroups()
         self.calls: list[str] = []
         self._brokers = brokers
         self._cluster_id = cluster_id or f"cluster-{alias}"
@@ -103,8 +112,12 @@ class FakeCluster:
         log.start = before
         log.records = [record for record in log.records if record.offset >= before]
 
+    def commit(self, group: str, at: TopicPartition, offset: int, metadata: str = "") -> FakeGroup:
+        """Commit an offset, as a consumer of the group would."""
+        return self._groups.commit(group, at, offset, metadata)
+
     def refuse(self, verb: str, item: str, error: TwinlogError) -> None:
-        """Let `verb` refuse `item` (a topic's name) from now on."""
+        """Let `verb` refuse `item` (the name of a topic or group) from now on."""
         self._refusals[verb, item] = error
 
     # the verbs
@@ -193,6 +206,31 @@ class FakeCluster:
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""
         return self._answer("delete_topics", names, self._delete)
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """List all groups."""
+        return self._groups.listed()
+
+    def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
+        """Describe groups; one that was never heard of is dead."""
+        return self._answer("describe_groups", names, self._groups.described)
+
+    def committed_offsets(
+        self, groups: Iterable[str]
+    ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
+        """Return what groups committed."""
+        return self._answer("committed_offsets", groups, self._groups.committed)
+
+    def alter_offsets(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Commit where the expected position stands and nobody is in the group."""
+        refused = {name: error for (verb, name), error in self._refusals.items() if verb == "alter_offsets"}
+        return self._groups.altered(changes, refused, self.calls)
+
+    def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
+        """Delete groups."""
+        return self._answer("delete_groups", groups, self._groups.deleted)
 
     # how they answer
 

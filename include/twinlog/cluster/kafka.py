@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinlog.cluster import brokers, configs, offsets
+from twinlog.cluster import brokers, configs, group_offsets, groups, offsets
 from twinlog.cluster import records as record_io
 from twinlog.cluster import topics as topic_admin
+from twinlog.cluster.group import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupPartition,
+    OffsetChange,
+)
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
 from twinlog.cluster.values import (
@@ -22,6 +29,7 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.config.settings import ClusterSettings
+from twinlog.relay.brokers import Brokers
 
 if TYPE_CHECKING:
     from twinlog.relay.log_reader import StateReader
@@ -92,6 +100,22 @@ class KafkaCluster:
         """Return the latest committed value of each key, whatever transactions others hold open."""
         return self._state_reader.latest(topic)
 
+    def groups(self) -> tuple[GroupListing, ...]:
+        """Return the groups this user may see, of every type."""
+        with Brokers(self._settings.connection) as connected:
+            return groups.list_groups(connected)
+
+    def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
+        """Describe classic and consumer groups."""
+        return groups.describe_groups(self._session, names)
+
+    def committed_offsets(
+        self, names: Iterable[str]
+    ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
+        """Return all committed offsets of many groups."""
+        with Brokers(self._settings.connection) as connected:
+            return group_offsets.committed_offsets(connected, names)
+
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics and wait until metadata shows them."""
         return topic_admin.create_topics(self._session, topics)
@@ -104,6 +128,18 @@ class KafkaCluster:
         """Write records, all or an error."""
         properties = client_properties(self._settings, "producer")
         record_io.produce(self._session, properties, topic, records)
+
+    def alter_offsets(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Commit positions for groups nobody is in."""
+        with Brokers(self._settings.connection) as connected:
+            return group_offsets.alter_offsets(connected, changes)
+
+    def delete_groups(self, names: Iterable[str]) -> Answers[str, None]:
+        """Delete groups nobody is in."""
+        with Brokers(self._settings.connection) as connected:
+            return group_offsets.delete_groups(connected, names)
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""

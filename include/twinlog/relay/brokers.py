@@ -18,8 +18,8 @@ from twinlog.relay.error_codes import COORDINATOR_MOVED, LEADER_MOVED, Code, err
 
 _T = TypeVar("_T")
 
-_TRANSACTION = 1
-"""FindCoordinator key type: a transactional id."""
+_GROUP, _TRANSACTION = 0, 1
+"""FindCoordinator key types: a consumer group, a transactional id."""
 
 EARLIEST = -2
 LATEST = -1
@@ -144,6 +144,43 @@ class Brokers:
             return self.node(answer.node_id, "coordinate")
 
         return self._until(found, f"{transactional_id} has no coordinator")
+
+    def all_brokers(self) -> list[Connection]:
+        """Return a connection to every broker there is now."""
+        self.metadata([])
+        return [self.node(node, "coordinate") for node in sorted(self._addresses)]
+
+    def group_coordinators(self, groups: Iterable[str]) -> tuple[dict[str, Connection], dict[str, int]]:
+        """Return connections to the coordinators of groups, and the error codes of those that have none.
+
+        Waits while the cluster makes its coordinators.
+        """
+        nodes: dict[str, int] = {}
+        failed: dict[str, int] = {}
+        wanted = list(groups)
+
+        def ask() -> bool | None:
+            failed.clear()
+            for name, answer in self._ask_coordinators([it for it in wanted if it not in nodes]):
+                if answer.error_code:
+                    failed[name] = answer.error_code
+                else:
+                    self._addresses[answer.node_id] = (answer.host, answer.port)
+                    nodes[name] = answer.node_id
+            return True if COORDINATOR_MOVED.isdisjoint(failed.values()) else None
+
+        self._until(ask, "groups have no coordinator")
+        return {name: self.node(node, "coordinate") for name, node in nodes.items()}, failed
+
+    def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
+        if not groups:
+            return []
+        api = kafka_python.FIND_COORDINATORS
+        if self.any_broker().version_of(api) < 4:
+            api = kafka_python.FIND_COORDINATOR
+            return [(name, self._ask_any(api, key=name, key_type=_GROUP)) for name in groups]
+        answer = self._ask_any(api, key_type=_GROUP, coordinator_keys=groups)
+        return [(it.key, it) for it in answer.coordinators]
 
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False

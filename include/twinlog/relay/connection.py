@@ -81,9 +81,13 @@ class Connection:
         """
         return self._guard(lambda: self._receive(allocate))
 
+    def version_of(self, api: Api) -> int:
+        """Return the version of a request that both sides know."""
+        return min(api.version, self._versions.get(api.request.API_KEY, api.version))
+
     def call(self, api: Api, **fields: Any) -> Any:
         """Send one request and wait for its answer.  Only on a connection with nothing in flight."""
-        version = min(api.version, self._versions.get(api.request.API_KEY, api.version))
+        version = self.version_of(api)
         correlation = next(self._correlations)
         frame = kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
         self._in_flight.append(correlation)

@@ -12,7 +12,20 @@ from typing import Any, Protocol
 
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -53,6 +66,11 @@ class Api:
 API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
 METADATA = Api(MetadataRequest, MetadataResponse, 12)
 FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
+FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
+LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
+OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
+OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
+DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)

@@ -1,0 +1,268 @@
+"""Committed offsets of groups: reading them, and committing for groups that nobody is in.
+
+Over our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen to
+garble metadata.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twinlog.cluster.group import (
+    GROUP_ACTIVE,
+    OFFSET_MOVED,
+    CommittedOffset,
+    GroupPartition,
+    OffsetChange,
+)
+from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
+from twinlog.relay import kafka_python
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.connection import Connection
+from twinlog.relay.error_codes import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
+
+GROUPS_PER_REQUEST = 500
+NO_OFFSET = -1
+PATIENCE_SECONDS = 20.0
+PAUSE_SECONDS = 0.1
+
+_MEMBERS_IN_IT = frozenset({
+    Code.UNKNOWN_MEMBER_ID,
+    Code.ILLEGAL_GENERATION,
+    Code.REBALANCE_IN_PROGRESS,
+    Code.STALE_MEMBER_EPOCH,
+    Code.FENCED_MEMBER_EPOCH,
+    Code.NON_EMPTY_GROUP,
+})
+_GONE = frozenset({Code.GROUP_ID_NOT_FOUND})
+
+
+def committed_offsets(
+    brokers: Brokers, groups: Iterable[str]
+) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
+    """Read all committed offsets of many groups; a group that does not exist has none.
+
+    Offsets of transactions still open are not in it, the ones before them are.
+    """
+    found: dict[str, Mapping[TopicPartition, CommittedOffset]] = {}
+
+    def read(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        failed: dict[str, int] = {}
+        per_request = GROUPS_PER_REQUEST if connection.version_of(kafka_python.OFFSET_FETCH) >= 8 else 1
+        for start in range(0, len(names), per_request):
+            for name, error, topics in _fetch(connection, names[start : start + per_request]):
+                if error and error not in _GONE:
+                    failed[name] = error
+                else:
+                    found[name] = _committed(topics)
+        return failed
+
+    return Answers(found, _by_coordinator(brokers, groups, "read the offsets of", read))
+
+
+def _fetch(connection: Connection, names: Sequence[str]) -> list[tuple[str, int, Any]]:
+    """Ask for all offsets of groups: (group, error code, topics).  Before version 8 one group at a time."""
+    if connection.version_of(kafka_python.OFFSET_FETCH) < 8:
+        answer = connection.call(kafka_python.OFFSET_FETCH, group_id=names[0], topics=None)
+        return [(names[0], answer.error_code, answer.topics)]
+    group = kafka_python.OFFSET_FETCH.request.OffsetFetchRequestGroup
+    wanted = [group(group_id=name, topics=None) for name in names]
+    answer = connection.call(kafka_python.OFFSET_FETCH, groups=wanted, require_stable=False)
+    return [(it.group_id, it.error_code, it.topics) for it in answer.groups]
+
+
+def _committed(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
+    return {
+        TopicPartition(topic.name, it.partition_index): CommittedOffset(
+            it.committed_offset, it.metadata or "", it.committed_leader_epoch
+        )
+        for topic in topics or ()
+        for it in topic.partitions
+        if it.committed_offset > NO_OFFSET and not it.error_code
+    }
+
+
+def alter_offsets(
+    brokers: Brokers, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+) -> Answers[GroupPartition, None]:
+    """Commit positions for groups nobody is in, each group read again right before it is written.
+
+    Refused with `offset-moved`: a position that is no longer the expected one.  With `group-active`: a group with
+    members; it is the broker that says so, in the write itself.  Between our read and our write a consumer may
+    still join, commit and leave: Kafka has no compare-and-set, and that is a millisecond.
+    """
+    alias = brokers.settings.alias
+    found: dict[GroupPartition, None] = {}
+    refused: dict[GroupPartition, TwinlogError] = {}
+
+    def write(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        failed: dict[str, int] = {}
+        for name in names:
+            ((_, error, topics),) = _fetch(connection, [name])
+            if error and error not in _GONE:
+                failed[name] = error
+                continue
+            moved = _moved(alias, name, changes[name], _committed(topics))
+            refused.update(moved)
+            writable = {it: v for it, v in changes[name].items() if GroupPartition(name, *it) not in moved}
+            for it, code in _commit(connection, name, writable):
+                if code in COORDINATOR_MOVED:
+                    failed[name] = code
+                elif code:
+                    refused[GroupPartition(name, *it)] = _refusal(alias, code, "commit offsets of", name)
+                else:
+                    found[GroupPartition(name, *it)] = None
+        return failed
+
+    unreached = _by_coordinator(brokers, changes, "commit offsets of", write)
+    for name, error in unreached.items():
+        refused |= {GroupPartition(name, *it): error for it in changes[name]}
+    return Answers({it: None for it in found if it not in refused}, refused)
+
+
+def _moved(
+    alias: str,
+    group: str,
+    changes: Mapping[TopicPartition, OffsetChange],
+    standing: Mapping[TopicPartition, CommittedOffset],
+) -> dict[GroupPartition, TwinlogError]:
+    """Compare: the changes whose partition no longer has the expected position."""
+    now = {it: standing[it].offset if it in standing else None for it in changes}
+    return {
+        GroupPartition(group, *it): _has_moved(alias, group, it, change, now[it])
+        for it, change in changes.items()
+        if now[it] != change.expected
+    }
+
+
+def _commit(
+    connection: Connection, group: str, changes: Mapping[TopicPartition, OffsetChange]
+) -> list[tuple[TopicPartition, int]]:
+    """Commit as a simple consumer does: generation -1, no member; the broker refuses when there are members."""
+    if not changes:
+        return []
+    request = kafka_python.OFFSET_COMMIT.request
+    topics: dict[str, list[Any]] = {}
+    for it, change in changes.items():
+        entry = request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+            partition_index=it.partition,
+            committed_offset=change.offset,
+            committed_leader_epoch=-1,
+            committed_metadata=change.metadata,
+        )
+        topics.setdefault(it.topic, []).append(entry)
+    answer = connection.call(
+        kafka_python.OFFSET_COMMIT,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[request.OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
+    )
+    return [
+        (TopicPartition(topic.name, it.partition_index), it.error_code)
+        for topic in answer.topics
+        for it in topic.partitions
+    ]
+
+
+def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]:
+    """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
+    found: dict[str, None] = {}
+
+    def delete(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        answer = connection.call(kafka_python.DELETE_GROUPS, groups_names=list(names))
+        failed = {
+            it.group_id: it.error_code
+            for it in answer.results
+            if it.error_code and it.error_code not in _GONE
+        }
+        found.update({name: None for name in names if name not in failed})
+        return failed
+
+    return Answers(found, _by_coordinator(brokers, groups, "delete", delete))
+
+
+def _by_coordinator(
+    brokers: Brokers,
+    groups: Iterable[str],
+    doing: str,
+    work: Callable[[Connection, Sequence[str]], Mapping[str, int]],
+) -> dict[str, TwinlogError]:
+    """Do `work` on the groups of each coordinator; return the refusals.
+
+    `work` returns error codes by group.  Groups whose coordinator has moved, as it does while a young cluster
+    makes its topic of offsets, are tried again for a while.
+    """
+    alias = brokers.settings.alias
+    wanted = [name for name in dict.fromkeys(groups) if name]
+    refused: dict[str, TwinlogError] = {}
+    if "" in groups:
+        refused[""] = TerminalError("a group without a name has no offsets", code="invalid-group")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while wanted:
+        found, failed = brokers.group_coordinators(wanted)
+        by_connection: dict[int, tuple[Connection, list[str]]] = {}
+        for name, connection in found.items():
+            by_connection.setdefault(id(connection), (connection, []))[1].append(name)
+        for connection, names in by_connection.values():
+            failed |= work(connection, names)
+        wanted = [name for name, code in failed.items() if code in COORDINATOR_MOVED]
+        if not wanted or time.monotonic() > deadline:
+            refused |= {name: _refusal(alias, code, doing, name) for name, code in failed.items()}
+            break
+        refused |= {
+            name: _refusal(alias, code, doing, name)
+            for name, code in failed.items()
+            if code not in COORDINATOR_MOVED
+        }
+        time.sleep(PAUSE_SECONDS)
+    return refused
+
+
+def _has_moved(
+    alias: str, group: str, it: TopicPartition, change: OffsetChange, now: int | None
+) -> TransientError:
+    was = "no position" if change.expected is None else f"position {change.expected}"
+    return TransientError(
+        f"group {group} had {was} in {it.topic}-{it.partition} on {alias}, and now has {now}",
+        hint="somebody else commits for it; the next cycle looks again",
+        code=OFFSET_MOVED,
+        group=group,
+        topic=it.topic,
+        partition=it.partition,
+    )
+
+
+def _refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
+    data: dict[str, Any] = {"cluster": alias, "group": group, "kafka_code": int(code)}
+    if code in _MEMBERS_IN_IT:
+        return ClusterRefused(
+            f"group {group} has members on {alias}",
+            hint="stop its consumers there",
+            code=GROUP_ACTIVE,
+            **data,
+        )
+    if code in AUTHORIZATION:
+        return ClusterRefused(
+            f"{alias} does not allow this user to {doing} group {group}",
+            hint=f"grant READ and DESCRIBE on group {group}, and READ on its topics",
+            code="unauthorised",
+            **data,
+        )
+    if code == Code.OFFSET_METADATA_TOO_LARGE:
+        return ClusterRefused(
+            f"{alias} takes no metadata this long with an offset of group {group}",
+            hint="raise offset.metadata.max.bytes on its brokers",
+            code="metadata-too-large",
+            **data,
+        )
+    if code in COORDINATOR_MOVED:
+        return TransientError(
+            f"group {group} has no coordinator on {alias} just now", code="unsettled", **data
+        )
+    return error_for(code, f"{doing} group {group}", alias)
