@@ -22,19 +22,58 @@ from twinlog.formats.ledger import (
 )
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
+from twinlog.formats.ledger_topics import (
+    Beginning,
+    DeletedTopic,
+    GroupPosition,
+    LeaderEpoch,
+    LifeReason,
+    Rebuild,
+    RebuildPhase,
+    TopicPause,
+)
 
+POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [
     (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
     (
         Incarnation("t", "id", 7, "A.t"),
         '["incarnation","t","id"]',
-        '{"version":1,"topic":"t","topic_id":"id","since_ms":7,"remote_topic":"A.t"}',
+        '{"version":1,"topic":"t","topic_id":"id","since_ms":7,"remote_topic":"A.t","remote_topic_id":"",'
+        '"source_cluster_id":"","number":1,"reason":"first-seen"}',
     ),
     (
         Gap("t", 0, 5, 9, GapCause.DELETE_RECORDS, 7, 5, "id"),
         '["gap","t","id",0,5]',
         '{"version":1,"topic":"t","partition":0,"first_offset":5,"last_offset":9,"cause":"delete-records",'
-        '"at_ms":7,"records_estimate":5,"topic_id":"id"}',
+        '"at_ms":7,"records_estimate":5,"topic_id":"id","first_ms":null,"last_ms":null,"copied_past":false}',
+    ),
+    (
+        Beginning("t", "id", {"0": 5}, {"0": 5}, 7),
+        '["beginning","t","id"]',
+        '{"version":1,"topic":"t","topic_id":"id","offsets":{"0":5},"log_starts":{"0":5},"at_ms":7}',
+    ),
+    (
+        LeaderEpoch("t", "id", 0, 3, 5),
+        '["leader-epoch","t","id",0]',
+        '{"version":1,"topic":"t","topic_id":"id","partition":0,"epoch":3,"since_offset":5}',
+    ),
+    (
+        TopicPause("t", 7, "jo", "load"),
+        '["topic-pause","t"]',
+        '{"version":1,"topic":"t","since_ms":7,"by":"jo","reason":"load"}',
+    ),
+    (
+        DeletedTopic("t", "id", "A.t", 7),
+        '["deleted-topic","t"]',
+        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","first_seen_ms":7}',
+    ),
+    (
+        Rebuild("t", "id", "A.t", "old", RebuildPhase.DELETING, "jo", "why", 7, {"a": "b"}, POSITIONS),
+        '["rebuild","t"]',
+        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","old_remote_topic_id":"old",'
+        '"phase":"deleting","by":"jo","reason":"why","at_ms":7,"configs":{"a":"b"},"groups":[{"group":"g",'
+        '"partition":0,"downstream":5,"upstream":6,"restored":false}]}',
     ),
     (
         FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),
@@ -100,10 +139,42 @@ json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | names,
     lambda inner: st.lists(inner) | st.dictionaries(names, inner),
 )
+offsets = st.dictionaries(int32s.map(str), numbers)
+positions = st.builds(GroupPosition, names, int32s, numbers, st.none() | numbers, st.booleans())
 records = (
     st.builds(LaneFence, names, numbers, numbers)
-    | st.builds(Incarnation, names, names, numbers, names)
-    | st.builds(Gap, names, int32s, numbers, numbers, st.sampled_from(GapCause), numbers, numbers, names)
+    | st.builds(Incarnation, names, names, numbers, names, names, names, numbers, st.sampled_from(LifeReason))
+    | st.builds(
+        Gap,
+        names,
+        int32s,
+        numbers,
+        numbers,
+        st.sampled_from(GapCause),
+        numbers,
+        numbers,
+        names,
+        st.none() | numbers,
+        st.none() | numbers,
+        st.booleans(),
+    )
+    | st.builds(Beginning, names, names, offsets, offsets, numbers)
+    | st.builds(LeaderEpoch, names, names, int32s, int32s, numbers)
+    | st.builds(TopicPause, names, numbers, names, names)
+    | st.builds(DeletedTopic, names, names, names, numbers)
+    | st.builds(
+        Rebuild,
+        names,
+        names,
+        names,
+        names,
+        st.sampled_from(RebuildPhase),
+        names,
+        names,
+        numbers,
+        st.dictionaries(names, names),
+        st.lists(positions).map(tuple),
+    )
     | st.builds(FlowState, st.sampled_from(FlowPhase), numbers, names, names)
     | st.builds(CycleReport, names, st.dictionaries(names, json_values), numbers)
     | st.builds(Quarantine, names, int32s, numbers, names, numbers, names)
@@ -165,7 +236,11 @@ def test_every_truncation_raises(record):
 @pytest.mark.parametrize("record", [record for record, _, _ in BYTES])
 def test_every_field_must_be_there(record):
     """Except those with a default, which were added later."""
-    required = [it.name for it in dataclasses.fields(record) if it.default is dataclasses.MISSING]
+    required = [
+        it.name
+        for it in dataclasses.fields(record)
+        if it.default is dataclasses.MISSING and it.default_factory is dataclasses.MISSING
+    ]
     for name in ["version", *required]:
         value = json.loads(record.value())
         del value[name]

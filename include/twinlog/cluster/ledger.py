@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,8 +14,6 @@ from twinlog.formats.ledger import (
     CycleReport,
     FlowPhase,
     FlowState,
-    Gap,
-    Incarnation,
     LaneFence,
     LedgerRecord,
     Quarantine,
@@ -23,9 +21,19 @@ from twinlog.formats.ledger import (
 )
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
+from twinlog.formats.ledger_topics import (
+    Beginning,
+    DeletedTopic,
+    Gap,
+    Incarnation,
+    LeaderEpoch,
+    Rebuild,
+    TopicPause,
+)
 
 LEDGER_PARTITION = 0
 
+R = TypeVar("R")
 Timed = TypeVar("Timed", GateOutcome, RiskSample)
 
 
@@ -43,8 +51,9 @@ class MetadataMemory:
 class Ledger:
     """What a flow remembers.
 
-    `incarnations` holds the newest known life of each source topic, by topic; `lives` all of them, oldest
-    first.  Gaps and quarantined records are in order of topic, partition and offset; waivers by check, risk
+    `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
+    first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
+    copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
     samples and the gate's outcomes oldest first.
     """
 
@@ -53,6 +62,11 @@ class Ledger:
     lives: tuple[Incarnation, ...] = ()
     gaps: tuple[Gap, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
+    beginnings: Mapping[str, Beginning] = field(default_factory=dict)
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    pauses: Mapping[str, TopicPause] = field(default_factory=dict)
+    deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
+    rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
     flow_state: FlowState | None = None
     last_report: CycleReport | None = None
     waivers: tuple[Waiver, ...] = ()
@@ -65,6 +79,16 @@ class Ledger:
     def phase(self) -> FlowPhase:
         """Where the flow stands; a flow nobody has paused or failed over is active."""
         return self.flow_state.state if self.flow_state is not None else FlowPhase.ACTIVE
+
+    @property
+    def copies(self) -> bool:
+        """Whether the flow may copy: only an active one does."""
+        return self.phase is FlowPhase.ACTIVE
+
+    def current(self, topic: str, topic_id: str) -> bool:
+        """Whether this is the life of the topic that stored progress is about."""
+        known = self.incarnations.get(topic)
+        return known is not None and known.topic_id == topic_id
 
 
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
@@ -79,33 +103,40 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
     known = list(records)
-    lives = sorted((it for it in known if isinstance(it, Incarnation)), key=lambda it: it.since_ms)
-    gaps = (it for it in known if isinstance(it, Gap))
-    quarantined = (it for it in known if isinstance(it, Quarantine))
+    lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
+    current = {it.topic: it for it in lives}
     return Ledger(
-        lane_fence=next((it for it in known if isinstance(it, LaneFence)), None),
-        incarnations={it.topic: it for it in lives},
+        lane_fence=next(_of(known, LaneFence), None),
+        incarnations=current,
         lives=tuple(lives),
-        gaps=tuple(sorted(gaps, key=lambda it: (it.topic, it.partition, it.first_offset))),
-        quarantined=tuple(sorted(quarantined, key=lambda it: (it.topic, it.partition, it.offset))),
-        flow_state=next((it for it in known if isinstance(it, FlowState)), None),
-        last_report=next((it for it in known if isinstance(it, CycleReport)), None),
-        waivers=tuple(
-            sorted(
-                (it for it in known if isinstance(it, Waiver)),
-                key=lambda waiver: (waiver.check, waiver.subject),
-            )
-        ),
-        gate_outcomes=_by_time(it for it in known if isinstance(it, GateOutcome)),
-        risk_samples=_by_time(it for it in known if isinstance(it, RiskSample)),
-        known_source=next((it for it in known if isinstance(it, KnownSource)), None),
+        gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
+        quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
+        beginnings={
+            it.topic: it
+            for it in _of(known, Beginning)
+            if it.topic in current and it.topic_id == current[it.topic].topic_id
+        },
+        leader_epochs=tuple(_of(known, LeaderEpoch)),
+        pauses={it.topic: it for it in _of(known, TopicPause)},
+        deleted={it.topic: it for it in _of(known, DeletedTopic)},
+        rebuilds={it.topic: it for it in _of(known, Rebuild)},
+        flow_state=next(_of(known, FlowState), None),
+        last_report=next(_of(known, CycleReport), None),
+        waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
+        gate_outcomes=_by_time(_of(known, GateOutcome)),
+        risk_samples=_by_time(_of(known, RiskSample)),
+        known_source=next(_of(known, KnownSource), None),
         metadata=MetadataMemory(
-            configs=tuple(it for it in known if isinstance(it, TopicConfigsSet)),
-            acls=tuple(it for it in known if isinstance(it, AclsAdded)),
-            quotas=tuple(it for it in known if isinstance(it, QuotasSet)),
-            applied={it.digest: it for it in known if isinstance(it, PlanApplied)},
+            configs=tuple(_of(known, TopicConfigsSet)),
+            acls=tuple(_of(known, AclsAdded)),
+            quotas=tuple(_of(known, QuotasSet)),
+            applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
     )
+
+
+def _of(records: Iterable[LedgerRecord], kind: type[R]) -> Iterator[R]:
+    return (it for it in records if isinstance(it, kind))
 
 
 def _by_time(records: Iterable[Timed]) -> tuple[Timed, ...]:

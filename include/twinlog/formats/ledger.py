@@ -20,16 +20,29 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
+from twinlog.formats.ledger_topics import (
+    Beginning,
+    DeletedTopic,
+    Gap,
+    GapCause,
+    Incarnation,
+    LeaderEpoch,
+    Rebuild,
+    TopicPause,
+)
 
-
-class GapCause(StrEnum):
-    """Why upstream offsets can no longer be copied."""
-
-    RETENTION = "retention"
-    DELETE_RECORDS = "delete-records"
-    TRUNCATION = "truncation"
-    RECREATED = "recreated"
-    QUARANTINE = "quarantine"
+__all__ = [
+    "CycleReport",
+    "FlowPhase",
+    "FlowState",
+    "Gap",
+    "GapCause",
+    "Incarnation",
+    "LaneFence",
+    "LedgerRecord",
+    "Quarantine",
+    "parse_ledger",
+]
 
 
 class FlowPhase(StrEnum):
@@ -49,38 +62,6 @@ class LaneFence(LedgerEntry):
     run_id: str
     lane_count: int
     at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Incarnation(LedgerEntry):
-    """One life of a source topic: `topic_id` was first seen at `since_ms` and goes to `remote_topic`."""
-
-    KIND: ClassVar[str] = "incarnation"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
-    topic: str
-    topic_id: str
-    since_ms: int
-    remote_topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gap(LedgerEntry):
-    """Upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
-
-    `records_estimate` is at most how many records they held.  `topic_id` is the incarnation, where known:
-    offsets of two lives of a topic are different offsets.
-    """
-
-    KIND: ClassVar[str] = "gap"
-    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
-    topic: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    cause: GapCause
-    at_ms: int
-    records_estimate: int
-    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +101,16 @@ class Quarantine(LedgerEntry):
 
 LedgerRecord = (
     LaneFence
-    | Incarnation
-    | Gap
     | FlowState
     | CycleReport
     | Quarantine
+    | Incarnation
+    | Beginning
+    | LeaderEpoch
+    | Gap
+    | TopicPause
+    | DeletedTopic
+    | Rebuild
     | GateOutcome
     | KnownSource
     | RiskSample

@@ -1,0 +1,188 @@
+"""Ledger records about topics as they live: lives, where copies begin, gaps, pauses, deletions, rebuilds.
+
+Offsets are upstream unless they say otherwise, times are epoch ms.  `topic_id` is the source topic's life, base64
+as Kafka prints it: offsets of two lives of a topic are different offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from twinlog.formats.ledger_entry import LedgerEntry
+
+
+class GapCause(StrEnum):
+    """Why upstream offsets can no longer be copied."""
+
+    RETENTION = "retention"
+    DELETE_RECORDS = "delete-records"
+    TRUNCATION = "truncation"
+    RECREATED = "recreated"
+    QUARANTINE = "quarantine"
+
+
+class LifeReason(StrEnum):
+    """Why a life is the one that is copied now."""
+
+    FIRST_SEEN = "first-seen"
+    APPEND = "append"
+    NEW_INCARNATION = "new-incarnation"
+    REBUILD = "rebuild"
+
+
+class RebuildPhase(StrEnum):
+    """How far a rebuild has come; each step can be repeated."""
+
+    DELETING = "deleting"
+    COPYING = "copying"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation(LedgerEntry):
+    """One life of a source topic: `topic_id` was first seen at `since_ms` and goes to `remote_topic`.
+
+    The one with the highest `number` is copied now, and stored progress is its progress.  `remote_topic_id` is the
+    life of the copy it goes into, "" where an older release wrote the record; `source_cluster_id` the cluster it
+    was seen on.
+    """
+
+    KIND: ClassVar[str] = "incarnation"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
+    topic: str
+    topic_id: str
+    since_ms: int
+    remote_topic: str
+    remote_topic_id: str = ""
+    source_cluster_id: str = ""
+    number: int = 1
+    reason: LifeReason = LifeReason.FIRST_SEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning(LedgerEntry):
+    """Where the copy of each partition of a life begins, by partition number as text.
+
+    Noted when a topic is copied for the first time.  Nothing was promised about what lies before: the source had
+    deleted it (`log_starts` is then the same), or `consumer.auto.offset.reset=latest` leaves it out.  A partition
+    that is not listed was added later, and begins at its first record.
+    """
+
+    KIND: ClassVar[str] = "beginning"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id")
+    topic: str
+    topic_id: str
+    offsets: Mapping[str, int]
+    log_starts: Mapping[str, int]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEpoch(LedgerEntry):
+    """The source's leader epoch of the last copied batch at or after upstream offset `since_offset` (KIP-101).
+
+    What the source's log says about this epoch tells whether it still holds what was copied from it.
+    """
+
+    KIND: ClassVar[str] = "leader-epoch"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition")
+    topic: str
+    topic_id: str
+    partition: int
+    epoch: int
+    since_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(LedgerEntry):
+    """Upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
+
+    `records_estimate` is at most how many records they held.  The lost records lie between `first_ms` (timestamp of
+    the last record copied before them) and `last_ms` (of the first one left behind them), where these are known.
+    With `copied_past` the copy goes on behind the gap (`twinlog.on.gap=record-and-continue`); without it the
+    partition is stopped in front of it.
+
+    Cause `truncation` is the other way round: the source acknowledged these offsets, they were copied, and the
+    source has lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's life.
+    """
+
+    KIND: ClassVar[str] = "gap"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    cause: GapCause
+    at_ms: int
+    records_estimate: int
+    topic_id: str = ""
+    first_ms: int | None = None
+    last_ms: int | None = None
+    copied_past: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPause(LedgerEntry):
+    """The source topic is not copied since `since_ms`; `by` whom and for what `reason`.  Forgotten by a resume."""
+
+    KIND: ClassVar[str] = "topic-pause"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    topic: str
+    since_ms: int
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic(LedgerEntry):
+    """The source topic was first found to be gone at `first_seen_ms`; its copy is an orphan.
+
+    Forgotten when the topic is there again, or when the copy was deleted too.
+    """
+
+    KIND: ClassVar[str] = "deleted-topic"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    topic: str
+    topic_id: str
+    remote_topic: str
+    first_seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """Where a group of the target stood on one partition of a copy that is rebuilt.
+
+    `upstream` is the exact upstream offset it would have read next, None where the map could not tell: then
+    nothing is committed for it.  `downstream` is what it had committed on the old copy.
+    """
+
+    group: str
+    partition: int
+    downstream: int
+    upstream: int | None
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild(LedgerEntry):
+    """The copy of a topic is deleted and made anew; only the newest rebuild of a topic is kept.
+
+    While `phase` is deleting nothing is copied into it.  `old_remote_topic_id` is the life of the copy that goes,
+    "" when it was gone already.  `configs` are the topic's own settings on the target, set again on the new one.
+    """
+
+    KIND: ClassVar[str] = "rebuild"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
+    topic: str
+    topic_id: str
+    remote_topic: str
+    old_remote_topic_id: str
+    phase: RebuildPhase
+    by: str
+    reason: str
+    at_ms: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[GroupPosition, ...] = ()
