@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TransientError
 from twinlog.relay import kafka_python, wire
 from twinlog.relay.batch import HEADER, BatchHeader, walk
 from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
@@ -24,6 +24,13 @@ from twinlog.relay.rewrite import Record, read_records
 
 LOSE = "lose the answer"
 DIE = "die before doing it"
+
+
+@dataclass(frozen=True)
+class Appended:
+    """A fault of a produce request: the batches are appended, the answer says `code` all the same."""
+
+    code: int
 
 
 @dataclass
@@ -85,6 +92,7 @@ class FakeTarget:
         self.producers: dict[int, Producer] = {}
         self.faults: defaultdict[str, list[Any]] = defaultdict(list)
         self.refuse: dict[TopicPartition, Callable[[list[Record]], list[int]]] = {}
+        self.leaderless: set[TopicPartition] = set()
         self.calls: list[str] = []
         self._connection = FakeConnection(self._produce)
 
@@ -113,7 +121,15 @@ class FakeTarget:
         pass
 
     def leader(self, topic: str, partition: int) -> int:
+        if (topic, partition) in self.leaderless:
+            raise TransientError(f"{topic}-{partition} has no leader")
         return 1
+
+    def forget_leaders(self) -> None:
+        pass
+
+    def forget_coordinators(self) -> None:
+        pass
 
     def node(self, node: int, purpose: str) -> FakeConnection:
         return self._connection
@@ -207,6 +223,8 @@ class FakeTarget:
                 code, base, errors = (
                     (fault, -1, []) if isinstance(fault, int) else self._append((topic, number), batch)
                 )
+                if isinstance(fault, Appended) and code == 0:
+                    code, base = fault.code, -1
                 out += struct.pack(">ihqqqi", number, code, base, -1, 0, len(errors))
                 out += b"".join(struct.pack(">i", index) + wire.string("too bad") for index in errors)
                 out += wire.string(None)

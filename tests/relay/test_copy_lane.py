@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from batches import Rec
-from fakes import LOSE, FakeSource, FakeTarget
+from batches import Rec, encode
+from fakes import LOSE, Appended, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_transform import Log, logs
@@ -123,7 +123,9 @@ def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, bloc
         agree(target, number, log)
 
 
-FAULTS = st.lists(st.none() | st.sampled_from([LOSE, Code.NOT_LEADER_OR_FOLLOWER]), max_size=12)
+CODES = st.sampled_from([Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT, Code.KAFKA_STORAGE_ERROR])
+MOVES = st.none() | CODES | st.builds(Appended, CODES)
+FAULTS = st.lists(MOVES | st.just(LOSE), max_size=12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -143,6 +145,36 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
             break
         assert report.state == "fence-again"
     agree(target, 0, log)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 500), st.lists(MOVES, max_size=12))
+def test_moved_leaders_cost_no_fence(partitions: list[Log], bytes_: int, faults: list[object]) -> None:
+    """Whether the batches of a refused request are in the log or not: one lane, one epoch, nothing lost or doubled."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target.faults["produce"] = faults
+    source = source_of(partitions, 300)
+    ends = {n: log.end for n, log in enumerate(partitions)}
+    report = copy(source, target, dict.fromkeys(ends, 0), ends, bytes_=bytes_)
+    assert report.state == "done"
+    for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its neighbours in the lane do not wait for it for ever."""
+    monkeypatch.setattr("twinlog.relay.copy_lane._NO_LEADER_SECONDS", 0.05)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target.leaderless.add(("A.t", 0))
+    log = Log((bytes(encode([Rec(b"a"), Rec(b"b")])),), ((0, Rec(b"a")), (1, Rec(b"b"))), (), 2)
+    report = copy(source_of([log, log]), target, {0: 0, 1: 0}, {0: 2, 1: 2})
+    assert [(item.partition, item.error_code, item.records) for item in report.ranges] == [
+        (0, "no-leader", 0),
+        (1, "", 2),
+    ]
+    agree(target, 1, log)
 
 
 @settings(max_examples=25, deadline=None)

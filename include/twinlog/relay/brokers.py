@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from uuid import UUID
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TransientError
 from twinlog.relay import kafka_python
+from twinlog.relay.backoff import until
 from twinlog.relay.connection import Connection
-from twinlog.relay.error_codes import COORDINATOR_MOVED, LEADER_MOVED, Code, error_for
+from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.remedies import Request, repeats
 
 _T = TypeVar("_T")
 
@@ -25,7 +26,6 @@ EARLIEST = -2
 LATEST = -1
 """Special timestamps of ListOffsets."""
 
-_RETRY_SECONDS = 0.05
 _PATIENCE_SECONDS = 20.0
 
 TopicPartition = tuple[str, int]
@@ -119,7 +119,7 @@ class Brokers:
 
         def elected() -> int | None:
             metadata = self.metadata([topic])[topic]
-            if metadata.error and metadata.error not in LEADER_MOVED:
+            if metadata.error and not repeats(Request.LOOK_UP, metadata.error):
                 raise error_for(metadata.error, f"the question who leads {topic}", self.settings.alias)
             leader = metadata.leaders.get(partition, -1)
             return leader if leader >= 0 else None
@@ -130,18 +130,28 @@ class Brokers:
         """Forget who leads what, after an answer said that it has changed."""
         self._leaders.clear()
 
+    def forget_coordinators(self) -> None:
+        """Close the connections to coordinators, after one was lost: the next question finds them anew."""
+        for key in [key for key in self._open if key[1] == "coordinate"]:
+            self._open.pop(key).close()
+        if self._bootstrap is not None:
+            self.drop(self._bootstrap)
+
     def coordinator(self, transactional_id: str) -> Connection:
         """Return a connection to the coordinator of a transactional id; waits while the cluster makes one."""
 
         def found() -> Connection | None:
             answer = self._ask_any(kafka_python.FIND_COORDINATOR, key=transactional_id, key_type=_TRANSACTION)
-            if answer.error_code in COORDINATOR_MOVED:
+            if repeats(Request.LOOK_UP, answer.error_code):
                 return None
             if answer.error_code:
                 doing = f"the question who coordinates {transactional_id}"
                 raise error_for(answer.error_code, doing, self.settings.alias)
             self._addresses[answer.node_id] = (answer.host, answer.port)
-            return self.node(answer.node_id, "coordinate")
+            try:
+                return self.node(answer.node_id, "coordinate")
+            except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+                return None
 
         return self._until(found, f"{transactional_id} has no coordinator")
 
@@ -194,7 +204,11 @@ class Brokers:
 
         def ask() -> dict[TopicPartition, int] | None:
             for node, group in self._by_leader([tp for tp in wanted if tp not in result]).items():
-                result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
+                try:
+                    result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
+                except ClusterUnreachable:  # this broker; whether another one leads now is asked again
+                    self.forget_coordinators()
+                    self.forget_leaders()
             return result if len(result) == len(wanted) else None
 
         return self._until(ask, "offsets cannot be listed")
@@ -222,7 +236,8 @@ class Brokers:
         result = {}
         for topic in answer.topics:
             for item in topic.partitions:
-                if item.error_code in LEADER_MOVED or item.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                unknown = item.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION  # its leader may be behind
+                if unknown or repeats(Request.LOOK_UP, item.error_code):
                     self._leaders.pop((topic.name, item.partition_index), None)
                 elif item.error_code:
                     doing = f"the question for offsets of {topic.name}-{item.partition_index}"
@@ -254,18 +269,16 @@ class Brokers:
 
     def _until(self, attempt: Callable[[], _T | None], what: str) -> _T:
         """Repeat `attempt` until it gives something; a cluster that settles needs a second or two."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            result = attempt()
-            if result is not None:
-                return result
-            if time.monotonic() > deadline:
-                raise TransientError(
-                    f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
-                    code="unsettled",
-                    cluster=self.settings.alias,
-                )
-            time.sleep(_RETRY_SECONDS)
+        return until(
+            attempt,
+            lambda: TransientError(
+                f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
+                code="unsettled",
+                cluster=self.settings.alias,
+            ),
+            seconds=_PATIENCE_SECONDS,
+            longest_seconds=0.25,
+        )
 
 
 def _printed(topic_id: UUID | None) -> str:

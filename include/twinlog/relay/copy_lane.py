@@ -9,16 +9,18 @@ trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable, Iterator
 
-from twinlog.errors import FencedError, TransientError, TwinlogError
+from twinlog.errors import FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.relay import state_records, trouble
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
-from twinlog.relay.error_codes import LEADER_MOVED, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
+from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.range_copy import RangeCopy
+from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions, Outgoing
@@ -26,6 +28,10 @@ from twinlog.relay.trouble import Trouble, culprits
 from twinlog.relay.wire import Fetched
 
 _STALL_SECONDS = 30.0
+_NO_LEADER_SECONDS = 30.0
+"""How long partitions of the target may be without a leader before they are left to the next cycle."""
+
+_LONGEST_PAUSE_SECONDS = 0.5
 _PAUSE_SECONDS = 0.02
 """Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
 
@@ -66,12 +72,14 @@ class LaneCopy:
             read_committed=spec.read_committed,
         )
         self._source = source
+        self._target = target
         ranges = [RangeCopy.begin(item, quarantine=spec.quarantine_poison) for item in spec.ranges]
         self._by_source = {item.source: item for item in ranges}
         self._by_target = {item.target: item for item in ranges}
         self._open_bytes = 0
         self._opened_at: float | None = None
         self._quiet_since: float | None = None
+        self._moving_since: float | None = None
         self._transactions = 0
 
     def run(self) -> LaneReport:
@@ -85,6 +93,8 @@ class LaneCopy:
             state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
         except FencedError as fenced:
             state, error = "fenced", str(fenced)
+        except TerminalError as refused:
+            state, error = "refused", str(refused)
         except TwinlogError as doubt:
             state, error = "fence-again", str(doubt)
         return LaneReport(
@@ -182,7 +192,7 @@ class LaneCopy:
         except TwinlogError as error:
             item.trouble = Trouble(error.code, f"{item.name}: {error}")
             return
-        item.sent = cut.next_upstream
+        item.reach(cut.next_upstream)
         if cut.poison is not None:
             item.trouble = trouble.poison(item.name, cut.poison)
         if cut.outgoing:
@@ -229,9 +239,11 @@ class LaneCopy:
                 item.trouble = trouble.recreated(item.name)
             return False
         if moved:
-            self._write_state(moved)
+            if not self._write_state(moved):
+                return False
             self._lane.commit()
             self._transactions += 1
+            self._moving_since = None
             for item in moved:
                 item.confirm()
         self._open_bytes, self._opened_at = 0, None
@@ -251,23 +263,48 @@ class LaneCopy:
         ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
         return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
 
-    def _write_state(self, moved: Iterable[RangeCopy]) -> None:
+    def _write_state(self, moved: Iterable[RangeCopy]) -> bool:
+        """Write progress and map; return False if they have to be written again, and the transaction was given up."""
         now = int(time.time() * 1000)
         records = state_records.batches(state_records.of_ranges(self._spec.state, moved, now), now)
         refused = self._lane.write_state(records)
-        if refused:
-            topic, partition = refused[0].partition
+        final = [refusal for refusal in refused if not refusal.resend]
+        if final:
+            topic, partition = final[0].partition
             raise TransientError(
-                f"state topic {topic}-{partition} refused progress or map: {refused[0].message}",
+                f"state topic {topic}-{partition} refused progress or map: {final[0].message}",
                 hint="run sync_topics, and `twinlog check` for permissions",
                 code="fence-again",
             )
+        if refused:
+            self._give_up(refused)
+        return not refused
 
     def _give_up(self, refused: list[Refused]) -> None:
         """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
         self._abort()
         for refusal in refused:
-            self._refuse(self._by_target[refusal.partition], refusal)
+            if not refusal.resend:
+                self._refuse(self._by_target[refusal.partition], refusal)
+        moved = [refusal for refusal in refused if refusal.resend]
+        if moved:
+            self._wait_for_leaders(moved)
+
+    def _wait_for_leaders(self, moved: list[Refused]) -> None:
+        """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
+        self._target.forget_leaders()
+        now = time.monotonic()
+        if self._moving_since is None:
+            self._moving_since = now
+        waited = now - self._moving_since
+        if waited > _NO_LEADER_SECONDS:
+            for refusal in moved:
+                item = self._by_target.get(refusal.partition)
+                if item is None:
+                    raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
+                item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
+            self._moving_since = None
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS + waited)))
 
     def _abort(self) -> None:
         self._lane.drain()
@@ -284,16 +321,19 @@ class LaneCopy:
         offsets = culprits(refusal)
         if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
             item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
+            return
+        why = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
+        if refusal.outgoing is None or refusal.code not in REFUSED_RECORDS:
+            item.trouble = why
         else:
-            item.trouble = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
+            item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
 
     def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
-        if fetched.error in LEADER_MOVED:
+        what = remedy(Request.FETCH, fetched.error)
+        if what is Remedy.REPEAT:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             item.trouble = self._out_of_range(item)
-        elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            item.trouble = trouble.topic_deleted(item.name)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")

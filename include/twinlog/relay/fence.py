@@ -18,22 +18,24 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.errors import FencedError, TerminalError
+from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_value, parse_source_key
 from twinlog.formats.ledger import LaneFence, parse_ledger
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
+from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, error_for
+from twinlog.relay.error_codes import error_for
 from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import LogState, StateLog, read_state
+from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, batches
 from twinlog.relay.transaction import Writer
 
 _NO_PRODUCER = -1
-_RETRY_SECONDS = 0.02
 _PATIENCE_SECONDS = 30.0
+_LONGEST_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +129,37 @@ def last_fence(ledger: LogState) -> LaneFence | None:
 
 
 def _init(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
-    """InitProducerId: ends what the id's last owner had open, and fences it.  Repeated while that goes on."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
+    """InitProducerId: ends what the id's last owner had open, and fences it.  Repeated while that goes on.
+
+    Repeated as well when an answer is lost: the later epoch is ours, the earlier one nobody has.
+    """
+    doing = f"InitProducerId of {name or 'an idempotent producer'}"
+    failure: TwinlogError = TransientError(doing)
+
+    def granted() -> Writer | None:
+        nonlocal failure
         connection = target.coordinator(name) if name is not None else target.any_broker()
-        answer = connection.call(
-            kafka_python.INIT_PRODUCER_ID,
-            transactional_id=name,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=_NO_PRODUCER,
-            producer_epoch=_NO_PRODUCER,
-        )
+        try:
+            answer = connection.call(
+                kafka_python.INIT_PRODUCER_ID,
+                transactional_id=name,
+                transaction_timeout_ms=timeout_ms,
+                producer_id=_NO_PRODUCER,
+                producer_epoch=_NO_PRODUCER,
+            )
+        except ClusterUnreachable as error:
+            target.forget_coordinators()
+            failure = error
+            return None
         code = int(answer.error_code)
         if code == 0 and answer.producer_id >= 0:
             return Writer(name, int(answer.producer_id), int(answer.producer_epoch))
-        busy = code in COORDINATOR_MOVED or code == Code.CONCURRENT_TRANSACTIONS
-        if not busy or time.monotonic() > deadline:
-            raise error_for(
-                code, f"InitProducerId of {name or 'an idempotent producer'}", target.settings.alias
-            )
-        time.sleep(_RETRY_SECONDS)
+        failure = error_for(code, doing, target.settings.alias)
+        if repeats(Request.INIT_PRODUCER, code):
+            return None
+        raise failure
+
+    return until(granted, lambda: failure, seconds=_PATIENCE_SECONDS, longest_seconds=_LONGEST_PAUSE_SECONDS)
 
 
 def _pass_the_gate(gate: Lane, state: StateTopics, record: LaneFence, flow: str) -> None:
@@ -174,16 +187,30 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tu
 
 def _write(gate: Lane, records: list[StateRecord]) -> None:
     """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail."""
-    refused = gate.write_state(batches(records, int(time.time() * 1000)))
-    if refused:
-        topic, partition = refused[0].partition
-        raise TerminalError(
-            f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
-            hint="run sync_topics, and `twinlog check` for permissions",
-            code="state-refused",
-            topic=topic,
-        )
-    gate.commit()
+
+    def committed() -> bool | None:
+        refused = gate.write_state(batches(records, int(time.time() * 1000)))
+        if not refused:
+            gate.commit()
+            return True
+        if not refused[0].resend:
+            topic, partition = refused[0].partition
+            raise TerminalError(
+                f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
+                hint="run sync_topics, and `twinlog check` for permissions",
+                code="state-refused",
+                topic=topic,
+            )
+        gate.abort()
+        gate.brokers.forget_leaders()
+        return None
+
+    until(
+        committed,
+        lambda: gate.transaction.doubt(f"twinlog's own topics had no leader for {_PATIENCE_SECONDS:.0f} s"),
+        seconds=_PATIENCE_SECONDS,
+        longest_seconds=_LONGEST_PAUSE_SECONDS,
+    )
 
 
 def _own_key(key: bytes, state: StateTopics) -> SourceOffsetKey | None:

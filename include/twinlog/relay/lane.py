@@ -1,7 +1,13 @@
 """A lane: one transactional writer, its records and its transaction.
 
 A lane writes with the producer id and epoch that the driver's fence granted.  It never inits a producer and
-never repeats a produce request: on any doubt it stops, and the driver fences again (docs/decisions/0001-fence.md).
+never repeats a produce request whose answer was lost: on any doubt it stops, and the driver fences again
+(docs/decisions/0001-fence.md).
+
+A request that was answered with "not the leader", "not enough replicas" and the like is over, but its batches may be
+in the log or not.  Their transaction is given up, and the next batch of the partition tries the sequences that may be
+next from the last one downwards: one that is too high is refused (OUT_OF_ORDER) and not written, and one that is too
+low, which would be taken for a duplicate, is never reached (docs/decisions/0005-leader-moves.md).
 
 Invariants.  S: per partition, sequences continue over the transactions of an epoch, also after an abort, so that
 no batch is taken for a duplicate and silently dropped.  O: base offsets answered for a partition only grow, from
@@ -14,12 +20,13 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.relay import wire
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.connection import Connection, fresh_buffer
-from twinlog.relay.error_codes import FENCED, REFUSED_RECORDS, REFUSED_TOPIC, Code, code_name
+from twinlog.relay.error_codes import Code, code_name
 from twinlog.relay.relabel import relabel
+from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.transaction import LaneState, Transaction, Writer
 from twinlog.relay.transform import Outgoing
 
@@ -41,9 +48,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One batch, or one partition, that the target will never take; the transaction has to be aborted.
+    """One batch, or one partition, that the target did not take; the transaction has to be aborted.
 
-    `outgoing` is None when the partition could not even be added to the transaction.
+    `outgoing` is None when the partition could not even be added to the transaction.  With `resend` it will be
+    taken when its leader is found again, otherwise never.
     """
 
     partition: TopicPartition
@@ -51,6 +59,7 @@ class Refused:
     message: str
     outgoing: Outgoing | None = None
     record_errors: tuple[tuple[int, str], ...] = ()
+    resend: bool = False
 
 
 @dataclass(slots=True)
@@ -85,6 +94,7 @@ class Lane:
         self._timeout_ms = timeout_ms
         self._requests: deque[_Request] = deque()
         self._last_base: dict[TopicPartition, int] = {}
+        self._candidates: dict[TopicPartition, list[int]] = {}
 
     def begin(self, partitions: Collection[TopicPartition]) -> None:
         """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
@@ -111,7 +121,12 @@ class Lane:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
         by_leader: dict[int, dict[TopicPartition, Outgoing]] = {}
         for partition, outgoing in batches.items():
-            by_leader.setdefault(self.brokers.leader(*partition), {})[partition] = outgoing
+            try:
+                leader = self.brokers.leader(*partition)
+            except TwinlogError as error:  # nobody leads it, or it has gone
+                self._unsent({partition: outgoing}, error)
+            else:
+                by_leader.setdefault(leader, {})[partition] = outgoing
         for node, group in by_leader.items():
             self._send_to(node, group)
 
@@ -158,7 +173,11 @@ class Lane:
         self.transaction.end(commit=commit)
 
     def _send_to(self, node: int, group: Mapping[TopicPartition, Outgoing]) -> None:
-        connection = self.brokers.node(node, "produce")
+        try:
+            connection = self.brokers.node(node, "produce")
+        except ClusterUnreachable as error:  # nothing was sent, no sequence used
+            self._unsent(group, error)
+            return
         while connection.in_flight >= MAX_IN_FLIGHT:
             self._read_answer()
         connection.keep_login()
@@ -185,6 +204,15 @@ class Lane:
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
 
+    def _unsent(self, group: Mapping[TopicPartition, Outgoing], error: TwinlogError) -> None:
+        transient = isinstance(error, TransientError)
+        code = Code.LEADER_NOT_AVAILABLE if transient else Code.UNKNOWN_TOPIC_OR_PARTITION
+        self.refused += [
+            Refused(partition, code, error.message, outgoing, resend=transient)
+            for partition, outgoing in group.items()
+            if not self._was_refused(partition)
+        ]
+
     def _next_sequence(self, partition: TopicPartition, outgoing: Outgoing) -> int:
         sequence = self.sequences.get(partition, 0)
         self._sequence_behind(partition, outgoing, sequence)
@@ -206,9 +234,8 @@ class Lane:
                 raise self.transaction.doubt(f"no answer for {_name(partition)}")
             if answer.error == 0:
                 self._acknowledged(partition, outgoing, sequence, answer.base_offset)
-            elif not self._was_refused(partition):
+            else:
                 self._rejected(partition, outgoing, sequence, answer)
-            # else it was sent behind a refused batch: out of order, by design
 
     def _acknowledged(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, base_offset: int
@@ -218,6 +245,7 @@ class Lane:
                 f"{_name(partition)} took a batch for a duplicate of offset {base_offset}"
             )
         self._last_base[partition] = base_offset + outgoing.header.record_count - 1
+        self._candidates.pop(partition, None)
         if self._was_refused(partition):
             # A partition that knew nothing of this producer takes any first sequence: go on behind it.
             self._sequence_behind(partition, outgoing, sequence)
@@ -227,14 +255,36 @@ class Lane:
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, answer: wire.Produced
     ) -> None:
         code = answer.error
-        if code in REFUSED_RECORDS | REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}:
-            self.sequences[partition] = sequence
-            message = answer.message or code_name(code)
-            self.refused.append(Refused(partition, code, message, outgoing, answer.record_errors))
-        elif code in FENCED:
+        what = remedy(Request.PRODUCE, code)
+        if what in {Remedy.FENCED, Remedy.STOP}:
             raise self.transaction.stop(code, f"records of {_name(partition)}")
-        else:
+        if what is Remedy.RESEND:
+            self._may_be_written(partition, outgoing, sequence)
+        if self._was_refused(partition):
+            return  # it was sent behind a refused batch: out of order, by design
+        resend = what is Remedy.RESEND or self._guessed_too_high(partition, sequence, code)
+        if not resend and what is not Remedy.END_RANGE:
             raise self.transaction.doubt(f"{_name(partition)} answered {code_name(code)}")
+        if not resend:
+            self.sequences[partition] = sequence
+        message = answer.message or code_name(code)
+        self.refused.append(Refused(partition, code, message, outgoing, answer.record_errors, resend))
+
+    def _may_be_written(self, partition: TopicPartition, outgoing: Outgoing, sequence: int) -> None:
+        """Note that the next sequence is this batch's or the one behind it; go on with the later one."""
+        candidates = self._candidates.setdefault(partition, [])
+        behind = (sequence + outgoing.header.record_count) % SEQUENCE_WRAP
+        candidates += [item for item in (sequence, behind) if item not in candidates]
+        self.sequences[partition] = candidates[-1]
+
+    def _guessed_too_high(self, partition: TopicPartition, sequence: int, code: int) -> bool:
+        """Whether `sequence` was a guess and the broker expects a lower one; go on with the next lower guess."""
+        candidates = self._candidates.get(partition, [])
+        if code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER or candidates[-1:] != [sequence] or len(candidates) < 2:
+            return False
+        candidates.pop()
+        self.sequences[partition] = candidates[-1]
+        return True
 
     def _was_refused(self, partition: TopicPartition) -> bool:
         return any(refused.partition == partition for refused in self.refused)

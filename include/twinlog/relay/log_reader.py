@@ -11,6 +11,8 @@ without a marker is not committed (after a fence none of ours is like that).
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,14 +20,16 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.relay.batch import walk
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
-from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
+from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.rewrite import key_and_value, read_records
 from twinlog.relay.transform import is_abort_marker
 from twinlog.relay.wire import Fetched
 
 _FETCH_BYTES = 8 << 20
-_MAX_STALLS = 60
+_PATIENCE_SECONDS = 30.0
+_PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +179,18 @@ def _read_to_the_end(
             positions[item] = 0
         positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
-    stalls = 0
+    moved_at = time.monotonic()
     while wanted := {item: at for item, at in positions.items() if at < ends[item]}:
         fetcher.request(wanted)
         moved = False
         for answer in fetcher.answers():
             for fetched in answer:
                 moved |= _take(brokers, fetched, positions, resolvers)
-        stalls = 0 if moved else stalls + 1
-        if stalls > _MAX_STALLS:
+        if moved:
+            moved_at = time.monotonic()
+            continue
+        time.sleep(random.uniform(0, _PAUSE_SECONDS))
+        if time.monotonic() - moved_at > _PATIENCE_SECONDS:
             raise TransientError(
                 f"cluster {brokers.settings.alias} does not serve {next(iter(wanted))[0]} to its end",
                 code="unsettled",
@@ -198,7 +205,7 @@ def _take(
     resolvers: Mapping[TopicPartition, _Resolver],
 ) -> bool:
     item = fetched.topic, fetched.partition
-    if fetched.error in LEADER_MOVED:
+    if repeats(Request.FETCH, fetched.error):
         brokers.forget_leaders()
         return False
     if fetched.error == Code.OFFSET_OUT_OF_RANGE:

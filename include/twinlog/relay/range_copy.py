@@ -53,6 +53,7 @@ class RangeCopy:
     committed: int
     piece: PieceDraft
     trouble: Trouble | None = None
+    barrier: tuple[int, Trouble] | None = None
     runs: list[Run] = field(default_factory=list)
     open_counts: Counts = field(default_factory=Counts)
     counts: Counts = field(default_factory=Counts)
@@ -84,6 +85,18 @@ class RangeCopy:
     def wanted(self) -> bool:
         """Whether there is more to fetch."""
         return self.trouble is None and self.sent < self.spec.end
+
+    def stop_at(self, offset: int, why: Trouble) -> None:
+        """End the range right before upstream `offset`, which the target refuses; what lies before it goes on."""
+        self.barrier = offset, why
+        self.cutter.end = offset
+        self.reach(self.sent)
+
+    def reach(self, position: int) -> None:
+        """Take note that everything below upstream offset `position` was sent."""
+        self.sent = position
+        if self.barrier is not None and position >= self.barrier[0] and self.trouble is None:
+            self.trouble = self.barrier[1]
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
         """Take note that a batch is in the target's log, its first record at offset `downstream`."""
@@ -122,8 +135,8 @@ class RangeCopy:
         """
         if self.sent > self.committed:
             self.trouble = None
-        self.sent = self.committed
         self._begin()
+        self.reach(self.committed)
 
     def report(self) -> RangeReport:
         """What became of the range, as committed."""

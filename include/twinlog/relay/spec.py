@@ -98,8 +98,9 @@ class RangeReport:
 class LaneReport:
     """A lane's answer.
 
-    `state` is "done", "failed" (some ranges have errors), "fence-again" (a doubt), or "fenced" (somebody took
-    the lane, or its transaction timed out).  `error` says why for the last two.
+    `state` is "done", "failed" (some ranges have errors), "fence-again" (a doubt), "fenced" (somebody took the
+    lane, or its transaction timed out), or "refused" (the target will never let us write).  `error` says why for
+    the last three.
     """
 
     lane: int

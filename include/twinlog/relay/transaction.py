@@ -16,7 +16,6 @@ An event that is not in the table is a doubt.  Sources: KIP-98, KIP-360; the ans
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,12 +24,14 @@ from typing import Any
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
 from twinlog.relay import kafka_python
+from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
-from twinlog.relay.error_codes import COORDINATOR_MOVED, FENCED, REFUSED_TOPIC, Code, code_name, error_for
+from twinlog.relay.error_codes import code_name, error_for
+from twinlog.relay.remedies import Remedy, Request, remedy, repeats
 
-_RETRY_SECONDS = 0.002
-_LONGEST_RETRY_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
 
 
@@ -111,11 +112,13 @@ class Transaction:
             if self.state is LaneState.IDLE:
                 self.move("added")
             return {}
-        codes = self._until_settled(lambda: self._ask_to_add(missing), "add partitions")
+        codes = self._until_settled(
+            Request.ADD_PARTITIONS, lambda: self._ask_to_add(missing), "add partitions"
+        )
         refused = {
             item: code
             for item, code in codes.items()
-            if code in REFUSED_TOPIC or code == Code.UNKNOWN_TOPIC_OR_PARTITION
+            if code and remedy(Request.ADD_PARTITIONS, code) is Remedy.END_RANGE
         }
         if refused:
             return refused
@@ -135,7 +138,9 @@ class Transaction:
             return
         self.move("commit-sent" if commit else "abort-sent")
         if self.writer.transactional_id is not None and self._added:
-            answer = self._until_settled(lambda: {"": self._ask_to_end(commit)}, "end the transaction")
+            answer = self._until_settled(
+                Request.END_TXN, lambda: {"": self._ask_to_end(commit)}, "end the transaction"
+            )
             if answer[""]:
                 raise self.stop(answer[""], f"EndTxn of {self.writer.transactional_id}")
             self._committed = commit
@@ -150,7 +155,9 @@ class Transaction:
         """
         if self.state is LaneState.IDLE and self._committed:
             with suppress(TwinlogError):
-                self._until_settled(lambda: {"": self._end_once(commit=True)}, "see the commit through")
+                self._until_settled(
+                    Request.END_TXN, lambda: {"": self._end_once(commit=True)}, "see the commit through"
+                )
 
     def _ask_to_end(self, commit: bool) -> int:
         try:
@@ -193,32 +200,43 @@ class Transaction:
         connection.keep_login()
         return connection
 
-    def _until_settled(self, ask: Callable[[], dict[Any, int]], what: str) -> dict[Any, int]:
+    def _until_settled(
+        self, request: Request, ask: Callable[[], dict[Any, int]], what: str
+    ) -> dict[Any, int]:
         """Repeat a question while the coordinator moves, writes our last markers, or cannot be reached.
 
         Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
         the same way, change nothing.
         """
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        pause = _RETRY_SECONDS
-        while True:
+        failure = ""
+
+        def answer() -> dict[Any, int] | None:
+            nonlocal failure
             try:
                 codes = ask()
             except ClusterUnreachable as error:
-                self.brokers.close()
+                self.brokers.forget_coordinators()
                 failure = error.message
-            else:
-                values = set(codes.values())
-                if values & FENCED:
-                    self.state = LaneState.STOPPED
-                    raise FencedError(
-                        f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow",
-                        hint="this one wrote nothing more; let one of them run",
-                    )
-                if not values & (COORDINATOR_MOVED | {Code.CONCURRENT_TRANSACTIONS}):
-                    return codes
-                failure = code_name(next(iter(values - {0})))
-            if time.monotonic() > deadline:
-                raise self.doubt(f"could not {what} within {_PATIENCE_SECONDS:.0f} s ({failure})")
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_RETRY_SECONDS)
+                return None
+            bad = [code for code in codes.values() if code]
+            if any(remedy(request, code) is Remedy.FENCED for code in bad):
+                raise self._fenced()
+            busy = [code for code in bad if repeats(request, code)]
+            if busy:
+                failure = code_name(busy[0])
+            return None if busy else codes
+
+        return until(
+            answer,
+            lambda: self.doubt(f"could not {what} within {_PATIENCE_SECONDS:.0f} s ({failure})"),
+            seconds=_PATIENCE_SECONDS,
+            first_seconds=_FIRST_PAUSE_SECONDS,
+            longest_seconds=_LONGEST_PAUSE_SECONDS,
+        )
+
+    def _fenced(self) -> FencedError:
+        self.state = LaneState.STOPPED
+        return FencedError(
+            f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow",
+            hint="this one wrote nothing more; let one of them run",
+        )

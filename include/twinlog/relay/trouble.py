@@ -49,6 +49,13 @@ def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list
     )
 
 
+def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> Trouble:
+    """Nobody took a partition's records for `seconds`; the other partitions of its lane need not wait any longer."""
+    return Trouble(
+        "no-leader", f"{name}: {remote_topic} could not be written to for {seconds:.0f} s: {refusal.message}"
+    )
+
+
 def culprits(refusal: Refused) -> list[int]:
     """Upstream offsets of the records a refusal names, or of the only record where the batch has just one."""
     if refusal.outgoing is None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
-from twinlog.errors import FencedError, TransientError
+from twinlog.errors import ClusterRefused, FencedError, TransientError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import Grant, at_least_once_grant, fence, last_fence
 from twinlog.relay.log_reader import read_state
@@ -151,6 +151,9 @@ def _round(
         return error
     for report in reports:
         tally.add(report)
+    refused = next((report for report in reports if report.state == "refused"), None)
+    if refused is not None:
+        raise ClusterRefused(refused.error, flow=flow.name, lane=refused.lane)
     fenced = next((report for report in reports if report.state == "fenced"), None)
     if fenced is not None:
         _stop_if_taken(flow, run_id)
