@@ -177,7 +177,7 @@ class Brokers:
                 else:
                     self._addresses[answer.node_id] = (answer.host, answer.port)
                     nodes[name] = answer.node_id
-            return True if COORDINATOR_MOVED.isdisjoint(failed.values()) else None
+            return None if any(repeats(Request.LOOK_UP, code) for code in failed.values()) else True
 
         self._until(ask, "groups have no coordinator")
         return {name: self.node(node, "coordinate") for name, node in nodes.items()}, failed
