@@ -1,0 +1,170 @@
+"""MM2's own way from a committed offset to the target: at most 64 remembered syncs a partition (OffsetSyncStore).
+
+For reading syncs that MM2 wrote, where our exact map does not reach: the same input gives MM2's answer, offset for
+offset.  A translation is never too far ahead and may be far too early.
+
+The slots S[0..63] of a partition, u(s) being a sync's upstream offset; "distinct" is a matter of identity, two
+syncs that say the same are two syncs:
+
+    A    S[0] is the newest sync
+    B    u(S[i]) <= u(S[j]) + 2^j - 2^i         for i < j, S[i] and S[j] distinct: later slots may be older
+    C    u(S[i]) >= u(S[j]) + 2^max(i-2, 0)     for i < j, S[i] and S[j] distinct: neighbours stand apart
+    D    S[63] is the oldest sync that may be used
+
+Arithmetic is Java's: 64 bits, signed, wrapping; a bound that wrapped around holds for B and not for C.
+Source of the rule: org.apache.kafka.connect.mirror.OffsetSyncStore, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+SLOTS = 64
+_SIGN = 1 << 63
+
+
+class Sync(Protocol):
+    """What the store needs of a sync (twinlog.formats.offset_sync.OffsetSync is one)."""
+
+    @property
+    def topic(self) -> str:
+        """The source's name of the topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+
+    @property
+    def upstream_offset(self) -> int:
+        """Offset of a record on the source."""
+
+    @property
+    def downstream_offset(self) -> int:
+        """Offset of the same record on the target."""
+
+
+class SyncOutcome(StrEnum):
+    """What a translation by syncs came to; MM2 says -1 for `too-old` and nothing at all for `no-syncs`."""
+
+    TRANSLATED = "translated"
+    TOO_OLD = "too-old"
+    NO_SYNCS = "no-syncs"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTranslation:
+    """Where MM2 would let a group go on.  `offset` is downstream, None unless `outcome` is `translated`."""
+
+    outcome: SyncOutcome
+    offset: int | None = None
+
+
+_TOO_OLD = SyncTranslation(SyncOutcome.TOO_OLD)
+_NO_SYNCS = SyncTranslation(SyncOutcome.NO_SYNCS)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSyncs:
+    """The slots of one partition; immutable: a new sync makes new slots."""
+
+    slots: tuple[Sync, ...]
+
+    @classmethod
+    def first(cls, sync: Sync) -> PartitionSyncs:
+        """Begin with one sync, or begin anew: it takes every slot."""
+        return cls((sync,) * SLOTS)
+
+    def then(self, newest: Sync) -> PartitionSyncs:
+        """Take the next sync; an upstream offset that went back forgets all before it."""
+        if newest.upstream_offset < self.slots[0].upstream_offset:
+            return PartitionSyncs.first(newest)
+        return PartitionSyncs(_shifted(self.slots, newest))
+
+    def translate(self, upstream: int) -> SyncTranslation:
+        """Give the newest sync at or before `upstream`, plus one when the group is behind its record."""
+        picked = next((it for it in self.slots if it.upstream_offset <= upstream), None)
+        if picked is None:
+            return _TOO_OLD
+        behind = int(upstream > picked.upstream_offset)
+        return SyncTranslation(SyncOutcome.TRANSLATED, picked.downstream_offset + behind)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSyncStore:
+    """The syncs of all partitions of a flow, by (source topic, partition)."""
+
+    partitions: Mapping[tuple[str, int], PartitionSyncs]
+
+    @classmethod
+    def of(cls, syncs: Iterable[Sync], *, read_to_end: bool = False) -> OffsetSyncStore:
+        """Take the records of an offset-syncs topic in their order.
+
+        `read_to_end` is MM2's fallback where it may not read its checkpoints: of what the topic held at the start
+        only the newest sync of a partition counts.
+        """
+        known: dict[tuple[str, int], PartitionSyncs] = {}
+        for sync in syncs:
+            name = sync.topic, sync.partition
+            slots = known.get(name)
+            known[name] = PartitionSyncs.first(sync) if slots is None or read_to_end else slots.then(sync)
+        return cls(known)
+
+    def then(self, syncs: Iterable[Sync]) -> OffsetSyncStore:
+        """Take records that came after the start."""
+        known = dict(self.partitions)
+        for sync in syncs:
+            name = sync.topic, sync.partition
+            slots = known.get(name)
+            known[name] = PartitionSyncs.first(sync) if slots is None else slots.then(sync)
+        return OffsetSyncStore(known)
+
+    def translate(self, topic: str, partition: int, upstream: int) -> SyncTranslation:
+        """Translate a committed upstream offset as MM2 would; `topic` is the source's name."""
+        slots = self.partitions.get((topic, partition))
+        return _NO_SYNCS if slots is None else slots.translate(upstream)
+
+
+def recent(earlier: Sync, later: Sync, i: int, j: int) -> bool:
+    """Invariant B, for `earlier` at slot i and `later` at slot j."""
+    bound = _wrapped(later.upstream_offset + (1 << j) - (1 << i))
+    return earlier is later or bound < 0 or earlier.upstream_offset <= bound
+
+
+def apart(earlier: Sync, later: Sync, i: int) -> bool:
+    """Invariant C, for `earlier` at slot i and `later` at any slot behind it."""
+    bound = _wrapped(later.upstream_offset + (1 << max(i - 2, 0)))
+    return earlier is later or 0 <= bound <= earlier.upstream_offset
+
+
+def _shifted(old: tuple[Sync, ...], newest: Sync) -> tuple[Sync, ...]:
+    """Put `newest` in front and repair B slot by slot, with the old syncs that keep C; the tail stays when it can."""
+    slots = list(old)
+    slots[0] = replacement = newest
+    at = 0
+    for current in range(1, SLOTS):
+        previous = current - 1
+        while True:
+            value = old[at]
+            is_recent = recent(slots[previous], value, previous, current)
+            apart_from_previous = apart(slots[previous], value, previous)
+            apart_from_next = current + 1 == SLOTS or apart(value, slots[current + 1], current)
+            duplicate = at + 1 < SLOTS and value is old[at + 1]
+            promoted = is_recent and apart_from_previous and apart_from_next
+            if promoted:
+                replacement = value
+            skip = duplicate or not apart_from_previous
+            at += promoted or skip
+            if at >= current or not skip:
+                break
+        if recent(slots[previous], slots[current], previous, current):
+            break
+        slots[current] = replacement
+    return tuple(slots)
+
+
+def _wrapped(number: int) -> int:
+    """Wrap as Java's long does."""
+    return (number + _SIGN) % (2 * _SIGN) - _SIGN
