@@ -31,18 +31,27 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
     """Progress, map piece and quarantined offsets of what the open transaction moved."""
     for item in moved:
         spec = item.spec
-        key = source_offset_key(state.connector_name, state.source_alias, spec.partition, spec.topic)
-        number = partition_for(key, state.offsets_partitions)
-        yield StateRecord(state.offsets_topic, number, key, offset_value(item.sent - 1))
+        yield progress_record(state, spec.topic, spec.partition, item.sent - 1)
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
-        # All pieces of a source partition live in one partition of the map: they are read together.
-        number = partition_for(item.name.encode(), state.map_partitions)
         first_upstream, piece = item.map_piece()
-        map_key = encode_map_key(MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream))
-        yield StateRecord(state.map_topic, number, map_key, piece)
+        key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
+        yield map_record(state, key, piece)
         for offset, reason in item.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
+
+
+def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int) -> StateRecord:
+    """Say that a source partition is copied up to and with `last_upstream`."""
+    key = source_offset_key(state.connector_name, state.source_alias, partition, topic)
+    number = partition_for(key, state.offsets_partitions)
+    return StateRecord(state.offsets_topic, number, key, offset_value(last_upstream))
+
+
+def map_record(state: StateTopics, key: MapKey, piece: bytes) -> StateRecord:
+    """Store a piece of the map; all pieces of a source partition live in one partition: they are read together."""
+    number = partition_for(f"{key.topic}-{key.partition}".encode(), state.map_partitions)
+    return StateRecord(state.map_topic, number, encode_map_key(key), piece)
 
 
 def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, Outgoing]:

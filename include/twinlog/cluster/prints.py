@@ -1,0 +1,110 @@
+"""Records by their fingerprints: enough to tell whether two logs hold the same ones, whatever their size.
+
+Read by the relay, so that transactions, compaction and compression make no difference to what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.errors import TransientError
+from twinlog.relay.batch import BatchHeader, walk
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers
+from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
+from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.rewrite import Record, key_and_value, read_records
+from twinlog.relay.transform import AbortedTransactions
+from twinlog.relay.wire import Fetched
+
+DIGEST_BYTES = 16
+_FETCH_BYTES = 4 << 20
+_MAX_STALLS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPrint:
+    """One record: its offset, timestamp (ms), a digest of key, value and headers, and one of its key (None: no key).
+
+    `aborted`: it belongs to an aborted transaction, so that a read_committed reader does not see it.
+    """
+
+    offset: int
+    timestamp: int
+    content: bytes
+    key: bytes | None
+    aborted: bool = False
+
+
+def read_prints(
+    connection: ConnectionSettings, topic: str, partition: int, start: int, limit: int
+) -> tuple[RecordPrint, ...]:
+    """Read up to `limit` records from offset `start` on, up to the last stable offset of now; markers left out.
+
+    A start below the log start reads from there.  Raises TransientError when the cluster does not serve it, and
+    its refusal when it may not be read.
+    """
+    with Brokers(connection) as brokers:
+        it = (topic, partition)
+        position = max(start, brokers.offsets([it], EARLIEST)[it])
+        end = brokers.offsets([it], LATEST, read_committed=True)[it]
+        fetcher = Fetcher(
+            brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=True
+        )
+        found: list[RecordPrint] = []
+        stalls = 0
+        while position < end and len(found) < limit:
+            for error in fetcher.request({it: position}).values():
+                raise error
+            behind = position
+            for answer in fetcher.answers():
+                for fetched in answer:
+                    behind = _take(brokers, fetched, position, found)
+            stalls = 0 if behind > position else stalls + 1
+            if stalls > _MAX_STALLS:
+                raise TransientError(
+                    f"cluster {connection.alias} does not serve {topic}-{partition} to its end",
+                    code="unsettled",
+                    cluster=connection.alias,
+                )
+            position = behind
+    return tuple(it for it in found[:limit] if it.offset < end)
+
+
+def print_of(record: Record, *, aborted: bool = False) -> RecordPrint:
+    """Fingerprint a record."""
+    key, _ = key_and_value(record)
+    content = blake2b(record.rest, digest_size=DIGEST_BYTES).digest()
+    return RecordPrint(record.offset, record.timestamp, content, key_digest(key), aborted)
+
+
+def key_digest(key: bytes | None) -> bytes | None:
+    """Digest a key; None for none."""
+    return None if key is None else blake2b(key, digest_size=DIGEST_BYTES).digest()
+
+
+def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[RecordPrint]) -> int:
+    if fetched.error in LEADER_MOVED:
+        brokers.forget_leaders()
+        return position
+    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+        it = (fetched.topic, fetched.partition)
+        return max(position, brokers.offsets([it], EARLIEST)[it])
+    if fetched.error:
+        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
+    aborted = AbortedTransactions.of(fetched.aborted)
+    for header, batch in walk(fetched.block):
+        hidden = aborted.hides(header, batch)
+        found.extend(_prints(header, batch, position, hidden=hidden))
+        position = max(position, header.next_offset)
+    return position
+
+
+def _prints(header: BatchHeader, batch: memoryview, position: int, *, hidden: bool) -> Iterator[RecordPrint]:
+    if header.control or header.last_offset < position:
+        return
+    for record in read_records(header, batch):
+        if record.offset >= position:
+            yield print_of(record, aborted=hidden)

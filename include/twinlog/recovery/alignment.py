@@ -1,0 +1,205 @@
+"""Where a copy ends, proved by comparing records: which source records the end of the target's log holds.  Pure.
+
+MM2 copies a partition in order and goes on, after a restart, behind the position it wrote last: so the log of a copy
+is the source's records in order, now and then falling back and repeating some.  Two bounds are kept while the
+target's records are walked: the furthest source record they can be (`upper`), and the furthest they must be
+(`lower`), given that everything up to the position MM2 wrote is there.  Records that cannot be told apart push the
+two away from each other; only when both meet is the end proved.
+
+Compacted topics may lack records on either side: a record with a key may be gone from the source, and one behind
+MM2's position may be missing from the target if a later one there has its key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.cluster.prints import RecordPrint
+from twinlog.offsets.run import Run
+
+
+class Verdict(StrEnum):
+    """What a comparison came to.
+
+    `proved`: the copy ends at `last_upstream`.  `not-compared`: there is nothing left to compare on one side, and
+    nothing speaks against what MM2 says.  `look-further-back`: a record of the target lies before the part of the
+    source that was looked at.  The others say why nothing is proved.
+    """
+
+    PROVED = "proved"
+    NOT_COMPARED = "not-compared"
+    LOOK_FURTHER_BACK = "look-further-back"
+    DIFFERENT = "different"
+    INCOMPLETE = "incomplete"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is compared of one partition.
+
+    `source` and `target` are records in order of their offsets; `from_source_start` says that nothing older is left
+    on the source, `from_first_record` that both begin with the first record there ever was: the copy began there.
+    `progress` is the last upstream offset MM2 says it has copied, None when it says nothing.  `timestamps` false
+    leaves them out of the comparison: the target's topic stamps records by itself.
+    """
+
+    source: Sequence[RecordPrint]
+    target: Sequence[RecordPrint]
+    progress: int | None
+    from_source_start: bool
+    from_first_record: bool = False
+    compacted: bool = False
+    timestamps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The outcome.
+
+    `last_upstream` is the upstream offset up to which the copy is complete, -1 for nothing.  `compared` counts
+    records of the target that were found on the source, `duplicates` those of them that repeat an earlier one,
+    `beyond` those behind the position MM2 wrote.  `pairs` are (upstream, downstream) of all of them, `runs` of the
+    first copy of each record; empty where a repetition of records that cannot be told apart leaves it open which.
+    `at` is the downstream offset of the record in the way, -1 when there is none.
+    """
+
+    verdict: Verdict
+    last_upstream: int
+    compared: int = 0
+    duplicates: int = 0
+    beyond: int = 0
+    runs: tuple[Run, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    at: int = -1
+
+
+def align(window: Window) -> Alignment:
+    """Prove where the copy ends."""
+    said = -1 if window.progress is None else window.progress
+    if not window.source or not window.target:
+        return Alignment(Verdict.NOT_COMPARED, said)
+    return _Walk(window, said).align()
+
+
+class _Walk:
+    """One pass over the target's records."""
+
+    def __init__(self, window: Window, said: int) -> None:
+        self._window = window
+        self._said = said
+        self._source = window.source
+        self._places: dict[Hashable, list[int]] = {}
+        for place, record in enumerate(self._source):
+            self._places.setdefault(self._identity(record), []).append(place)
+        self._said_place = bisect_right(self._source, said, key=lambda it: it.offset) - 1
+        self._upper = -1
+        self._lower = self._said_place
+        self._at = -1  # the place of the record before, to prefer going on over falling back
+        self._copied = -1  # the furthest place taken as copied
+        self._pairs: list[tuple[int, int]] = []
+        self._first: list[tuple[int, int]] = []
+        self._unclear = False
+
+    def align(self) -> Alignment:
+        for number, record in enumerate(self._window.target):
+            found = self._candidates(record, first=number == 0)
+            if found:
+                self._step(record, found)
+            elif self._pairs and not (self._window.compacted and record.key is not None):
+                return self._stopped(record)
+        return self._concluded()
+
+    def _identity(self, record: RecordPrint) -> Hashable:
+        return (record.content, record.timestamp) if self._window.timestamps else record.content
+
+    def _candidates(self, record: RecordPrint, *, first: bool) -> list[int]:
+        """Which places of the source the record can be: those it could have got to without leaving one out."""
+        places = self._places.get(self._identity(record), [])
+        if self._window.compacted or (first and not self._window.from_first_record):
+            return places
+        limit = self._following(self._upper)
+        return places[: bisect_right(places, limit)]
+
+    def _following(self, place: int) -> int:
+        """Where the next record after `place` is that must be copied; aborted ones may be left out."""
+        place += 1
+        while place < len(self._source) and self._source[place].aborted:
+            place += 1
+        return place
+
+    def _step(self, record: RecordPrint, places: list[int]) -> None:
+        self._upper = max(self._upper, places[-1])
+        self._lower = max(self._lower, places[0])
+        onward = [it for it in places if self._at < it <= self._following(self._at)]
+        chosen = onward[0] if onward else places[-1]
+        self._unclear |= len(places) > 1 and not onward
+        self._at = chosen
+        pair = self._source[chosen].offset, record.offset
+        self._pairs.append(pair)
+        if chosen > self._copied:
+            self._copied = chosen
+            self._first.append(pair)
+
+    def _stopped(self, record: RecordPrint) -> Alignment:
+        known = self._places.get(self._identity(record))
+        if known:
+            verdict = Verdict.INCOMPLETE  # it is there, but beyond a record that was never copied
+        elif self._window.from_source_start:
+            verdict = Verdict.DIFFERENT
+        else:
+            verdict = Verdict.LOOK_FURTHER_BACK
+        return Alignment(verdict, self._said, len(self._pairs), at=record.offset)
+
+    def _concluded(self) -> Alignment:
+        if not self._pairs:
+            return self._nothing_found()
+        if self._upper < self._said_place:
+            return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=self._pairs[-1][1])
+        if self._lower != self._upper:
+            return Alignment(Verdict.AMBIGUOUS, self._said, len(self._pairs), at=self._pairs[-1][1])
+        if self._window.compacted and (missing := self._missing()) >= 0:
+            return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=missing)
+        last = self._said if self._upper == self._said_place else self._source[self._upper].offset
+        return Alignment(
+            Verdict.PROVED,
+            last,
+            compared=len(self._pairs),
+            duplicates=len(self._pairs) - len(self._first),
+            beyond=sum(upstream > self._said for upstream, _ in self._first),
+            runs=() if self._unclear else _runs(self._first),
+            pairs=tuple(self._pairs),
+        )
+
+    def _nothing_found(self) -> Alignment:
+        """No record of the target is on the source: fine when the source has none left of those MM2 copied."""
+        if self._said_place >= 0 or self._said < 0:
+            return Alignment(Verdict.DIFFERENT, self._said, at=self._window.target[-1].offset)
+        return Alignment(Verdict.NOT_COMPARED, self._said)
+
+    def _missing(self) -> int:
+        """Give the upstream offset of a record that was left out, and not because a later one has its key."""
+        copied = {upstream for upstream, _ in self._pairs}
+        later = {record.key for record in self._window.target}
+        for record in self._source[self._said_place + 1 : self._upper]:
+            if (
+                record.offset not in copied
+                and not record.aborted
+                and (record.key is None or record.key not in later)
+            ):
+                return record.offset
+        return -1
+
+
+def _runs(pairs: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
+    """Join neighbours."""
+    runs: list[Run] = []
+    for upstream, downstream in pairs:
+        if runs and (runs[-1].upstream_end, runs[-1].downstream_end) == (upstream, downstream):
+            runs[-1] = Run(runs[-1].upstream, runs[-1].downstream, runs[-1].length + 1)
+        else:
+            runs.append(Run(upstream, downstream, 1))
+    return tuple(runs)
