@@ -18,6 +18,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.prints import RecordPrint
 from twinlog.cluster.values import (
     Answers,
     ConfigValue,
@@ -64,6 +65,12 @@ class ClusterReader(Protocol):
         self, starts: Mapping[TopicPartition, int], limit: int
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         """Read up to `limit` committed records of each partition, from the given offset to the stable end."""
+
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+        """Fingerprint up to `limit` records of a partition, from `start` (or the log start) to the stable end.
+
+        Records of aborted transactions are among them, and say so.
+        """
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, up to the high watermark.

@@ -22,6 +22,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.prints import RecordPrint, key_digest
 from twinlog.cluster.values import (
     Answers,
     ConfigSource,
@@ -175,6 +176,14 @@ class FakeCluster:
             )[:limit]
             for it, start in starts.items()
         }
+
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+        """Fingerprint records; key and value are all the content there is."""
+        records = self.read_records({it: start}, limit)[it]
+        return tuple(
+            RecordPrint(r.offset, r.timestamp, repr((r.key, r.value)).encode(), key_digest(r.key))
+            for r in records
+        )
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""

@@ -16,6 +16,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.prints import RecordPrint, read_prints
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
 from twinlog.cluster.values import (
@@ -95,6 +96,10 @@ class KafkaCluster:
         """Read up to `limit` committed records of each partition."""
         properties = client_properties(self._settings, "consumer")
         return record_io.read_records(self._session, properties, starts, limit)
+
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+        """Fingerprint up to `limit` records of a partition."""
+        return read_prints(self._settings.connection, *it, start, limit)
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, whatever transactions others hold open."""
