@@ -19,6 +19,7 @@ from twinlog.formats.ledger import (
     Quarantine,
     parse_ledger,
 )
+from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger_topics import (
@@ -54,7 +55,8 @@ class Ledger:
     `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples and the gate's outcomes oldest first.
+    samples and the gate's outcomes oldest first.  `audits` and `audit_samples` are by topic and partition, one for each
+    life that was audited.
     """
 
     lane_fence: LaneFence | None = None
@@ -74,6 +76,8 @@ class Ledger:
     risk_samples: tuple[RiskSample, ...] = ()
     known_source: KnownSource | None = None
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
+    audits: tuple[PartitionAudit, ...] = ()
+    audit_samples: tuple[SampleAudit, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -131,6 +135,10 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             acls=tuple(_of(known, AclsAdded)),
             quotas=tuple(_of(known, QuotasSet)),
             applied={it.digest: it for it in _of(known, PlanApplied)},
+        ),
+        audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
+        audit_samples=tuple(
+            sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))
         ),
     )
 

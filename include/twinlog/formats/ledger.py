@@ -17,6 +17,7 @@ from typing import Any, ClassVar, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
+from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
@@ -116,6 +117,8 @@ LedgerRecord = (
     | RiskSample
     | Waiver
     | MetadataRecord
+    | PartitionAudit
+    | SampleAudit
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

@@ -1,0 +1,115 @@
+"""What share of the copy has been proved equal, and how long ago: the ledger's audits against the offset map.  Pure.
+
+What the map no longer knows (its records have left the target) counts neither as copied nor as proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.progress import SourceLife
+from twinlog.formats.ledger_audit import PartitionAudit
+from twinlog.offsets.offset_map import OffsetMap
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCoverage:
+    """`proved` of `records` copied records are proved equal; `differences` were found and not repaired.
+
+    `at_ms` is when the partition was last audited, None when it never was.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    proved: int
+    differences: int
+    at_ms: int | None
+
+    @property
+    def share(self) -> float:
+        """Proved of copied, 0 to 1; a partition without a copied record has nothing left to prove."""
+        return self.proved / self.records if self.records else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Partitions added up; `at_ms` is the oldest time of any with copied records, None when one was never audited."""
+
+    records: int
+    proved: int
+    differences: int
+    at_ms: int | None
+
+    @property
+    def share(self) -> float:
+        """Proved of copied, 0 to 1."""
+        return self.proved / self.records if self.records else 1.0
+
+    def age_seconds(self, now_ms: int) -> float | None:
+        """Age of the oldest audit; None when a partition with copied records was never audited."""
+        return None if self.at_ms is None else max(0.0, (now_ms - self.at_ms) / 1000)
+
+
+def coverage(
+    ledger: Ledger, maps: Mapping[SourceLife, OffsetMap], remote_topic_ids: Mapping[str, str] | None = None
+) -> tuple[PartitionCoverage, ...]:
+    """Judge each partition of the newest life of each topic, in order of topic and partition.
+
+    `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been made anew
+    since counts for nothing.  Without it that is not looked at.
+    """
+    audits = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
+    found = []
+    for life, offset_map in sorted(maps.items(), key=lambda item: (item[0].topic, item[0].partition)):
+        newest = ledger.incarnations.get(life.topic)
+        if newest is not None and newest.topic_id != life.topic_id:
+            continue
+        audit = audits.get(life)
+        if audit is not None and remote_topic_ids is not None:
+            audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
+        found.append(partition_coverage(life, offset_map, audit))
+    return tuple(found)
+
+
+def partition_coverage(
+    life: SourceLife, offset_map: OffsetMap, audit: PartitionAudit | None
+) -> PartitionCoverage:
+    """Judge one partition."""
+    if audit is None:
+        return PartitionCoverage(life.topic, life.partition, offset_map.records, 0, 0, None)
+    unproved = sum(
+        min(span.records, mapped_between(offset_map, span.start, span.end)) for span in audit.unproved
+    )
+    proved = mapped_between(offset_map, audit.start, audit.end) - unproved - audit.difference_count
+    return PartitionCoverage(
+        life.topic,
+        life.partition,
+        offset_map.records,
+        max(0, proved),
+        audit.difference_count,
+        audit.at_ms,
+    )
+
+
+def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
+    """Add up partitions: of a topic, or of a flow."""
+    known = list(partitions)
+    times = [it.at_ms for it in known if it.records]
+    return Coverage(
+        records=sum(it.records for it in known),
+        proved=sum(it.proved for it in known),
+        differences=sum(it.differences for it in known),
+        at_ms=min((it for it in times if it is not None), default=None) if None not in times else None,
+    )
+
+
+def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
+    """Count the records the map knows at upstream offsets [start, end)."""
+    low = np.maximum(offset_map.upstream, start)
+    high = np.minimum(offset_map.upstream + offset_map.length, end)
+    return int(np.maximum(high - low, 0).sum())

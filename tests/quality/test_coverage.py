@@ -1,0 +1,74 @@
+"""What share of the copy has been proved equal."""
+
+import dataclasses
+
+import pytest
+
+from twinlog.cluster.ledger import Ledger, ledger_from
+from twinlog.cluster.progress import SourceLife
+from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.quality.coverage import Coverage, PartitionCoverage, coverage, total
+
+LIFE = SourceLife("t", "id", 0)
+MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+AUDIT = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 120, 101, 100, 80, 20, (), 0, (), 7_000)
+
+
+def judged(audit: PartitionAudit | None, offset_map: OffsetMap = MAP, **options: dict[str, str]) -> float:
+    ledger = ledger_from([audit] if audit else [])
+    (found,) = coverage(ledger, {LIFE: offset_map}, **options)
+    return found.share
+
+
+@pytest.mark.parametrize(
+    ("expected", "audit"),
+    [
+        (0.0, None),
+        (1.0, AUDIT),
+        (0.75, dataclasses.replace(AUDIT, end=85)),
+        (0.9, dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 10, 10, Unproved.SOURCE_RETENTION),))),
+        (0.98, dataclasses.replace(AUDIT, difference_count=2)),
+    ],
+)
+def test_share_of_a_partition(expected: float, audit: PartitionAudit | None):
+    """Only copied records that were proved count."""
+    assert expected == judged(audit)
+
+
+def test_what_has_left_the_target_does_not_count():
+    """Unproved records of the past do not weigh on the share of today."""
+    audit = dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 50, 50, Unproved.SOURCE_RETENTION),))
+    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))]))
+
+
+def test_a_copy_made_anew_is_not_proved():
+    """The audit was of another topic with the same name."""
+    assert 0.0 == judged(AUDIT, remote_topic_ids={"t": "another"})
+    assert 1.0 == judged(AUDIT, remote_topic_ids={"t": "rid"})
+
+
+def test_only_the_newest_life_counts():
+    """A life that has ended on the source can no longer be compared."""
+    ledger = ledger_from([AUDIT, Incarnation("t", "new", 1, "A.t")])
+    assert () == coverage(ledger, {LIFE: MAP})
+
+
+def test_without_a_map_there_is_nothing_to_prove():
+    """An empty flow is covered, and says that it holds nothing."""
+    assert Coverage(0, 0, 0, None) == total(coverage(Ledger(), {}))
+
+
+def test_one_partition_never_audited_leaves_a_flow_without_an_age():
+    """The age of a sum is that of its oldest part."""
+    parts = [PartitionCoverage("t", 0, 10, 10, 0, 7_000), PartitionCoverage("t", 1, 10, 5, 1, 9_000)]
+    assert (0.75, 1, 2.0) == (
+        total(parts).share,
+        total(parts).differences,
+        total(parts).age_seconds(9_000),
+    )
+    assert total([*parts, PartitionCoverage("t", 2, 1, 0, 0, None)]).age_seconds(9_000) is None
+    assert total([*parts, PartitionCoverage("t", 2, 0, 0, 0, None)]).age_seconds(9_000) == 2.0
