@@ -1,52 +1,196 @@
-"""The records that are copied, and how many have arrived."""
+"""Fill topics quickly: ready-made batches through the relay's own connections, so that loading does not dominate."""
 
 from __future__ import annotations
 
-import os
+import itertools
+import random
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-PARTITIONS = 4
-RECORD_BYTES = 1000
+from bench.topics import Kind
+from twinlog.config.connection import ConnectionSettings
+from twinlog.relay import wire
+from twinlog.relay.batch import walk
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.connection import Connection, fresh_buffer
+from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.rewrite import Record, build_batch, record_rest
+
+IN_FLIGHT = 16
+WORDS = [b"%06x" % random.Random(7).randrange(1 << 24) for _ in range(4096)]
+"""What compressible values are made of: about 3:1, as JSON of a shop or of sensors."""
+
+Plan = Iterator[Mapping[TopicPartition, memoryview]]
+"""Produce requests: at most one batch a partition in each."""
 
 
-def create_topic(servers: str, topic: str) -> None:
-    """Make a topic of four partitions."""
+def settings(servers: str, alias: str = "bench") -> ConnectionSettings:
+    """Reach a cluster without security."""
+    addresses = (address.rsplit(":", 1) for address in servers.split(","))
+    return ConnectionSettings(alias, tuple((host, int(port)) for host, port in addresses))
+
+
+def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> None:
+    """Make a topic whose segments go soon after it is deleted."""
+    config = {"file.delete.delay.ms": "1000", "retention.ms": "-1"} | configs
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
+        future.result(30)
+    with Brokers(settings(servers)) as brokers:  # answered once the leaders know that they lead
+        brokers.offsets([(topic, number) for number in range(partitions)], LATEST)
 
 
-def produce(servers: str, topic: str, count: int) -> None:
-    """Write `count` records of 1 KB in batches of up to 256 KB, evenly over the partitions."""
-    producer = Producer({
-        "bootstrap.servers": servers,
-        "linger.ms": 200,
-        "batch.size": 256 * 1024,
-        "queue.buffering.max.messages": 200_000,
-    })
-    value = os.urandom(RECORD_BYTES)
-    for number in range(count):
-        while True:
-            try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    if producer.flush(120):
-        raise SystemExit("the records of the benchmark could not be written")
+def delete_topics(servers: str, topics: list[str]) -> None:
+    """Delete topics that exist or not."""
+    for future in AdminClient({"bootstrap.servers": servers}).delete_topics(topics).values():
+        future.exception(30)
 
 
-def records_in(servers: str, topic: str) -> int:
-    """Offsets between start and end of all partitions, 0 while the topic is not there."""
-    reader = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
-    try:
-        partitions = reader.list_topics(topic, timeout=10).topics[topic].partitions
-        edges = [
-            reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in partitions
-        ]
-    except KafkaException:
+def create(servers: str, kind: Kind, topic: str) -> None:
+    """Make the topic of a kind."""
+    compacted = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.bytes": str(16 << 20),
+    }
+    create_topic(servers, topic, kind.partitions, **(compacted if kind.compacted else {}))
+
+
+def fill(servers: str, kind: Kind, topic: str, records: int, data: Path) -> int:
+    """Write about `records` records and return how many a consumer will see.  `data`: the broker's folder."""
+    made = produce(servers, _skewed(kind, topic, records) if kind.skewed else _even(kind, topic, records))
+    if not kind.compacted:
+        return made
+    wait_for_cleaner(data, topic, kind.partitions, made // kind.partitions * 2 // 3)
+    return count_records(servers, topic)
+
+
+def produce(servers: str, plan: Plan) -> int:
+    """Send what is planned; return the number of records."""
+    made = 0
+    with Brokers(settings(servers)) as brokers:
+        connection: Connection | None = None
+        for batches in plan:
+            if connection is None:
+                connection = brokers.node(brokers.leader(*next(iter(batches))), "produce")
+            topics: dict[str, list[tuple[int, memoryview]]] = {}
+            for (topic, partition), batch in batches.items():
+                topics.setdefault(topic, []).append((partition, batch))
+                made += int.from_bytes(batch[57:61], "big")
+            body = wire.produce_request(topics, transactional_id=None, timeout_ms=30_000)
+            while connection.in_flight >= IN_FLIGHT:
+                _answer(connection)
+            connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, body)
+        while connection is not None and connection.in_flight:
+            _answer(connection)
+    return made
+
+
+def _answer(connection: Connection) -> None:
+    for item in wire.produce_response(connection.receive(fresh_buffer)):
+        if item.error:
+            raise SystemExit(f"{item.topic}-{item.partition} refused records of the benchmark: {item.error}")
+
+
+def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int = 0) -> memoryview:
+    """One batch of records with 8-byte keys; every second key is one of `hot` ones, if any."""
+    chance = random.Random(size)
+    now = int(time.time() * 1000)
+
+    def key(number: int) -> bytes:
+        return b"%08x" % (number % hot if hot and number % 2 else number)
+
+    def value() -> bytes:
+        if not codec:
+            return chance.randbytes(size)
+        words = b" ".join(chance.choice(WORDS) if chance.random() < 0.4 else WORDS[0] for _ in range(size // 7 + 1))
+        return words[:size]
+
+    values = [value() for _ in range(records if codec else min(records, 64))]
+    return build_batch(
+        [
+            Record(n, now + n // 16, record_rest(key(first_key + n), values[n % len(values)]))
+            for n in range(records)
+        ],
+        codec,
+    )
+
+
+def _even(kind: Kind, topic: str, records: int) -> Plan:
+    """The same number of batches for each partition."""
+    rounds = max(1, records // (kind.batch * kind.partitions))
+    ready = [batch_of(kind.batch, kind.record_bytes, kind.codec, n * kind.batch) for n in range(4)]
+    for number in range(rounds):
+        batch = ready[number % len(ready)]
+        if kind.compacted:
+            batch = batch_of(kind.batch, kind.record_bytes, kind.codec, number * kind.batch, hot=1000)
+        yield {(topic, partition): batch for partition in range(kind.partitions)}
+
+
+def _skewed(kind: Kind, topic: str, records: int) -> Plan:
+    """Traffic as it is: a few busy partitions with large batches, many quiet ones with small ones (Zipf)."""
+    weights = [1 / (rank + 1) for rank in range(kind.partitions)]
+    share = [records * weight / sum(weights) for weight in weights]
+    sizes = (100, 300, 1000, 1000, 3000)
+    ready = {
+        (count, codec): batch_of(count, sizes[count % len(sizes)], codec)
+        for count in (1, 3, 7, 20, 60, 200)
+        for codec in (0, 0, 3, 4)
+    }
+    todo = {}
+    for partition, wanted in enumerate(share):
+        count = next((it for it in (200, 60, 20, 7, 3) if wanted > 40 * it), 1)
+        todo[partition] = [ready[count, (0, 0, 3, 4)[partition % 4]]] * max(1, int(wanted / count))
+    for number in itertools.count():
+        batches = {(topic, p): queue[number] for p, queue in todo.items() if number < len(queue)}
+        if not batches:
+            return
+        yield batches
+
+
+def wait_for_cleaner(data: Path, topic: str, partitions: int, offset: int, seconds: float = 180) -> None:
+    """Return when the log cleaner of the broker that keeps its logs in `data` has come beyond `offset` everywhere."""
+    deadline = time.monotonic() + seconds
+    checkpoint = data / "cleaner-offset-checkpoint"
+    while True:
+        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+        cleaned = [line.split() for line in lines if line.startswith(f"{topic} ")]
+        if sum(int(line[2]) >= offset for line in cleaned) >= partitions:
+            return
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{topic} was not compacted within {seconds:.0f} s")
+        time.sleep(0.2)
+
+
+def count_records(servers: str, topic: str) -> int:
+    """Count the records of a topic, by the headers of its batches."""
+    with Brokers(settings(servers)) as brokers:
+        partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
+        positions, ends = brokers.offsets(partitions, EARLIEST), brokers.offsets(partitions, LATEST)
+        fetcher = Fetcher(brokers, max_bytes=8 << 20, partition_max_bytes=8 << 20, read_committed=False)
+        count = 0
+        while wanted := {item: at for item, at in positions.items() if at < ends[item]}:
+            fetcher.request(wanted)
+            for answer in fetcher.answers():
+                for fetched in answer:
+                    for header, _ in walk(fetched.block):
+                        count += 0 if header.control else header.record_count
+                        positions[fetched.topic, fetched.partition] = header.next_offset
+        return count
+
+
+def end_offsets(brokers: Brokers, topic: str) -> int:
+    """Sum of the end offsets of all partitions, 0 while the topic is not there."""
+    leaders: Any = brokers.metadata([topic])[topic].leaders
+    if not leaders:
         return 0
-    finally:
-        reader.close()
-    return sum(end - start for start, end in edges)
+    return sum(brokers.offsets([(topic, number) for number in leaders], LATEST).values())
+
+
+def stored_bytes(data: Path, topic: str) -> int:
+    """Bytes of a topic's log on a broker's disk: what crossed the wire, as batches are stored as they are sent."""
+    return sum(file.stat().st_size for folder in data.glob(f"{topic}-[0-9]*") for file in folder.glob("*.log"))

@@ -1,0 +1,113 @@
+"""The relay alone: one lane in this process, without Spark, on real brokers.
+
+    python -m bench.lane ["1 KB" ...] [--profile] [--records N]
+
+Prints records and MB per CPU-second of this process for each kind of topic, commit and all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import resource
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import load
+from bench.topics import KINDS, Kind
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load as load_configuration
+from twinlog.config.settings import FlowSettings
+from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.relay.copy_lane import copy_lane
+from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.steps import copy, sync_topics
+
+BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "3600000"}
+
+
+@dataclass
+class InProcess:
+    """Runs lanes here, one after the other."""
+
+    slots: int = 1
+    profile: cProfile.Profile | None = None
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        """Copy."""
+        if self.profile is None:
+            return tuple(copy_lane(lane) for lane in lanes)
+        return tuple(self.profile.runcall(copy_lane, lane) for lane in lanes)
+
+
+def flow_of(folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: str) -> FlowSettings:
+    """A flow of one topic."""
+    path = folder / f"{topic}.properties"
+    path.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {target.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        "replication.factor = 1\noffset.storage.replication.factor = 1\n"
+        "heartbeats.replication.enabled = false\n"
+    )
+    return load_configuration(path).flows["A->B"]
+
+
+def main() -> None:
+    """Load each kind, copy it, say what it took."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("kinds", nargs="*", help="kinds of topics; default: all")
+    parser.add_argument("--records", type=int, help="instead of each kind's own number")
+    parser.add_argument("--profile", action="store_true", help="print the functions that take most")
+    given = parser.parse_args()
+    kinds = [kind for kind in KINDS if not given.kinds or kind.name in given.kinds]
+    with (
+        tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
+        EmbeddedKafka("A", settings=BROKER) as source,
+        EmbeddedKafka("B", settings=BROKER) as target,
+    ):
+        for kind in kinds:
+            measure(kind, given.records or kind.twinlog_records, Path(folder), source, target, given.profile)
+
+
+def measure(
+    kind: Kind, records: int, folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, profiled: bool
+) -> None:
+    """Copy one kind and print a line."""
+    topic = f"{kind.slug}-{uuid.uuid4().hex[:6]}"
+    load.create(source.bootstrap_servers, kind, topic)
+    began = time.monotonic()
+    count = load.fill(source.bootstrap_servers, kind, topic, records, data_folder(source))
+    loading = time.monotonic() - began
+    flow = flow_of(folder, source, target, topic)
+    runner = InProcess(profile=cProfile.Profile() if profiled else None)
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+        result = copy.run(flow, clusters, runner, run_id=uuid.uuid4().hex)
+    assert result.records == count, (result.state, result.records, count, result.error)
+    cpu = result.lane_cpu_seconds
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rewritten = sum(item.rewritten_batches for item in result.partitions)
+    print(
+        f"{kind.name:18} {count:>9,} records {result.bytes / 1e6:>7,.0f} MB  cpu {cpu:6.2f} s"
+        f"  {count / cpu:>10,.0f} rec/cpu-s {result.bytes / cpu / 1e6:>6,.0f} MB/cpu-s  wall {result.seconds:5.1f} s"
+        f"  {result.transactions} commits, {rewritten:,} rewritten, {peak:.0f} MB peak, loaded in {loading:.1f} s",
+        flush=True,
+    )
+    if runner.profile is not None:
+        pstats.Stats(runner.profile).sort_stats("tottime").print_stats(28)
+    load.delete_topics(source.bootstrap_servers, [topic])
+    load.delete_topics(target.bootstrap_servers, [f"A.{topic}"])
+
+
+def data_folder(cluster: EmbeddedKafka) -> Path:
+    """Where the first broker of a cluster keeps its logs."""
+    return cluster.folder / "node-1" / "data"
+
+
+if __name__ == "__main__":
+    main()

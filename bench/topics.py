@@ -1,0 +1,54 @@
+"""The kinds of topics that are copied, and how much of each: what the benchmark is about.
+
+Volumes differ between MM2 and twinlog because their rates do: what is compared is records per CPU-second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.relay import codec
+
+LARGE = 256 * 1024
+"""Bytes of records in a large batch, uncompressed: what a busy producer with a large batch.size writes."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of topic.
+
+    `records_per_batch` 0 fills batches to LARGE.  `seconds_factor` weighs its volume against the others'.
+    """
+
+    name: str
+    record_bytes: int
+    records_per_batch: int = 0
+    codec: int = codec.NONE
+    partitions: int = 4
+    compacted: bool = False
+    skewed: bool = False
+    mm2_records: int = 200_000
+    twinlog_records: int = 1_000_000
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a topic's."""
+        return self.name.replace(" ", "-").replace(",", "").lower()
+
+    @property
+    def batch(self) -> int:
+        """Records in a batch."""
+        return self.records_per_batch or max(1, LARGE // (self.record_bytes + 16))
+
+
+KINDS = (
+    Kind("1 KB", 1000),
+    Kind("100 B", 100, mm2_records=800_000, twinlog_records=8_000_000),
+    Kind("10 KB", 10_000, mm2_records=40_000, twinlog_records=150_000),
+    Kind("1 KB lz4", 1000, codec=codec.LZ4, twinlog_records=2_000_000),
+    Kind("1 KB zstd", 1000, codec=codec.ZSTD, twinlog_records=2_000_000),
+    Kind("1 KB, 16 a batch", 1000, 16, mm2_records=150_000, twinlog_records=800_000),
+    Kind("1 KB, 1 a batch", 1000, 1, mm2_records=100_000, twinlog_records=400_000),
+    Kind("1 KB compacted", 1000, compacted=True, mm2_records=150_000, twinlog_records=600_000),
+    Kind("200 partitions", 1000, partitions=200, skewed=True, mm2_records=200_000, twinlog_records=1_000_000),
+)
