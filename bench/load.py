@@ -107,7 +107,9 @@ def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int =
     def value() -> bytes:
         if not codec:
             return chance.randbytes(size)
-        words = b" ".join(chance.choice(WORDS) if chance.random() < 0.4 else WORDS[0] for _ in range(size // 7 + 1))
+        words = b" ".join(
+            chance.choice(WORDS) if chance.random() < 0.4 else WORDS[0] for _ in range(size // 7 + 1)
+        )
         return words[:size]
 
     values = [value() for _ in range(records if codec else min(records, 64))]
@@ -193,4 +195,6 @@ def end_offsets(brokers: Brokers, topic: str) -> int:
 
 def stored_bytes(data: Path, topic: str) -> int:
     """Bytes of a topic's log on a broker's disk: what crossed the wire, as batches are stored as they are sent."""
-    return sum(file.stat().st_size for folder in data.glob(f"{topic}-[0-9]*") for file in folder.glob("*.log"))
+    return sum(
+        file.stat().st_size for folder in data.glob(f"{topic}-[0-9]*") for file in folder.glob("*.log")
+    )

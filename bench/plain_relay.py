@@ -54,7 +54,9 @@ def _source(server: socket.socket, total: int) -> None:
         connection, _ = server.accept()
         sent = 0
         while sent < total:
-            sent += os.sendfile(connection.fileno(), file.fileno(), sent % FILE_BYTES, min(1 << 20, total - sent))
+            sent += os.sendfile(
+                connection.fileno(), file.fileno(), sent % FILE_BYTES, min(1 << 20, total - sent)
+            )
         connection.recv(1)
 
 

@@ -304,8 +304,18 @@ def test_a_batch_with_wrong_inner_lengths_goes_out_neither_whole_nor_in_part() -
     """A record that ends outside its batch is an error, never a shorter record."""
     batch = encode(FIVE, base_offset=5)
     batch[61 + 3 * 9] = 0x7E  # the length of the fourth record, of nine bytes each
-    batch[22] |= 0x08  # append time: forces the records to be read
+    patch(batch, 21, ">h", 0x08)  # append time: forces the records to be read
     cut = cut_all([encode(FIVE), batch])
     assert cut.poison is not None
     assert (cut.poison.code, cut.next_upstream) == ("bad-record", 5)
     assert [offset for offset, _ in content(cut.outgoing)] == list(range(5))
+
+
+def test_damage_in_a_batch_that_is_read_is_not_blessed_by_a_new_checksum() -> None:
+    """What is rewritten gets a checksum of its own, so the old one is checked first."""
+    batches = [with_gaps([(0, FIVE[0]), (3, FIVE[1])], 5 * number, 4) for number in range(3)]
+    batches[1][-2] ^= 1
+    cut = cut_all(batches)
+    assert cut.poison is not None
+    assert (cut.poison.code, cut.poison.offset, cut.next_upstream) == ("corrupt-batch", 5, 5)
+    assert content(cut.outgoing) == [(0, FIVE[0]), (3, FIVE[1])]

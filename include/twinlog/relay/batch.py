@@ -101,6 +101,15 @@ class BatchHeader(NamedTuple):
 def walk(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield the whole batches of what a fetch returned for one partition, each with its bytes.
 
+    Raises FormatError as `walk_headers` does.
+    """
+    for header, start in walk_headers(block):
+        yield header, block[start : start + header.size]
+
+
+def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
+    """Yield the headers of whole batches, each with the place where its batch begins.
+
     A batch cut off at the end is left out, as brokers cut at the byte limit (the first batch is always
     whole).  Raises FormatError for magic 0 and 1, which have another layout.
     """
@@ -124,5 +133,5 @@ def walk(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
             )
         if at + size > end:
             return
-        yield header, block[at : at + size]
+        yield header, at
         at += size

@@ -16,26 +16,43 @@ the upstream offsets below `Cut.next_upstream` that hold a copyable record, each
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from twinlog.errors import FormatError
 from twinlog.relay.batch import (
-    CODEC_MASK,
+    CONTROL,
     DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
+    TRANSACTIONAL,
     BatchHeader,
-    walk,
+    walk_headers,
 )
-from twinlog.relay.rewrite import Record, build_batch, read_records
+from twinlog.relay.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, read_columns
+from twinlog.relay.rewrite import read_records
 
-MERGE_BELOW = 4
-"""Batches of fewer records are merged: from there on a request per batch costs more than rewriting its records."""
+BATCH_COST = 25.0
+"""Microseconds that one more batch costs us on its way: relabelling, its share of a request, its answer."""
+
+MERGE_COST = {
+    NONE: (0.7, 0.0004),
+    GZIP: (0.7, 0.03),
+    SNAPPY: (0.7, 0.01),
+    LZ4: (0.7, 0.01),
+    ZSTD: (0.7, 0.02),
+}
+"""By codec, microseconds per record and per byte that merging costs instead."""
 
 REWRITTEN_BYTES = 512 * 1024
 """Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
+
+COMPRESSED_RUN_BYTES = 128 * 1024
+"""Compressed batches rewritten together."""
 
 
 @dataclass(slots=True)
@@ -128,54 +145,41 @@ class Cutter:
 
         `aborted` None means read_uncommitted: aborted records are copied like any other, markers never are.
         """
-        made: list[Outgoing] = []
-        gathered = _Gathered()
-        poison = None
+        done = Cut([], position)
+        run = _Run()
         try:
-            for step in self._steps(block, position, aborted, made, gathered):
-                if isinstance(step, Poison):
-                    position, poison = step.offset, step
+            for header, batch_start in walk_headers(block):
+                if header.base_offset >= self.end:
+                    position = self.end
                     break
-                position = step
+                hidden = self._hidden(header, block, batch_start, aborted)
+                if header.last_offset < position:
+                    continue
+                if header.record_count and not hidden:
+                    if not run.takes(header) and not self._flush(run, block, done):
+                        return done
+                    clean = self._clean(header, position)
+                    if clean and not worth_merging(header):
+                        if not self._flush(run, block, done):
+                            return done
+                        done.outgoing.append(_as_it_is(block, batch_start, header))
+                    else:
+                        run.add(header, batch_start, position, clean=clean)
+                position = min(header.next_offset, self.end)
         except FormatError as error:
-            poison = Poison(position, error.message, error.code)
-        made += self._flush(gathered)
-        return Cut(made, position, poison)
+            if self._flush(run, block, done):
+                done.next_upstream, done.poison = position, Poison(position, error.message, error.code)
+            return done
+        if self._flush(run, block, done):
+            done.next_upstream = position
+        return done
 
-    def _steps(
-        self,
-        block: memoryview,
-        position: int,
-        aborted: AbortedTransactions | None,
-        made: list[Outgoing],
-        gathered: _Gathered,
-    ) -> Iterator[int | Poison]:
-        """Walk the block; after each batch yield the position behind it, or the poison that ends the walk."""
-        for header, batch in walk(block):
-            if header.base_offset >= self.end:
-                yield self.end
-                return
-            hidden = aborted.hides(header, batch) if aborted is not None else header.control
-            if header.last_offset < position:
-                continue
-            if not hidden and header.record_count:
-                if not gathered.takes(header):
-                    made += self._flush(gathered)
-                if not self._clean(header, position):
-                    poison = self._gather(gathered, header, batch, position)
-                    if poison is not None:
-                        yield poison
-                        return
-                elif header.record_count < MERGE_BELOW:
-                    gathered.add_clean(header, batch)
-                else:
-                    made += self._flush(gathered)
-                    stretch = ((header.base_offset, header.record_count),)
-                    made.append(Outgoing(batch, header, stretch))
-                if gathered.bytes > REWRITTEN_BYTES:
-                    made += self._flush(gathered)
-            position = min(header.next_offset, self.end)
-            yield position
+    def _hidden(
+        self, header: BatchHeader, block: memoryview, start: int, aborted: AbortedTransactions | None
+    ) -> bool:
+        if aborted is None or not header.attributes & (TRANSACTIONAL | CONTROL):
+            return header.control
+        return aborted.hides(header, block[start : start + header.size])
 
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
@@ -190,123 +194,131 @@ class Cutter:
             )
         )
 
-    def _gather(
-        self, gathered: _Gathered, header: BatchHeader, batch: memoryview, position: int
-    ) -> Poison | None:
-        """Add the batch's records within the range to `gathered`; stop before one that is too large."""
-        limit = self.max_message_bytes - HEADER_BYTES - _RECORD_OVERHEAD
-        # All of them first: a batch that cannot be read to its end must not go out in part.
-        for record in list(read_records(header, batch)):
-            if record.offset < position or record.offset in self.excluded:
+    def _flush(self, run: _Run, block: memoryview, done: Cut) -> bool:
+        """Send what the run holds, and empty it; return False when that met poison, which ends the cut."""
+        bounds, run.bounds = run.bounds, []
+        positions, run.positions = run.positions, []
+        lone, run.lone, run.bytes = run.lone, None, 0
+        if lone is not None and len(bounds) == 1:
+            done.outgoing.append(_as_it_is(block, bounds[0][0], lone))
+            return True
+        if not bounds:
+            return True
+        try:
+            records = read_columns(block, bounds)
+        except FormatError as error:
+            return self._up_to_the_bad_one(run, bounds, positions, block, done, error)
+        poison = self._rewrite(records, positions[0], run.codec, done)
+        if poison is not None:
+            done.next_upstream, done.poison = poison.offset, poison
+        return poison is None
+
+    def _up_to_the_bad_one(
+        self,
+        run: _Run,
+        bounds: list[tuple[int, int]],
+        positions: list[int],
+        block: memoryview,
+        done: Cut,
+        error: FormatError,
+    ) -> bool:
+        """Of a run that cannot be read, send the batches before the one at fault: all of it or none of each."""
+        if len(bounds) == 1:
+            done.next_upstream, done.poison = positions[0], Poison(positions[0], error.message, error.code)
+            return False
+        for index in range(len(bounds)):
+            run.bounds, run.positions = bounds[index : index + 1], positions[index : index + 1]
+            if not self._flush(run, block, done):
+                return False
+        return True
+
+    def _rewrite(self, records: Columns, position: int, codec: int, done: Cut) -> Poison | None:
+        """Build batches of the records of the range; stop before one that is too large."""
+        chosen = (records.offsets >= position) & (records.offsets < self.end)
+        if self.excluded:
+            chosen &= ~np.isin(records.offsets, list(self.excluded))
+        records = records if chosen.all() else records.where(chosen)
+        poison = None
+        large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
+        for index in np.flatnonzero(large):
+            lone = records.where(slice(index, index + 1))
+            if len(build_columns(lone, codec)) <= self.max_message_bytes:
+                large[index] = False
                 continue
-            if record.offset >= self.end:
+            offset = int(records.offsets[index])
+            reason = (
+                f"{int(records.sizes[index])} bytes do not fit the target's"
+                f" max.message.bytes={self.max_message_bytes}"
+            )
+            if not self.quarantine:
+                poison, large[index:] = Poison(offset, reason), True
                 break
-            if len(record.rest) > limit and not self._fits_alone(record, header.codec):
-                poison = Poison(
-                    record.offset,
-                    f"{len(record.rest)} bytes do not fit the target's max.message.bytes={self.max_message_bytes}",
-                )
-                if not self.quarantine:
-                    return poison
-                self.excluded[record.offset] = poison.reason
-                continue
-            gathered.add(record, header)
-        return None
-
-    def _fits_alone(self, record: Record, codec: int) -> bool:
-        return len(build_batch([record], codec)) <= self.max_message_bytes
-
-    def _flush(self, gathered: _Gathered) -> Iterator[Outgoing]:
-        """Make what was gathered into batches, and empty it."""
-        sources, gathered.sources = gathered.sources, []
-        records, gathered.records = gathered.records, []
-        gathered.bytes = 0
-        if len(sources) == 1 and not records:
-            header, batch = sources[0]
-            stretch = ((header.base_offset, header.record_count),)
-            return iter([Outgoing(batch, header, stretch)])
-        for header, batch in sources:
-            records.extend(read_records(header, batch))
-        if not records:
-            return iter(())
-        return self._batches(records, gathered.codec)
-
-    def _batches(self, records: Sequence[Record], codec: int) -> Iterator[Outgoing]:
-        """Build as few batches as fit the target, halving where compression did not help enough."""
+            self.excluded[offset] = reason
+        if large.any():
+            records = records.where(~large)
         for chunk in _chunks(records, min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)):
-            yield from self._fitting(chunk, codec)
+            done.outgoing += self._fitting(chunk, codec)
+        return poison
 
-    def _fitting(self, chunk: Sequence[Record], codec: int) -> Iterator[Outgoing]:
-        buffer = build_batch(chunk, codec)
+    def _fitting(self, chunk: Columns, codec: int) -> Iterator[Outgoing]:
+        """Build one batch, or halve where compression did not help enough."""
+        buffer = build_columns(chunk, codec)
         if len(buffer) > self.max_message_bytes and len(chunk) > 1:
             middle = len(chunk) // 2
-            yield from self._fitting(chunk[:middle], codec)
-            yield from self._fitting(chunk[middle:], codec)
+            yield from self._fitting(chunk.where(slice(None, middle)), codec)
+            yield from self._fitting(chunk.where(slice(middle, None)), codec)
             return
         header = BatchHeader._make(HEADER.unpack_from(buffer))
-        yield Outgoing(buffer, header, stretches(record.offset for record in chunk), rewritten=True)
-
-
-_RECORD_OVERHEAD = 21
-"""Length, attributes, timestamp and offset varints of a lone record, at their longest."""
+        yield Outgoing(buffer, header, chunk.stretches(), rewritten=True)
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """Batches and records waiting to become one batch: either untouched `sources`, or `records` already read.
+class _Run:
+    """Batches of one codec waiting to be rewritten together: where they lie, and how far the copy was before each.
 
-    All share one codec, and never are both lists in use: reading one source reads them all.
+    `lone` is the header of the first one, while it could still be passed on as it is.
     """
 
-    sources: list[tuple[BatchHeader, memoryview]] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    bounds: list[tuple[int, int]] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    lone: BatchHeader | None = None
     codec: int = 0
     bytes: int = 0
 
     def takes(self, header: BatchHeader) -> bool:
-        """Whether a batch with this header may join what is gathered."""
-        empty = not self.sources and not self.records
-        return empty or (self.codec == header.attributes & CODEC_MASK and self.bytes <= REWRITTEN_BYTES)
+        """Whether a batch may join.  Decompressed, a run is in memory at once, so it is kept small."""
+        return not self.bounds or (
+            self.codec == header.codec and (not self.codec or self.bytes < COMPRESSED_RUN_BYTES)
+        )
 
-    def add_clean(self, header: BatchHeader, batch: memoryview) -> None:
-        """Add a batch that could also be passed on as it is."""
+    def add(self, header: BatchHeader, start: int, position: int, *, clean: bool) -> None:
+        """Add a batch."""
+        self.lone = header if clean and not self.bounds else None
         self.codec = header.codec
         self.bytes += header.size
-        if self.records:
-            self.records.extend(read_records(header, batch))
-        else:
-            self.sources.append((header, batch))
-
-    def add(self, record: Record, header: BatchHeader) -> None:
-        """Add one record of a batch that has to be rewritten."""
-        if self.sources:
-            for source, batch in self.sources:
-                self.records.extend(read_records(source, batch))
-            self.sources = []
-        self.codec = header.codec
-        self.bytes += len(record.rest)
-        self.records.append(record)
+        self.bounds.append((start, start + header.size))
+        self.positions.append(position)
 
 
-def _chunks(records: Sequence[Record], limit: int) -> Iterator[Sequence[Record]]:
-    start = size = 0
-    for index, record in enumerate(records):
-        length = len(record.rest) + _RECORD_OVERHEAD
-        if size + length > limit and index > start:
-            yield records[start:index]
-            start, size = index, 0
-        size += length
-    yield records[start:]
+def worth_merging(header: BatchHeader) -> bool:
+    """Whether reading the batch's records and writing them anew costs less than sending it by itself.
+
+    The costs were measured (docs/performance.md): per batch sent, per record rewritten, per byte copied and checked.
+    """
+    per_record, per_byte = MERGE_COST[header.codec]
+    return header.record_count * per_record + header.size * per_byte < BATCH_COST
 
 
-def stretches(offsets: Iterator[int]) -> tuple[tuple[int, int], ...]:
-    """Fold ascending upstream offsets into (first, length) stretches."""
-    result: list[tuple[int, int]] = []
-    first = previous = next(offsets)
-    for offset in offsets:
-        if offset != previous + 1:
-            result.append((first, previous - first + 1))
-            first = offset
-        previous = offset
-    result.append((first, previous - first + 1))
-    return tuple(result)
+def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
+    stretch = ((header.base_offset, header.record_count),)
+    return Outgoing(block[start : start + header.size], header, stretch)
+
+
+def _chunks(records: Columns, limit: int) -> Iterator[Columns]:
+    """Cut records into pieces of at most `limit` bytes, and of at least one record."""
+    behind = np.cumsum(records.sizes + LARGEST_PREFIX)
+    start = done = 0
+    while start < len(records):
+        stop = max(int(np.searchsorted(behind, done + limit, "right")), start + 1)
+        yield records.where(slice(start, stop))
+        start, done = stop, int(behind[stop - 1])
