@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.relay.batch import HEADER, BatchHeader
-from twinlog.relay.transform import AbortedTransactions, Cut, Cutter, Outgoing
+from twinlog.relay.cutter import Cutter
+from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing
 
 BIG = 1 << 20
 

@@ -30,6 +30,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
 LENGTH_FIELD = struct.Struct(">qi")
 """baseOffset and batchLength: enough to step from one batch to the next."""
+_LENGTH = struct.Struct(">i")
 LOG_OVERHEAD = 12
 MAGIC_AT = 16
 CRC_AT = 17
@@ -116,22 +117,44 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
     at, end = 0, len(block)
     while end - at >= HEADER_BYTES:
         header = BatchHeader._make(HEADER.unpack_from(block, at))
-        if header.magic != MAGIC_2:
-            raise FormatError(
-                f"message format v{header.magic} at upstream offset {header.base_offset} is not supported",
-                hint="have the source rewrite the old segments, or let retention delete them",
-                code="old-magic",
-                offset=header.base_offset,
-                magic=header.magic,
-            )
         size = header.size
-        if size < HEADER_BYTES:
-            raise FormatError(
-                f"batch at upstream offset {header.base_offset} claims {size} bytes, less than its header",
-                code="bad-batch",
-                offset=header.base_offset,
-            )
+        if header.magic != MAGIC_2 or size < HEADER_BYTES:
+            raise unreadable(header)
         if at + size > end:
             return
         yield header, at
         at += size
+
+
+def unreadable(header: BatchHeader) -> FormatError:
+    """Say why nothing can be read from a batch on."""
+    if header.magic != MAGIC_2:
+        return FormatError(
+            f"message format v{header.magic} at upstream offset {header.base_offset} is not supported",
+            hint="have the source rewrite the old segments, or let retention delete them",
+            code="old-magic",
+            offset=header.base_offset,
+            magic=header.magic,
+        )
+    return FormatError(
+        f"batch at upstream offset {header.base_offset} claims {header.size} bytes, less than its header",
+        code="bad-batch",
+        offset=header.base_offset,
+    )
+
+
+def starts(block: memoryview) -> tuple[list[int], int]:
+    """Find where the whole batches of a block begin, and where the last one ends, by their lengths alone.
+
+    Ends before a batch that cannot be read: `walk_headers` on what is left says why.
+    """
+    found: list[int] = []
+    add, unpack = found.append, _LENGTH.unpack_from
+    at, end = 0, len(block)
+    while end - at >= HEADER_BYTES:
+        behind = at + unpack(block, at + 8)[0] + LOG_OVERHEAD
+        if behind > end or behind < at + HEADER_BYTES or block[at + MAGIC_AT] != MAGIC_2:
+            break
+        add(at)
+        at = behind
+    return found, at

@@ -47,7 +47,7 @@ HEADERS: Final = np.dtype({
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), where in `data` their rests lie."""
+    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), places of their rests."""
 
     data: memoryview
     offsets: Int64s
@@ -79,8 +79,8 @@ class Columns:
 
 def headers(block: memoryview, starts: Sequence[int]) -> Any:
     """Gather the headers of the batches at `starts` into one array, a field by its name in `BatchHeader`."""
-    bytes_ = np.frombuffer(block, np.uint8)
-    return bytes_[np.array(starts)[:, None] + np.arange(HEADER_BYTES)].view(HEADERS)[:, 0]
+    anywhere = np.ndarray((len(block) - HEADER_BYTES + 1,), f"V{HEADER_BYTES}", block, strides=(1,))
+    return anywhere[starts].view(HEADERS)
 
 
 def read_columns(block: memoryview, bounds: Sequence[tuple[int, int]]) -> Columns:
@@ -121,16 +121,17 @@ def build_columns(records: Columns, codec: int) -> memoryview:
     The result is writable: `twinlog.relay.relabel` gives it its producer and sequence when it is sent.
     """
     count, base = len(records), int(records.timestamps[0])
-    time, number = _zigzag(records.timestamps - base), np.arange(0, 2 * count, 2, np.uint64)
+    time, number = _zigzag(records.timestamps - base), np.arange(0, 2 * count, 2, dtype=np.uint64)
     time_bytes, number_bytes = _varint_bytes(time), _varint_bytes(number)
     sizes = records.sizes
     length = (1 + time_bytes + number_bytes + sizes).astype(np.uint64) * np.uint64(2)
     length_bytes = _varint_bytes(length)
     prefix = length_bytes + 1 + time_bytes + number_bytes
     behind = np.cumsum(prefix + sizes)
-    out = np.zeros(HEADER_BYTES + int(behind[-1]), np.uint8)
+    out: Any = np.empty(HEADER_BYTES + int(behind[-1]), np.uint8)
     at = HEADER_BYTES + behind - sizes - prefix
     _write_varints(out, at, length, length_bytes)
+    out[at + length_bytes] = 0
     _write_varints(out, at + length_bytes + 1, time, time_bytes)
     _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
     view, data = memoryview(out), records.data

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from twinlog.formats.offset_map import PieceDraft
 from twinlog.offsets.run import Run
 from twinlog.relay.brokers import TopicPartition
+from twinlog.relay.cutter import Cutter
 from twinlog.relay.spec import RangeReport, RangeSpec
-from twinlog.relay.transform import Cutter, Outgoing
+from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble
 
 PIECE_RUNS = 128

@@ -1,0 +1,250 @@
+"""Cut fetched blocks into batches to send, as the table of `twinlog.relay.transform` says.
+
+Batches that are read are read in runs, as many at once as lie behind one another and share a codec: that is what makes
+rewriting cheap enough to prefer it to sending small batches one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twinlog.errors import FormatError
+from twinlog.relay.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+    starts,
+    walk_headers,
+)
+from twinlog.relay.codec import NONE
+from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
+from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
+from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
+
+REWRITTEN_BYTES = 512 * 1024
+"""Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
+
+
+@dataclass(slots=True)
+class Cutter:
+    """How one partition's blocks are cut: its range's end, the target's limit, and offsets to leave out.
+
+    `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.
+    """
+
+    end: int
+    max_message_bytes: int
+    quarantine: bool = False
+    excluded: dict[int, str] = field(default_factory=dict)
+
+    def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
+        """Turn one fetched block into outgoing batches, from upstream offset `position` on.
+
+        `aborted` None means read_uncommitted: aborted records are copied like any other, markers never are.
+        """
+        done, run = Cut([], position), Run()
+        failure: FormatError | None = None
+        try:
+            for step in self._steps(block, position, aborted):
+                if isinstance(step, SmallBatches):
+                    following = step.next_offset
+                    whole = self._join_small(step, run, block, done)
+                else:
+                    header, start = step
+                    if header.base_offset >= self.end:
+                        position = self.end
+                        break
+                    hidden = self._hidden(header, block, start, aborted)
+                    following = max(min(header.next_offset, self.end), position)
+                    skipped = hidden or not header.record_count or header.last_offset < position
+                    whole = skipped or self._join(header, start, position, run, block, done)
+                if not whole:
+                    return done
+                position = following
+        except FormatError as error:
+            failure = error
+        if self._flush(run, block, done):
+            done.next_upstream = position
+            if failure is not None:
+                done.poison = Poison(position, failure.message, failure.code)
+        return done
+
+    def _join_small(self, small: SmallBatches, run: Run, block: memoryview, done: Cut) -> bool:
+        """Add small batches to the run; return False when an earlier run met poison."""
+        if not run.takes(NONE) and not self._flush(run, block, done):
+            return False
+        run.extend(small)
+        return True
+
+    def _join(
+        self, header: BatchHeader, start: int, position: int, run: Run, block: memoryview, done: Cut
+    ) -> bool:
+        """Pass a batch on or add it to the run; return False when an earlier run met poison."""
+        if not run.takes(header.codec) and not self._flush(run, block, done):
+            return False
+        clean = self._clean(header, position)
+        if not clean or merge_cost(header.codec, header.record_count, header.size) < BATCH_COST:
+            run.add(header, start, position, clean=clean)
+        elif not self._flush(run, block, done):
+            return False
+        else:
+            done.outgoing.append(_as_it_is(block, start, header))
+        return True
+
+    def _steps(
+        self, block: memoryview, position: int, aborted: AbortedTransactions | None
+    ) -> Iterator[SmallBatches | tuple[BatchHeader, int]]:
+        """Walk the block: small batches that want merging many at once, the others one by one."""
+        at = 0
+        if many_small(block):
+            begins, at = starts(block)
+            heads = headers(block, begins)
+            hiding = aborted is not None and bool(aborted.pending or aborted.active)
+            small = self._small(heads, position, hiding=hiding)
+            edges = (np.flatnonzero(np.diff(small)) + 1).tolist()
+            for first, stop in itertools.pairwise([0, *edges, len(begins)]):
+                if small[first]:
+                    yield SmallBatches(begins[first:stop], heads[first:stop])
+                    continue
+                for start in begins[first:stop]:
+                    yield BatchHeader._make(HEADER.unpack_from(block, start)), start
+        for header, start in walk_headers(block[at:]):
+            yield header, at + start
+
+    def _small(self, heads: Any, position: int, *, hiding: bool) -> Any:
+        """Which batches are clean, uncompressed and worth merging, for many at once."""
+        bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
+        behind = bases + heads["last_offset_delta"] + 1
+        if self.excluded or (bases[1:] < behind[:-1]).any():
+            return np.zeros(len(heads), bool)
+        harmless = 0 if hiding else TRANSACTIONAL
+        return (
+            (heads["attributes"] & ~harmless == NONE)
+            & (heads["record_count"] == heads["last_offset_delta"] + 1)
+            & (bases >= position)
+            & (behind <= self.end)
+            & (sizes <= self.max_message_bytes)
+            & (merge_cost(NONE, heads["record_count"], sizes) < BATCH_COST)
+        )
+
+    def _hidden(
+        self, header: BatchHeader, block: memoryview, start: int, aborted: AbortedTransactions | None
+    ) -> bool:
+        if aborted is None or not header.attributes & (TRANSACTIONAL | CONTROL):
+            return header.control
+        return aborted.hides(header, block[start : start + header.size])
+
+    def _clean(self, header: BatchHeader, position: int) -> bool:
+        return (
+            not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
+            and header.dense
+            and header.base_offset >= position
+            and header.next_offset <= self.end
+            and header.size <= self.max_message_bytes
+            and not (
+                self.excluded
+                and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
+            )
+        )
+
+    def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
+        """Send what the run holds, and empty it; return False when that met poison, which ends the cut."""
+        bounds, run.bounds = run.bounds, []
+        positions, run.positions = run.positions, []
+        lone, run.lone, run.bytes = run.lone, None, 0
+        if lone is not None and len(bounds) == 1:
+            done.outgoing.append(_as_it_is(block, bounds[0][0], lone))
+            return True
+        if not bounds:
+            return True
+        try:
+            records = read_columns(block, bounds)
+        except FormatError as error:
+            return self._up_to_the_bad_one(run, bounds, positions, block, done, error)
+        poison = self._rewrite(records, positions[0], run.codec, done)
+        if poison is not None:
+            done.next_upstream, done.poison = poison.offset, poison
+        return poison is None
+
+    def _up_to_the_bad_one(
+        self,
+        run: Run,
+        bounds: list[tuple[int, int]],
+        positions: list[int],
+        block: memoryview,
+        done: Cut,
+        error: FormatError,
+    ) -> bool:
+        """Of a run that cannot be read, send the batches before the one at fault: all of it or none of each."""
+        if len(bounds) == 1:
+            done.next_upstream, done.poison = positions[0], Poison(positions[0], error.message, error.code)
+            return False
+        for index in range(len(bounds)):
+            run.bounds, run.positions = bounds[index : index + 1], positions[index : index + 1]
+            if not self._flush(run, block, done):
+                return False
+        return True
+
+    def _rewrite(self, records: Columns, position: int, codec: int, done: Cut) -> Poison | None:
+        """Build batches of the records of the range; stop before one that is too large."""
+        chosen = (records.offsets >= position) & (records.offsets < self.end)
+        if self.excluded:
+            chosen &= ~np.isin(records.offsets, list(self.excluded))
+        records = records if chosen.all() else records.where(chosen)
+        poison = None
+        large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
+        for index in np.flatnonzero(large):
+            lone = records.where(slice(index, index + 1))
+            if len(build_columns(lone, codec)) <= self.max_message_bytes:
+                large[index] = False
+                continue
+            offset = int(records.offsets[index])
+            reason = (
+                f"{int(records.sizes[index])} bytes do not fit the target's"
+                f" max.message.bytes={self.max_message_bytes}"
+            )
+            if not self.quarantine:
+                poison, large[index:] = Poison(offset, reason), True
+                break
+            self.excluded[offset] = reason
+        if large.any():
+            records = records.where(~large)
+        for chunk in _chunks(records, min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)):
+            done.outgoing += self._fitting(chunk, codec)
+        return poison
+
+    def _fitting(self, chunk: Columns, codec: int) -> Iterator[Outgoing]:
+        """Build one batch, or halve where compression did not help enough."""
+        buffer = build_columns(chunk, codec)
+        if len(buffer) > self.max_message_bytes and len(chunk) > 1:
+            middle = len(chunk) // 2
+            yield from self._fitting(chunk.where(slice(None, middle)), codec)
+            yield from self._fitting(chunk.where(slice(middle, None)), codec)
+            return
+        header = BatchHeader._make(HEADER.unpack_from(buffer))
+        yield Outgoing(buffer, header, chunk.stretches(), rewritten=True)
+
+
+def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
+    stretch = ((header.base_offset, header.record_count),)
+    return Outgoing(block[start : start + header.size], header, stretch)
+
+
+def _chunks(records: Columns, limit: int) -> Iterator[Columns]:
+    """Cut records into pieces of at most `limit` bytes, and of at least one record."""
+    behind = np.cumsum(records.sizes + LARGEST_PREFIX)
+    start = done = 0
+    while start < len(records):
+        stop = max(int(np.searchsorted(behind, done + limit, "right")), start + 1)
+        yield records.where(slice(start, stop))
+        start, done = stop, int(behind[stop - 1])
