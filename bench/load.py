@@ -21,7 +21,8 @@ from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import Record, build_batch, record_rest
 
 IN_FLIGHT = 16
-WORDS = [b"%06x" % random.Random(7).randrange(1 << 24) for _ in range(4096)]
+_CHANCE = random.Random(7)
+WORDS = [b"%06x" % _CHANCE.randrange(1 << 24) for _ in range(4096)]
 """What compressible values are made of: about 3:1, as JSON of a shop or of sensors."""
 
 Plan = Iterator[Mapping[TopicPartition, memoryview]]

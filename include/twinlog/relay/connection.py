@@ -215,7 +215,8 @@ class Connection:
             raise self._lost(error) from None
 
     def _lost(self, error: OSError) -> ClusterUnreachable:
-        reason = "no answer in time" if isinstance(error, TimeoutError | BlockingIOError) else (error.strerror or str(error))
+        late = isinstance(error, TimeoutError | BlockingIOError)
+        reason = "no answer in time" if late else (error.strerror or str(error))
         return ClusterUnreachable(
             f"connection to cluster {self._settings.alias} at {self._address} was lost: {reason}",
             hint="the state is as it was; the next cycle tries again",
