@@ -3,11 +3,15 @@
 gzip, zstd: their ordinary streams.  lz4: frames of independent 64 KiB blocks, because Java's
 `Lz4BlockInputStream` refuses dependent ones.  snappy: the xerial stream (magic, version, blocks with an int32
 length) that snappy-java writes; a raw snappy block, as some clients produce it, is read too.
+
+A few kilobytes can decompress to gigabytes, so no more than MAX_DECOMPRESSED is ever made of one batch.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import cramjam
@@ -21,6 +25,13 @@ LZ4: Final = 3
 ZSTD: Final = 4
 NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
+MAX_DECOMPRESSED: Final = 128 * 1024 * 1024
+"""Bytes one batch may decompress to where it has to be read: half of a worker's memory."""
+
+_USUAL: Final = 64 * 1024
+_USUAL_RATIO: Final = 16
+_FULL: Final = "whole buffer"
+"""What cramjam says when the output does not fit."""
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 # Magic, version 1 with independent blocks, 64 KiB blocks, and the descriptor's checksum.
@@ -31,24 +42,55 @@ _LZ4_END = bytes(4)
 
 
 def decompress(codec: int, block: memoryview) -> memoryview:
-    """Return the records of a batch uncompressed.  Raises FormatError for an unknown codec or damaged block."""
+    """Return the records of a batch uncompressed.
+
+    Raises FormatError for an unknown codec, a damaged block, and one of more than MAX_DECOMPRESSED bytes.
+    """
+    if codec == NONE:
+        return block
+    if codec not in NAMES:
+        raise FormatError(f"unknown compression codec {codec} in a batch", code="bad-batch", codec=codec)
     try:
-        match codec:
-            case 0:
-                return block
-            case 1:
-                return memoryview(bytes(cramjam.gzip.decompress(block)))
-            case 2:
-                return memoryview(_unsnappy(block))
-            case 3:
-                return memoryview(bytes(cramjam.lz4.decompress(block)))
-            case 4:
-                return memoryview(bytes(cramjam.zstd.decompress(block)))
+        if codec == SNAPPY:
+            return memoryview(_unsnappy(block))
+        return _inflate(_INTO[codec], block)
+    except _FullError:
+        why = f"it holds more than {MAX_DECOMPRESSED >> 20} MiB"
     except (cramjam.DecompressionError, struct.error) as error:
-        raise FormatError(
-            f"a {NAMES[codec]} batch cannot be decompressed: {error}", code="bad-batch"
-        ) from None
-    raise FormatError(f"unknown compression codec {codec} in a batch", code="bad-batch", codec=codec)
+        why = str(error)
+    raise FormatError(f"a {NAMES[codec]} batch cannot be decompressed: {why}", code="bad-batch")
+
+
+_INTO: Final = {
+    GZIP: cramjam.gzip.decompress_into,
+    LZ4: cramjam.lz4.decompress_into,
+    ZSTD: cramjam.zstd.decompress_into,
+}
+
+
+def _inflate(into: Callable[[memoryview, bytearray], int], block: memoryview) -> memoryview:
+    """Decompress into memory of a usual size, then of a larger one, then of the largest allowed."""
+    usual = max(_USUAL, len(block) * _USUAL_RATIO)
+    for size in (usual, usual * _USUAL_RATIO):
+        if size < MAX_DECOMPRESSED:
+            out = bytearray(size)
+            with suppress(_FullError):
+                return memoryview(out)[: _into(into, block, out)]
+    out = bytearray(MAX_DECOMPRESSED)  # the kernel gives pages only where something is written
+    return memoryview(out)[: _into(into, block, out)]
+
+
+class _FullError(Exception):
+    """It decompresses to more than there is room for."""
+
+
+def _into(into: Callable[[memoryview, bytearray], int], block: memoryview, out: bytearray) -> int:
+    try:
+        return into(block, out)
+    except cramjam.DecompressionError as error:
+        if _FULL in str(error):
+            raise _FullError from None
+        raise
 
 
 def compress(codec: int, records: bytes) -> bytes:
@@ -67,17 +109,26 @@ def compress(codec: int, records: bytes) -> bytes:
     raise FormatError(f"unknown compression codec {codec}", code="bad-batch", codec=codec)
 
 
-def _unsnappy(block: memoryview) -> bytes:
+def _unsnappy(block: memoryview) -> bytearray:
     if bytes(block[:8]) != _XERIAL_HEADER[:8]:
-        return bytes(cramjam.snappy.decompress_raw(block))
+        return _unsnapped(block, 0)
     out = bytearray()
     at = len(_XERIAL_HEADER)
     while at < len(block):
         (length,) = struct.unpack_from(">i", block, at)
         at += 4
-        out += bytes(cramjam.snappy.decompress_raw(block[at : at + length]))
+        if not 0 <= length <= len(block) - at:
+            raise struct.error(f"a piece claims {length} bytes")
+        out += _unsnapped(block[at : at + length], len(out))
         at += length
-    return bytes(out)
+    return out
+
+
+def _unsnapped(piece: memoryview, before: int) -> bytearray:
+    """Decompress one block, which says how long it will be, if that still fits."""
+    if before + cramjam.snappy.decompress_raw_len(piece) > MAX_DECOMPRESSED:
+        raise _FullError
+    return bytearray(cramjam.snappy.decompress_raw(piece))
 
 
 def _snappy(records: bytes) -> bytes:
