@@ -318,10 +318,17 @@ class FakeSource:
         return out
 
     def _block(self, item: TopicPartition, offset: int) -> bytes:
-        rest = [raw for raw in self.logs[item] if next(walk(memoryview(raw)))[0].last_offset >= offset]
+        rest = [raw for raw in self.logs[item] if _last_offset(raw) >= offset]
         if not rest:
             return b""
         return b"".join(rest)[: max(self.block_bytes, len(rest[0]))]
+
+
+def _last_offset(raw: bytes) -> int:
+    """Of a batch, or of a message in an older format."""
+    if raw[16] < 2:
+        return int.from_bytes(raw[:8], "big")
+    return next(walk(memoryview(raw)))[0].last_offset
 
 
 def _add_answer(codes: dict[TopicPartition, int]) -> Any:

@@ -9,6 +9,7 @@ from batches import Rec, encode
 from fakes import LOSE, Appended, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_old_format import Set, sets
 from test_transform import Log, logs
 
 from twinlog.config.connection import ConnectionSettings
@@ -125,6 +126,29 @@ def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, bloc
 
 CODES = st.sampled_from([Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT, Code.KAFKA_STORAGE_ERROR])
 MOVES = st.none() | CODES | st.builds(Appended, CODES)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sets(), logs(), st.integers(1, 2000), st.integers(1, 600))
+def test_old_messages_in_front_of_batches(old: Set, new: Log, bytes_: int, block: int) -> None:
+    """A partition written since before Kafka 0.11 is copied whole, wherever fetches and transactions end."""
+    moved = tuple(shifted(raw, old.end) for raw in new.batches)
+    log = Log(
+        (*old.entries, *moved),
+        (*old.visible, *((offset + old.end, record) for offset, record in new.visible)),
+        tuple((producer, first + old.end) for producer, first in new.aborted),
+        new.end + old.end,
+    )
+    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    assert copy(source_of([log], block), target, {0: 0}, {0: log.end}, bytes_=bytes_).state == "done"
+    agree(target, 0, log)
+
+
+def shifted(raw: bytes, by: int) -> bytes:
+    """A batch further on in its log."""
+    return (int.from_bytes(raw[:8], "big") + by).to_bytes(8, "big") + raw[8:]
+
+
 FAULTS = st.lists(MOVES | st.just(LOSE), max_size=12)
 
 

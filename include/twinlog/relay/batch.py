@@ -44,6 +44,8 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 MAGIC_2 = 2
+OLD_MAGIC = "old-magic"
+"""Code of the error for a message in an older format (`twinlog.relay.old_format`)."""
 
 
 class BatchHeader(NamedTuple):
@@ -130,11 +132,9 @@ def unreadable(header: BatchHeader) -> FormatError:
     """Say why nothing can be read from a batch on."""
     if header.magic != MAGIC_2:
         return FormatError(
-            f"message format v{header.magic} at upstream offset {header.base_offset} is not supported",
-            hint="have the source rewrite the old segments, or let retention delete them",
-            code="old-magic",
+            f"message format v{header.magic} at upstream offset {header.base_offset}",
+            code=OLD_MAGIC if header.magic in {0, 1} else "bad-batch",
             offset=header.base_offset,
-            magic=header.magic,
         )
     return FormatError(
         f"batch at upstream offset {header.base_offset} claims {header.size} bytes, less than its header",

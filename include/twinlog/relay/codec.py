@@ -93,6 +93,13 @@ def _into(into: Callable[[memoryview, bytearray], int], block: memoryview, out: 
         raise
 
 
+def sound_lz4(frame: memoryview) -> memoryview:
+    """Give a frame the header checksum that lz4 asks for: Kafka before 0.10 computed it over the wrong bytes."""
+    if bytes(frame[:6]) != _LZ4_HEADER[:6]:
+        return frame
+    return memoryview(_LZ4_HEADER + bytes(frame[7:]))
+
+
 def compress(codec: int, records: bytes) -> bytes:
     """Compress a batch's records with `codec`, so that every Kafka client can read them."""
     match codec:

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator
 
 from twinlog.errors import FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.relay import state_records, trouble
+from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.lane import Lane, Refused
+from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
@@ -188,12 +190,14 @@ class LaneCopy:
         """
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
-            cut = item.cutter.cut(fetched.block, item.sent, aborted)
+            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
+            cut = item.cutter.cut(block, item.sent, aborted)
         except TwinlogError as error:
             item.trouble = Trouble(error.code, f"{item.name}: {error}")
             return
         item.reach(cut.next_upstream)
-        if cut.poison is not None:
+        # Old messages behind batches are met again: by the next fetch, which begins with them.
+        if cut.poison is not None and cut.poison.code != OLD_MAGIC:
             item.trouble = trouble.poison(item.name, cut.poison)
         if cut.outgoing:
             queues[item.target] = cut.outgoing

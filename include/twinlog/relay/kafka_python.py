@@ -7,9 +7,11 @@ it passes through `call`, `decode` and `sasl_mechanism`.  The versions chosen li
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.admin import (
@@ -48,6 +50,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kafka.record.legacy_records import LegacyRecordBatch
 
 from twinlog.config.connection import SaslSettings
 from twinlog.config.secret import reveal
@@ -89,6 +92,26 @@ def encode(api: Api, version: int, correlation: int, client_id: str, fields: dic
 def decode(api: Api, version: int, payload: memoryview) -> Any:
     """Decode an answer, response header included; fields are attributes in snake_case."""
     return api.response.decode(payload, version=version, header=True)
+
+
+class OldMessage(LegacyRecordBatch):  # type: ignore[misc]
+    """One message of format v0 or v1 as kafka-python reads it; iterating gives the record, unless compressed."""
+
+    __slots__ = ()
+
+    @property
+    def append_time(self) -> int | None:
+        """The broker's time, where that is what consumers see (ms)."""
+        return self._timestamp if self.timestamp_type == self.LOG_APPEND_TIME else None
+
+
+OLD_MESSAGE_ERRORS = (KafkaError, AssertionError, IndexError, struct.error)
+"""What kafka-python raises for a message that is not what its format says."""
+
+
+def old_message(message: memoryview, magic: int) -> OldMessage:
+    """Read one message, size and offset included."""
+    return OldMessage(message, magic)
 
 
 class SaslMechanism(Protocol):
