@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
-from twinlog.relay import bearer, kafka_python, tls
+from twinlog.relay import bearer, kafka_python, tls, versions
 from twinlog.relay.error_codes import Code
 from twinlog.relay.kafka_python import Api
 from twinlog.relay.wire import Buffer, framed
@@ -150,7 +150,9 @@ class Connection:
             self._authenticate(mechanism, sasl.mechanism)
         if not self._versions:
             answer = self.call(kafka_python.API_VERSIONS)
-            self._versions = {item.api_key: item.max_version for item in answer.api_keys}
+            offered = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
+            versions.require(offered, self._settings.alias, self._address)
+            self._versions = {key: highest for key, (_, highest) in offered.items()}
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
         while not mechanism.is_done():
