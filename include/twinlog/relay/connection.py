@@ -150,9 +150,9 @@ class Connection:
             self._authenticate(mechanism, sasl.mechanism)
         if not self._versions:
             answer = self.call(kafka_python.API_VERSIONS)
-            offered = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
-            versions.require(offered, self._settings.alias, self._address)
-            self._versions = {key: highest for key, (_, highest) in offered.items()}
+            spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
+            versions.require(spans, self._settings.alias, self._address)
+            self._versions = {key: highest for key, (_, highest) in spans.items()}
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
         while not mechanism.is_done():
