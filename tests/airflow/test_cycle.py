@@ -54,8 +54,11 @@ def test_a_copy_without_a_result_failed() -> None:
     assert expected == reported_copy({"error": {"kind": "ConfigError"}}, ["copy"])
 
 
+CHECKS = {"checks": [{"name": "heartbeat-age", "passed": False}, {"name": "no-open-gaps", "passed": True}]}
+
+
 def test_asset_event_names_what_changed() -> None:
-    """Records and lag of the cycle, and the remote topics that got records."""
+    """Records and lag of the cycle, the remote topics that got records, and the checks that failed."""
     assert {
         "flow": "A->B",
         "run_id": "r",
@@ -64,4 +67,5 @@ def test_asset_event_names_what_changed() -> None:
         "lag_records": 1,
         "rpo_seconds": 0.5,
         "topics": ["A.orders"],
-    } == asset_extra(REPORT)
+        "failed_checks": ["heartbeat-age"],
+    } == asset_extra(REPORT, CHECKS)

@@ -15,8 +15,10 @@ from twinlog.config.settings import (
     CopySettings,
     CycleRule,
     FlowSettings,
+    GateSettings,
     Guarantee,
     PoisonPolicy,
+    Tier,
 )
 from twinlog.errors import ConfigError
 from twinlog.policy.filters import NameFilter
@@ -129,6 +131,18 @@ EVERY_SETTING = {
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
+    "twinlog.rpo.seconds=5\ntwinlog.lag.records=7\ntwinlog.audit.percent=90": (
+        "tiers",
+        (Tier(rpo_seconds=5, lag_records=7, audit_percent=90),),
+    ),
+    "twinlog.tier.gold.topics=pay.*,orders\ntwinlog.tier.gold.rpo.seconds=5\ntwinlog.lag.records=3": (
+        "tiers",
+        (Tier(lag_records=3), Tier("gold", NameFilter(("pay.*", "orders")), 5, 3)),
+    ),
+    "A->B.twinlog.tier.tin.topics=t\ntwinlog.tier.tin.lag.records=9\ntwinlog.tier.tin.audit.percent=1": (
+        "tiers",
+        (Tier(), Tier("tin", NameFilter(("t",)), 300, 9, 1)),
+    ),
 }
 
 
@@ -171,12 +185,63 @@ def test_each_setting_of_the_copy(loaded: Loader, lines: str, name: str, expecte
     assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].copy, name)
 
 
+EVERY_GATE_SETTING = {
+    "twinlog.gate.fence.seconds=30": ("fence_seconds", 30),
+    "twinlog.gate.state.age.seconds=7": ("state_age_seconds", 7),
+    "twinlog.gate.heartbeat.age.seconds=7": ("heartbeat_age_seconds", 7),
+    "twinlog.gate.canary.seconds=7": ("canary_seconds", 7),
+    "twinlog.gate.free.disk.percent=7": ("free_disk_percent", 7),
+    "twinlog.gate.blocking=survives-a-broker": ("blocking", ("survives-a-broker",)),
+    "A->B.twinlog.gate.schedule=0 * * * *": ("schedule", "0 * * * *"),
+    "twinlog.reports.folder=reports": ("reports", Path("reports")),
+    "twinlog.reports.kept=3": ("reports_kept", 3),
+    "twinlog.gate.sign.with=key.pem": ("sign_with", Path("key.pem")),
+}
+
+
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_GATE_SETTING.items()])
+def test_each_setting_of_the_gate(loaded: Loader, lines: str, name: str, expected: object) -> None:
+    """Each `twinlog.gate.*` and `twinlog.reports.*` key sets its field, without a warning."""
+    configuration = loaded(MINIMAL + lines, strict=True)
+    assert expected == getattr(configuration.flows["A->B"].gate, name)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("twinlog.tier.gold.rpo.seconds=5", "tier gold names no topics"),
+        ("twinlog.tier.gold.topics=(", "twinlog.tier.gold.topics"),
+        ("twinlog.tier.gold.topics=a\ntwinlog.tier.gold.rpo.seconds=0", "of at least 1"),
+        ("twinlog.audit.percent=101", "101 is more than 100 percent"),
+        ("twinlog.gate.schedule=daily", "is no cron expression"),
+    ],
+)
+def test_promises_that_cannot_be_read(loaded: Loader, lines: str, words: str) -> None:
+    """Each is refused with its key."""
+    assert words in mistakes_of(loaded, MINIMAL + lines)
+
+
+def test_a_misspelt_key_of_a_tier_is_warned_about(loaded: Loader) -> None:
+    """It would promise nothing."""
+    warnings = loaded(MINIMAL + "twinlog.tier.gold.topics=a\ntwinlog.tier.gold.rpo=5").warnings
+    assert [True] == ["twinlog.tier.gold.rpo: is unknown" in line for line in warnings]
+
+
+def test_a_topic_belongs_to_the_strictest_tier_that_names_it(loaded: Loader) -> None:
+    """And to the nameless one when none does."""
+    flow = loaded(
+        MINIMAL + "twinlog.tier.a.topics=o.*\ntwinlog.tier.b.topics=orders\ntwinlog.tier.b.rpo.seconds=5\n"
+    ).flows["A->B"]
+    assert ["b", "a", ""] == [flow.tier_of(topic).name for topic in ("orders", "others", "payments")]
+
+
 def test_every_field_has_a_case() -> None:
     """A setting without a test above would be a setting without a key."""
     tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy"}
-    tested |= {"offset_storage_topic"}  # by offsets_topic
+    tested |= {"offset_storage_topic", "gate"}  # by offsets_topic; below
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}
+    assert {field.name for field in fields(GateSettings)} == {name for name, _ in EVERY_GATE_SETTING.values()}
 
 
 def test_a_configuration_travels(loaded: Loader) -> None:

@@ -1,20 +1,27 @@
 """What `validate` answers."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from twinlog.cluster.ledger import write_ledger
+from twinlog.config.settings import GateSettings
 from twinlog.formats.ledger import Incarnation
 from twinlog.jsonable import to_json
-from twinlog.quality.checks import PARTITION_CHECKS
+from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.steps import sync_topics, validate
 
 
 def test_a_sound_copy_passes_every_check(flow, clusters, orders, copied):
-    """Half-way through is sound, too."""
+    """Half-way through is sound, too, though what waits was written in 1970."""
     copied(orders, 0, 3)
     result = validate.run(flow, clusters)
-    assert (True, 1, ()) == (result.success, result.partitions, result.failed)
-    assert ["nothing-blocked", *(check.name for check in PARTITION_CHECKS)] == [
-        it.name for it in result.checks
-    ]
+    assert (True, 1, ["rpo-within-budget"]) == (
+        result.success,
+        result.partitions,
+        [it.name for it in result.failed],
+    )
+    expected = [check.name for suite in (PARTITIONS, TOPICS, FLOW) for check in suite.checks]
+    assert ["nothing-blocked", *expected] == [it.name for it in result.checks]
 
 
 def test_a_truncated_copy_fails(flow, clusters, orders, copied, target):
@@ -40,8 +47,9 @@ def test_a_deleted_copy_fails(flow, clusters, orders, target):
     assert ["nothing-blocked"] == [it.name for it in validate.run(flow, clusters).failed]
 
 
-def test_a_topic_born_during_the_cycle_is_not_judged(flow, clusters, orders, source):
+def test_a_topic_born_during_the_cycle_is_not_judged(flow, clusters, orders, source, copied):
     """The next cycle gives it its copy."""
+    copied(orders, 0, 5)
     sync_topics.run(flow, clusters)
     source.add_topic("newborn")
     assert () == validate.run(flow, clusters).failed
@@ -56,7 +64,25 @@ def test_a_blocked_topic_fails(flow, clusters, orders, target):
 
 
 def test_the_result_is_json(flow, clusters, orders):
-    """Name, severity, passed, observed, expected, message."""
-    assert {"name", "severity", "passed", "observed", "expected", "message"} == set(
+    """Name, severity, passed, observed, expected, message, and where it failed."""
+    assert {"name", "severity", "passed", "observed", "expected", "message", "subjects"} == set(
         to_json(validate.run(flow, clusters))["checks"][1]
     )
+
+
+def test_great_expectations_says_the_same_and_leaves_its_pages(
+    flow, clusters, orders, copied, target, tmp_path
+):
+    """Check by check; a page per suite and an index, in the flow's folder of reports."""
+    copied(orders, 0, 5)
+    target.topics["A.orders"].logs[0].end = 3
+    flow = replace(flow, gate=GateSettings(reports=tmp_path))
+    facts = validate.see(flow, clusters)
+    with_pages = validate.judge_with_pages(flow, facts, "manual__1/2")
+    assert validate.judge(flow, facts).checks == with_pages.checks
+    index = Path(with_pages.data_docs)
+    assert tmp_path / "A__B" / "validate" == index.parents[1]
+    assert {"index.html", "partitions.html", "topics.html", "flow.html"} == {
+        it.name for it in index.parent.iterdir()
+    }
+    assert "copy-not-cut-off (critical)" in index.read_text()

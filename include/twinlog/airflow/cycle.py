@@ -36,12 +36,16 @@ def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
     return _NOTHING_KNOWN if _UP_TO_COPY.intersection(failed) else None
 
 
-def asset_extra(report: Json) -> dict[str, Any]:
-    """Return what a Dag scheduled on the remote cluster is told about a cycle."""
+def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
+    """Return what a Dag scheduled on the remote cluster is told about a cycle.
+
+    `checks` is a ValidationResult as JSON: the names of the checks that failed are passed on.
+    """
     extra = {
         name: report[name] for name in ("flow", "run_id", "records", "bytes", "lag_records", "rpo_seconds")
     }
-    return {**extra, "topics": changed_topics(report)}
+    failed = [it["name"] for it in (checks or {}).get("checks", []) if not it["passed"]]
+    return {**extra, "topics": changed_topics(report), "failed_checks": failed}
 
 
 def changed_topics(report: Json) -> list[str]:

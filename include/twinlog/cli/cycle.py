@@ -15,7 +15,7 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
     from twinlog.config.settings import FlowSettings
-    from twinlog.quality.suites import CheckResult
+    from twinlog.quality.checks import CheckResult
     from twinlog.steps.copy import LaneRunner
     from twinlog.steps.copy_result import CopyResult
     from twinlog.steps.discovery import Discovery

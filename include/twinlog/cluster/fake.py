@@ -267,7 +267,7 @@ class FakeCluster:
     def _describe(self, name: str) -> TopicDescription:
         topic = self._known(name)
         replicas = tuple(range(topic.replication_factor))
-        partitions = tuple(PartitionDescription(i, 0, replicas) for i in range(len(topic.logs)))
+        partitions = tuple(PartitionDescription(i, 0, replicas, replicas) for i in range(len(topic.logs)))
         return TopicDescription(name, topic.topic_id, partitions, topic.operations)
 
     def _configs(self, name: str) -> Mapping[str, ConfigValue]:

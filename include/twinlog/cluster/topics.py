@@ -59,6 +59,7 @@ def parse_description(answer: kafka_admin.TopicDescription) -> TopicDescription:
                         partition=it.id,
                         leader=it.leader.id if it.leader is not None else -1,
                         replicas=tuple(node.id for node in it.replicas),
+                        in_sync=tuple(node.id for node in it.isr),
                     )
                     for it in answer.partitions
                 ),

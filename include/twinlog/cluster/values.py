@@ -39,11 +39,12 @@ class Answers(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """One partition as metadata shows it; `leader` is -1 while there is none."""
+    """One partition as metadata shows it; `leader` is -1 while there is none, `in_sync` the replicas that keep up."""
 
     partition: int
     leader: int
     replicas: tuple[int, ...]
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

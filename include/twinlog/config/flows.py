@@ -13,6 +13,7 @@ from twinlog.config.findings import Findings
 from twinlog.config.keys import KEYS, RENAMED
 from twinlog.config.origin import Properties, Property
 from twinlog.config.precedence import ROLES
+from twinlog.config.promises import gate_settings, tiers
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader, ResolvedValue
 from twinlog.config.settings import ClusterSettings, CycleRule, FlowSettings
@@ -117,7 +118,9 @@ def resolve_flow(
         admin_timeout_ms=read.integer("admin.timeout.ms", at_least=1),
         connector_name=read.text("twinlog.connector.name") or read.text("name"),
         copy=copy_settings(read),
-        schedule=_schedule(read),
+        schedule=_schedule(read, "twinlog.schedule"),
+        gate=gate_settings(read, lambda key: _schedule(read, key)),
+        tiers=tiers(read, sources.settings, enabled=_enabled(read)),
     )
     return ResolvedFlow(settings, tuple(read.trace.values()))
 
@@ -151,11 +154,11 @@ def _offsets_topic(read: Reader) -> str:
     return own or (worker if read.origin("offset.storage.topic").line else "")
 
 
-def _schedule(read: Reader) -> str:
-    schedule = " ".join(read.text("twinlog.schedule").split())
+def _schedule(read: Reader, key: str) -> str:
+    schedule = " ".join(read.text(key).split())
     if not CRON.fullmatch(schedule):
-        shown = read.trace["twinlog.schedule"].shown
-        read.refuse("twinlog.schedule", f"{shown!r} is no cron expression of five fields", "e.g. */5 * * * *")
+        shown = read.trace[key].shown
+        read.refuse(key, f"{shown!r} is no cron expression of five fields", "e.g. */5 * * * *")
     return schedule
 
 

@@ -156,10 +156,42 @@ _OURS = (
     Key("twinlog.follow.seconds", Kind.LONG, "60", Home.OURS),
     Key("twinlog.schedule", Kind.STRING, "* * * * *", Home.OURS),
     Key("twinlog.connector.name", Kind.STRING, None, Home.OURS),
+    Key("twinlog.rpo.seconds", Kind.LONG, "300", Home.OURS),
+    Key("twinlog.lag.records", Kind.LONG, "0", Home.OURS),
+    Key("twinlog.audit.percent", Kind.INT, None, Home.OURS),
+    Key("twinlog.tier.NAME.topics", Kind.LIST, None, Home.OURS),
+    Key("twinlog.tier.NAME.rpo.seconds", Kind.LONG, None, Home.OURS),
+    Key("twinlog.tier.NAME.lag.records", Kind.LONG, None, Home.OURS),
+    Key("twinlog.tier.NAME.audit.percent", Kind.INT, None, Home.OURS),
+    Key("twinlog.gate.schedule", Kind.STRING, "0 6 * * *", Home.OURS),
+    Key("twinlog.gate.fence.seconds", Kind.LONG, "10", Home.OURS),
+    Key("twinlog.gate.state.age.seconds", Kind.LONG, "3600", Home.OURS),
+    Key("twinlog.gate.heartbeat.age.seconds", Kind.LONG, "300", Home.OURS),
+    Key("twinlog.gate.canary.seconds", Kind.LONG, "120", Home.OURS),
+    Key("twinlog.gate.free.disk.percent", Kind.INT, "10", Home.OURS),
+    Key("twinlog.gate.blocking", Kind.LIST, "", Home.OURS),
+    Key("twinlog.gate.sign.with", Kind.STRING, None, Home.OURS),
+    Key("twinlog.reports.folder", Kind.STRING, None, Home.OURS),
+    Key("twinlog.reports.kept", Kind.INT, "50", Home.OURS),
 )
 
 KEYS: dict[str, Key] = {key.name: key for key in (*_CONNECTOR, *_WORKER, *_CONSUMER, *_OURS)}
 """Every key that twinlog reads by name, apart from Java client keys (java_keys.py)."""
+
+_TIER = re.compile(r"twinlog\.tier\.([A-Za-z0-9_-]+)\.(.+)")
+
+
+def tier_key(name: str) -> tuple[str, str] | None:
+    """Split a key of a tier into the tier's name and the key as the table has it; None for any other key."""
+    found = _TIER.fullmatch(name)
+    return (found[1], f"twinlog.tier.NAME.{found[2]}") if found else None
+
+
+def key_of(name: str) -> Key | None:
+    """Find what is known of a key; keys of tiers are in the table once for all tiers."""
+    tier = tier_key(name)
+    return KEYS.get(tier[1] if tier else name)
+
 
 KNOWN_TO_CONNECTORS: frozenset[str] = frozenset(
     {"enabled"}

@@ -22,7 +22,7 @@ from twinlog.config.java_keys import (
     SOURCE_CONNECTOR_KEYS,
     WORKER_KEYS,
 )
-from twinlog.config.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home
+from twinlog.config.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
 from twinlog.config.librdkafka import MAPPED
 from twinlog.config.origin import Origin, Properties
 from twinlog.config.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
@@ -53,7 +53,7 @@ def lint(
             _flow_key(key.removeprefix(f"{flow}."), value.origin, findings)
         elif alias:
             _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
-        else:
+        elif not _is_of_a_tier(key):
             _top_level_key(key, value.origin, aliases, findings)
     _shared_offset_syncs(flows, findings)
     if aliases and not any(flow.enabled for flow in flows):
@@ -65,9 +65,15 @@ def _prefix(key: str, names: Iterable[str]) -> str:
     return max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
 
 
+def _is_of_a_tier(key: str) -> bool:
+    return tier_key(key) is not None and key_of(key) is not None
+
+
 def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
     if _is_client_key(name):
         _client_key(name, origin, findings)
+    elif _is_of_a_tier(name):
+        return
     elif name in KEYS and KEYS[name].home is not Home.WORKER:
         _known_key(name, origin, findings)
     elif name in WORKER_KEYS and name.startswith(WORKER_PREFIXES):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from twinlog.config.findings import Findings
-from twinlog.config.keys import KEYS, is_secret
+from twinlog.config.keys import is_secret, key_of
 from twinlog.config.origin import Origin, Properties, Property, given
 from twinlog.config.providers import Providers
 from twinlog.config.secret import MASK, Secret
@@ -142,7 +142,7 @@ class Reader:
         return {key: self._expanded(key, value)[0] for key, value in properties.items()}
 
     def _text(self, key: str) -> str | None:
-        default = KEYS[key].default
+        default = _default(key)
         value = self._properties.get(key)
         if value is None and default is None:
             self.trace[key] = ResolvedValue(key, "", given("").origin)
@@ -158,7 +158,7 @@ class Reader:
         except ConfigError as error:
             reason = error.message.removeprefix(f"{value.origin.place}: {value.origin.key}: ")
             self.findings.error(value.origin, reason, error.hint)
-            return KEYS[key].default or "" if key in KEYS else "", True
+            return _default(key) or "", True
         return expanded.text, expanded.indirect
 
     def _parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
@@ -167,7 +167,12 @@ class Reader:
             return parse(text)
         except ValueError:
             self.findings.error(self.origin(key), f"{self.trace[key].shown!r} {otherwise}")
-            return parse(KEYS[key].default or "")
+            return parse(_default(key) or "")
+
+
+def _default(key: str) -> str | None:
+    known = key_of(key)
+    return known.default if known is not None else None
 
 
 def _boolean(text: str) -> bool:

@@ -86,6 +86,44 @@ class CopySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Tier:
+    """Topics with a promise of their own (`twinlog.tier.NAME.*`); the tier "" is every other topic's.
+
+    `rpo_seconds` is how old a record may get before it is copied, `lag_records` how many may be missing in a
+    partition when a planned failover begins.  `audit_percent` is how much of a topic must have been proved
+    equal; None promises nothing.
+    """
+
+    name: str = ""
+    topics: NameFilter = field(default_factory=NameFilter)
+    rpo_seconds: int = 300
+    lag_records: int = 0
+    audit_percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """`twinlog.gate.*` keys: what the readiness gate asks for.
+
+    `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
+    last cycle may be, `canary_seconds` how long the gate waits for its canary.  `blocking` names checks that
+    only warn by themselves and forbid a failover here.  `reports` is the folder for pages and evidence, None
+    for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.
+    """
+
+    fence_seconds: int = 10
+    state_age_seconds: int = 3600
+    heartbeat_age_seconds: int = 300
+    canary_seconds: int = 120
+    free_disk_percent: int = 10
+    blocking: tuple[str, ...] = ()
+    schedule: str = "0 6 * * *"
+    reports: Path | None = None
+    reports_kept: int = 50
+    sign_with: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
@@ -132,6 +170,13 @@ class FlowSettings:
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
     schedule: str = "* * * * *"
+    gate: GateSettings = field(default_factory=GateSettings)
+    tiers: tuple[Tier, ...] = (Tier(),)
+
+    def tier_of(self, topic: str) -> Tier:
+        """The tier of a topic: of those that name it the one with the least RPO, else the tier of all others."""
+        named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
+        return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
 
     @property
     def name(self) -> str:

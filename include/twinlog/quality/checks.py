@@ -1,13 +1,19 @@
-"""What must hold for every partition after a cycle: the checks as data, one code each.
+"""What a check is: two columns of a row and how they must stand to each other, as data.
 
-A check compares two columns of a `PartitionRow` frame, or a column with a number; a row where either side is
-missing is not judged.  Severity critical says that the copy must not be relied upon.
+A suite is a family of checks over rows of one kind.  Two evaluators read the same suites and agree, which a test
+holds them to: `twinlog.quality.evaluate` in plain Python for every cycle, `twinlog.quality.suites` through Great
+Expectations where a person looks at the result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+Cell = str | int | float | None
+Row = Mapping[str, Cell]
+"""One line of facts: text in the columns that identify it, numbers elsewhere, None for what is not known."""
 
 
 class Severity(StrEnum):
@@ -22,11 +28,16 @@ class Relation(StrEnum):
 
     EQUAL = "="
     AT_LEAST = ">="
+    AT_MOST = "<="
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`left` `relation` `right`; `meaning` is what it says when it holds, `advice` what to do when it does not."""
+    """`left` `relation` `right`; `meaning` is what it says when it holds, `advice` what to do when it does not.
+
+    `right` is a column or a number.  A row where a side is not known is not judged, unless the check `needs` both:
+    then what is not known counts as failed.
+    """
 
     name: str
     severity: Severity
@@ -35,93 +46,45 @@ class Check:
     right: str | int
     meaning: str
     advice: str
+    needs: bool = False
 
     @property
     def expected(self) -> str:
         """The check as an expression over the columns."""
         return f"{self.left} {self.relation} {self.right}"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it looks at."""
+        return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
-PARTITION_CHECKS = (
-    Check(
-        "nothing-copied-twice",
-        Severity.CRITICAL,
-        "mapped_records",
-        Relation.EQUAL,
-        "mapped_upstream_offsets",
-        "every upstream record stands once in the offset map",
-        "do not fail over to this partition; run an audit and report it, this is a defect",
-    ),
-    Check(
-        "downstream-counted-once",
-        Severity.CRITICAL,
-        "mapped_records",
-        Relation.EQUAL,
-        "mapped_downstream_offsets",
-        "the map counts as many downstream records as upstream ones",
-        "do not fail over to this partition; run an audit and report it, this is a defect",
-    ),
-    Check(
-        "map-not-beyond-progress",
-        Severity.CRITICAL,
-        "next_upstream",
-        Relation.AT_LEAST,
-        "mapped_upstream_end",
-        "what the map knows is behind the committed progress",
-        "somebody set this partition's stored progress back; it would be copied again from there",
-    ),
-    Check(
-        "progress-within-source",
-        Severity.CRITICAL,
-        "source_end",
-        Relation.AT_LEAST,
-        "next_upstream",
-        "progress does not point beyond the source's end",
-        "the source lost records it had acknowledged (unclean leader election), or the topic was recreated",
-    ),
-    Check(
-        "nothing-expired-uncopied",
-        Severity.CRITICAL,
-        "next_upstream",
-        Relation.AT_LEAST,
-        "source_log_start",
-        "the source still has what is not copied yet",
-        "raise retention on the source or copy more often; the next cycle notes the gap",
-    ),
-    Check(
-        "copy-not-cut-off",
-        Severity.CRITICAL,
-        "target_stable_end",
-        Relation.AT_LEAST,
-        "mapped_downstream_end",
-        "the target holds all that the map says was written",
-        "the copy was deleted, recreated or lost records; it must be copied anew",
-    ),
-    Check(
-        "partition-parity",
-        Severity.CRITICAL,
-        "target_partitions",
-        Relation.AT_LEAST,
-        "source_partitions",
-        "the copy has at least as many partitions as its source",
-        "run sync_topics, or add the partitions by hand",
-    ),
-    Check(
-        "progress-never-goes-back",
-        Severity.CRITICAL,
-        "next_upstream",
-        Relation.AT_LEAST,
-        "reported_next_upstream",
-        "progress is not behind the last cycle report",
-        "somebody set stored progress back, or another replicator writes it; stop one of the two",
-    ),
-    Check(
-        "lag-not-negative",
-        Severity.WARNING,
-        "lag_records",
-        Relation.AT_LEAST,
-        0,
-        "lag is a number of records",
-        "see progress-within-source",
-    ),
-)
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Checks over rows that are each one `noun`, told apart by the columns `identity`; the first is its subject."""
+
+    name: str
+    noun: str
+    identity: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of numbers that its checks look at, each once."""
+        return tuple(dict.fromkeys(column for check in self.checks for column in check.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check over all rows; `observed` tells the failed rows apart, as many as fit a line.
+
+    `subjects` are all topics, groups or flows in which it failed: what a waiver can name.
+    """
+
+    name: str
+    severity: Severity
+    passed: bool
+    observed: str
+    expected: str
+    message: str
+    subjects: tuple[str, ...] = ()

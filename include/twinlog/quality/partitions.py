@@ -6,12 +6,14 @@ is nothing to say yet: no progress, no copy, an empty map.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
 from twinlog.offsets.run import Run
+from twinlog.quality.checks import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,27 @@ class PartitionRow:
     def last_upstream(self) -> int | None:
         """Last copied upstream offset."""
         return None if self.next_upstream is None else self.next_upstream - 1
+
+
+PLAIN_COLUMNS = (
+    "topic",
+    "partition",
+    "source_log_start",
+    "source_end",
+    "next_upstream",
+    "lag_records",
+    "target_log_start",
+    "target_stable_end",
+    "source_partitions",
+    "target_partitions",
+    "reported_next_upstream",
+)
+
+
+def columns_of(row: PartitionRow) -> Row:
+    """Turn a row into the columns that checks look at."""
+    mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
+    return {name: getattr(row, name) for name in PLAIN_COLUMNS} | mapped
 
 
 def summarize(runs: Sequence[Run]) -> MapSummary:

@@ -1,136 +1,121 @@
-"""Run checks over partition rows with Great Expectations, and say in words what failed where.
+"""Judge rows by a suite with Great Expectations, for where a person looks: the Dag and the gate.
 
 Great Expectations takes seconds to import, so that happens inside the functions.  One small pandas frame, an
-ephemeral context: nothing is written anywhere.
+ephemeral context: nothing is written anywhere; `twinlog.quality.data_docs` makes pages of the outcome.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-from twinlog.quality.checks import Check, Relation, Severity
-from twinlog.quality.partitions import PartitionRow
+from twinlog.quality.checks import Check, CheckResult, Relation, Row, Suite
+from twinlog.quality.evaluate import result_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMED_IN_MESSAGE = 5
-
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One check over all partitions; `observed` tells the failed partitions apart, as many as fit a line."""
+class Validated:
+    """What Great Expectations said about one suite: our results, and its own, from which it draws its page."""
 
-    name: str
-    severity: Severity
-    passed: bool
-    observed: str
-    expected: str
-    message: str
+    suite: Suite
+    rows: int
+    results: tuple[CheckResult, ...]
+    outcome: Any
 
 
-def run_checks(checks: Sequence[Check], rows: Sequence[PartitionRow]) -> tuple[CheckResult, ...]:
-    """Judge every row by every check, in the order of `checks`."""
-    results = _validate(checks, frame(rows))
-    return tuple(_result(check, results[check.name], len(rows)) for check in checks)
+def validate(suite: Suite, rows: Sequence[Row]) -> Validated:
+    """Judge every row by every check, in the order of the suite."""
+    outcome = _run(suite, frame(suite, rows))
+    by_name = {result.expectation_config.meta["check"]: result for result in outcome.results}
+    by_identity = {_identity(suite, _escaped(suite, row)): row for row in rows}
+    results = tuple(_result(suite, check, by_name[check.name], by_identity) for check in suite.checks)
+    return Validated(suite, len(rows), results, outcome)
 
 
-def frame(rows: Iterable[PartitionRow]) -> pd.DataFrame:
-    """Make one line of numbers per partition; a missing value is NaN."""
+def frame(suite: Suite, rows: Iterable[Row]) -> pd.DataFrame:
+    """Make a table of what the suite looks at; a missing value is NaN, offsets are exact up to 2**53."""
     import pandas as pd
 
-    lines = [_line(row) for row in rows]
-    columns = ["topic", *NUMBERS]
+    constants = {_constant(check): check.right for check in suite.checks if _by_constant(check)}
+    columns = [*suite.identity, *suite.numbers, *constants]
+    escaped = [_escaped(suite, row) for row in rows]
+    lines = [{column: row.get(column, constants.get(column)) for column in columns} for row in escaped]
     table = pd.DataFrame(lines, columns=columns)
-    return table.astype(dict.fromkeys(NUMBERS, "float64"))
-
-
-NUMBERS = (
-    "partition",
-    "source_log_start",
-    "source_end",
-    "next_upstream",
-    "lag_records",
-    "target_log_start",
-    "target_stable_end",
-    "source_partitions",
-    "target_partitions",
-    "reported_next_upstream",
-    "mapped_records",
-    "mapped_upstream_offsets",
-    "mapped_downstream_offsets",
-    "mapped_upstream_end",
-    "mapped_downstream_end",
-)
-"""Columns of the frame beside the topic; offsets are exact in a float up to 2**53."""
-
-
-def _line(row: PartitionRow) -> dict[str, Any]:
-    plain = {name: getattr(row, name) for name in NUMBERS if not name.startswith("mapped_")}
-    mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
-    return {"topic": row.topic, **plain, **mapped}
-
-
-def _validate(checks: Sequence[Check], table: pd.DataFrame) -> Mapping[str, Any]:
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
-    import great_expectations as gx
-
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
-    source = context.data_sources.add_or_update_pandas("partitions")
-    batch = source.add_dataframe_asset("partitions").add_batch_definition_whole_dataframe("all")
-    suite = context.suites.add_or_update(
-        gx.ExpectationSuite(name="cycle", expectations=[expectation(check) for check in checks])
-    )
-    validation = context.validation_definitions.add_or_update(
-        gx.ValidationDefinition(name="cycle", data=batch, suite=suite)
-    )
-    outcome = validation.run(
-        batch_parameters={"dataframe": table},
-        result_format={
-            "result_format": "COMPLETE",
-            "unexpected_index_column_names": ["topic", "partition"],
-        },
-    )
-    return {result.expectation_config.meta["check"]: result for result in outcome.results}
+    return table.astype(dict.fromkeys([*suite.numbers, *constants], "float64"))
 
 
 def expectation(check: Check) -> Any:
     """Say a check in Great Expectations' words."""
     import great_expectations.expectations as gxe
 
-    common = {"severity": check.severity.value, "meta": {"check": check.name}, "description": check.meaning}
-    if isinstance(check.right, int):
-        bounds = {"min_value": check.right}
-        if check.relation is Relation.EQUAL:
-            bounds["max_value"] = check.right
-        return gxe.ExpectColumnValuesToBeBetween(column=check.left, **bounds, **common)
-    pair = {"column_A": check.left, "column_B": check.right, "ignore_row_if": "either_value_is_missing"}
+    common = {
+        "severity": check.severity.value,
+        "meta": {"check": check.name, "notes": [f"{check.name}: if not, {check.advice}"]},
+        "description": f"{check.name}: {check.meaning}",
+    }
+    if isinstance(check.right, int) and not check.needs:
+        low = {"min_value": check.right} if check.relation is not Relation.AT_MOST else {}
+        high = {"max_value": check.right} if check.relation is not Relation.AT_LEAST else {}
+        return gxe.ExpectColumnValuesToBeBetween(column=check.left, **low, **high, **common)
+    ignored = {"ignore_row_if": "neither" if check.needs else "either_value_is_missing"}
+    left, right = check.left, check.right if isinstance(check.right, str) else _constant(check)
     if check.relation is Relation.EQUAL:
-        return gxe.ExpectColumnPairValuesToBeEqual(**pair, **common)
-    return gxe.ExpectColumnPairValuesAToBeGreaterThanB(**pair, or_equal=True, **common)
+        return gxe.ExpectColumnPairValuesToBeEqual(column_A=left, column_B=right, **ignored, **common)
+    larger, smaller = (left, right) if check.relation is Relation.AT_LEAST else (right, left)
+    return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+        column_A=larger, column_B=smaller, or_equal=True, **ignored, **common
+    )
 
 
-def _result(check: Check, outcome: Any, partitions: int) -> CheckResult:
-    if outcome.exception_info.get("raised_exception"):
-        reason = outcome.exception_info.get("exception_message")
+def _by_constant(check: Check) -> bool:
+    """Whether a check that needs its value compares it with a number: GX ignores empty cells of one column alone."""
+    return check.needs and isinstance(check.right, int)
+
+
+def _constant(check: Check) -> str:
+    return f"number {check.right}"
+
+
+def _run(suite: Suite, table: pd.DataFrame) -> Any:
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+    import great_expectations as gx
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_or_update_pandas(suite.name)
+    batch = source.add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("all")
+    expectations = context.suites.add_or_update(
+        gx.ExpectationSuite(name=suite.name, expectations=[expectation(check) for check in suite.checks])
+    )
+    validation = context.validation_definitions.add_or_update(
+        gx.ValidationDefinition(name=suite.name, data=batch, suite=expectations)
+    )
+    return validation.run(
+        batch_parameters={"dataframe": table},
+        result_format={"result_format": "COMPLETE", "unexpected_index_column_names": list(suite.identity)},
+    )
+
+
+def _result(suite: Suite, check: Check, outcome: Any, rows: Mapping[tuple[str, ...], Row]) -> CheckResult:
+    offenders = outcome.result.get("unexpected_index_list") or []
+    if outcome.exception_info.get("raised_exception") or (not outcome.success and not offenders):
+        reason = outcome.exception_info.get("exception_message") or "Great Expectations names no row"
         message = f"{check.name} could not be evaluated: {reason}"
         return CheckResult(check.name, check.severity, False, "not evaluated", check.expected, message)
-    offenders = outcome.result.get("unexpected_index_list") or []
-    if outcome.success:
-        message = f"{check.meaning}, on all {partitions} partitions"
-        return CheckResult(check.name, check.severity, True, "as expected", check.expected, message)
-    observed = "; ".join(_offence(check, it) for it in offenders[:NAMED_IN_MESSAGE])
-    more = f" and {len(offenders) - NAMED_IN_MESSAGE} more" if len(offenders) > NAMED_IN_MESSAGE else ""
-    message = f"not so ({check.meaning}): {observed}{more}; {check.advice}"
-    return CheckResult(check.name, check.severity, False, f"{observed}{more}", check.expected, message)
+    failed = [rows[_identity(suite, offender)] for offender in offenders]
+    return result_of(suite, check, failed, len(rows))
 
 
-def _offence(check: Check, offender: Mapping[str, Any]) -> str:
-    sides = [check.left, *([check.right] if isinstance(check.right, str) else [])]
-    values = ", ".join(f"{side} {int(offender[side])}" for side in sides)
-    return f"{offender['topic']} partition {int(offender['partition'])}: {values}"
+def _escaped(suite: Suite, row: Row) -> Row:
+    """Great Expectations puts cells into its pages as they are, and a group may have any name."""
+    return {**row, **{column: escape(str(row[column])) for column in suite.identity}}
+
+
+def _identity(suite: Suite, row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row[column]) for column in suite.identity)

@@ -50,8 +50,8 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
         beat = Heartbeat(flow.source.alias, flow.target.alias, now)
         record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=now)
         clusters.target.produce(flow.policy.heartbeats_topic(), [record])
-    remote = flow.policy.format_remote_topic(flow.source.alias, flow.policy.heartbeats_topic())
-    newest = newest_beat(_tail(clusters.target, remote))
+    remote = remote_heartbeats(flow)
+    newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
         flow=flow.name,
         emitted=flow.emit_heartbeats,
@@ -60,6 +60,11 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
         upstream_heartbeat_ms=newest,
         latency_ms=None if newest is None else max(0, now - newest),
     )
+
+
+def remote_heartbeats(flow: FlowSettings) -> str:
+    """Name the copy of the source's heartbeats on the target."""
+    return flow.policy.format_remote_topic(flow.source.alias, flow.policy.heartbeats_topic())
 
 
 def newest_beat(records: Iterable[ReadRecord]) -> int | None:
@@ -85,7 +90,7 @@ def _ensure_topic(flow: FlowSettings, target: Cluster) -> None:
             target.create_topics([topic.creation(factor)]).require()
 
 
-def _tail(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:
+def tail_of(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:
     """Read the end of partition 0, where MM2 and we write heartbeats; nothing while the topic is missing."""
     if target.describe_topics([topic]).refused:
         return ()

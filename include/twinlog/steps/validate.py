@@ -1,25 +1,43 @@
-"""Step `validate`: judge every partition of the flow after a cycle.  Changes nothing."""
+"""Step `validate`: judge every partition and topic of the flow after a cycle.  Changes nothing.
+
+`run` judges in plain Python, which every cycle can afford.  The Dag lets Great Expectations judge the same facts by
+the same suites (`judge_with_pages`) when the cycle copied something or a check failed, and keeps its Data Docs.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings
-from twinlog.quality.checks import PARTITION_CHECKS, Severity
-from twinlog.quality.suites import CheckResult, run_checks
+from twinlog.quality import evaluate
+from twinlog.quality.checks import CheckResult, Row, Severity, Suite
+from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
+from twinlog.quality.partitions import columns_of
+from twinlog.steps import topic_facts
 from twinlog.steps.discovery import Discovery
+from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.steps.reports import gap_reports
 from twinlog.steps.survey import Survey, survey
+
+Judge = Callable[[Suite, Sequence[Row]], tuple[CheckResult, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """`success` is false when a check of severity critical failed; warnings are only listed."""
+    """`success` is false when a check of severity critical failed; warnings are only listed.
+
+    `data_docs` is the page of Great Expectations, "" when it was not asked.
+    """
 
     flow: str
     success: bool
     partitions: int
     checks: tuple[CheckResult, ...]
+    data_docs: str = ""
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
@@ -27,20 +45,84 @@ class ValidationResult:
         return tuple(check for check in self.checks if not check.passed)
 
 
+@dataclass(frozen=True, slots=True)
+class CycleFacts:
+    """What a cycle is judged by: rows for each suite, and what stands against whole topics."""
+
+    discovery: Discovery
+    rows: tuple[tuple[Suite, tuple[Row, ...]], ...]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are judged."""
+        return sum(len(rows) for suite, rows in self.rows if suite is PARTITIONS)
+
+
 def run(flow: FlowSettings, clusters: Clusters) -> ValidationResult:
-    """Check counts by the map, progress, lag, parity and ranges of every partition.
+    """Check counts by the map, progress, lag, parity, ranges, replicas and retention.
 
     Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read; a failed check is
     an answer, not an error.
     """
-    return judge(flow, survey(flow, clusters))
+    return judge(flow, see(flow, clusters))
 
 
-def judge(flow: FlowSettings, seen: Survey) -> ValidationResult:
-    """Judge what was seen."""
-    checks = (nothing_blocked(seen.discovery), *run_checks(PARTITION_CHECKS, seen.rows))
-    success = all(check.passed for check in checks if check.severity is Severity.CRITICAL)
-    return ValidationResult(flow.name, success, len(seen.rows), checks)
+def see(flow: FlowSettings, clusters: Clusters) -> CycleFacts:
+    """Read what there is to judge."""
+    seen = survey(flow, clusters)
+    topics = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
+    facts = topic_facts.read(flow, clusters, topics)
+    beat = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
+    return facts_of(flow, seen, facts, beat)
+
+
+def facts_of(
+    flow: FlowSettings, seen: Survey, facts: topic_facts.TopicFacts, beat_ms: int | None
+) -> CycleFacts:
+    """Make the rows of every suite.  Pure."""
+    return CycleFacts(
+        seen.discovery,
+        (
+            (PARTITIONS, tuple(columns_of(row) for row in seen.rows)),
+            (TOPICS, topic_facts.topic_rows(flow, seen, facts)),
+            (FLOW, (flow_row(flow, seen, beat_ms),)),
+        ),
+    )
+
+
+def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
+    """Make the one row about the flow itself.  Pure."""
+    return {
+        "flow": flow.name,
+        "gaps": len(gap_reports(seen.ledger)),
+        "heartbeat_age_seconds": None if beat_ms is None else max(0, seen.at_ms - beat_ms) / 1000,
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
+    }
+
+
+def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> ValidationResult:
+    """Judge what was seen; `by` is one of the two evaluators, which agree."""
+    checks = [nothing_blocked(facts.discovery)]
+    for suite, rows in facts.rows:
+        checks += by(suite, rows)
+    return ValidationResult(flow.name, _success(checks), facts.partitions, tuple(checks))
+
+
+def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> ValidationResult:
+    """Judge by Great Expectations, and keep its Data Docs among the flow's reports."""
+    from twinlog.quality.data_docs import write_data_docs
+    from twinlog.quality.reports import new_report
+    from twinlog.quality.suites import validate
+
+    validated = [validate(suite, rows) for suite, rows in facts.rows]
+    checks = (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results))
+    folder = new_report(flow, "validate", run_id, int(time.time() * 1000))
+    page: Path = write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated)
+    return ValidationResult(flow.name, _success(checks), facts.partitions, checks, str(page))
+
+
+def _success(checks: Iterable[CheckResult]) -> bool:
+    return all(check.passed for check in checks if check.severity is Severity.CRITICAL)
 
 
 def nothing_blocked(discovery: Discovery) -> CheckResult:
@@ -55,4 +137,5 @@ def nothing_blocked(discovery: Discovery) -> CheckResult:
         observed=", ".join(names) or "as expected",
         expected="no topic of the flow is blocked",
         message=message or f"nothing stands against any of {len(discovery.topics)} topics",
+        subjects=tuple(names),
     )

@@ -1,0 +1,35 @@
+"""Numbers of checks as Airflow metrics: StatsD or OpenTelemetry, whatever the operator has switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from airflow.sdk.observability.stats import Stats
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.quality.checks import CheckResult
+    from twinlog.steps.validate import ValidationResult
+
+
+def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:
+    """Give how many checks of a cycle failed, by severity.
+
+    The flow stands in the name, because plain StatsD drops tags.
+    """
+    for severity, count in failed_by_severity(result.checks).items():
+        Stats.gauge(f"twinlog.{flow_name(flow)}.failed_checks.{severity}", count)
+
+
+def failed_by_severity(checks: Iterable[CheckResult]) -> dict[str, int]:
+    """Count failed checks; a severity without any is 0."""
+    counts = {"critical": 0, "warning": 0}
+    for check in checks:
+        counts[check.severity.value] += not check.passed
+    return counts
+
+
+def flow_name(flow: FlowSettings) -> str:
+    """Name a flow in metrics."""
+    return flow.name.replace("->", "__")

@@ -1,0 +1,63 @@
+"""What both clusters say about the topics of a flow, as the rows of the suite "topics".  Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.config.settings import FlowSettings
+from twinlog.quality.checks import Row
+from twinlog.quality.partitions import PartitionRow
+from twinlog.quality.topics import TopicSide, topic_columns
+from twinlog.steps.discovery import remote_name
+from twinlog.steps.reports import rows_by_topic
+from twinlog.steps.survey import Survey, age_seconds
+
+Sides = Mapping[str, TopicSide]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The flow's topics by their names on each side; one that a cluster would not tell about is missing."""
+
+    source: Sides
+    target: Sides
+    target_brokers: int
+
+
+def read(flow: FlowSettings, clusters: Clusters, topics: Iterable[str]) -> TopicFacts:
+    """Read layout and configuration of source topics and their copies.
+
+    Raises ClusterUnreachable; a cluster that refuses to tell about a topic leaves that topic out.
+    """
+    names = tuple(topics)
+    return TopicFacts(
+        source=read_sides(clusters.source, names),
+        target=read_sides(clusters.target, [remote_name(flow, name) for name in names]),
+        target_brokers=clusters.target.broker_count(),
+    )
+
+
+def read_sides(cluster: ClusterReader, names: Iterable[str]) -> Sides:
+    """Read topics of one cluster."""
+    described = cluster.describe_topics(names).found
+    configs = cluster.topic_configs(described).found
+    return {name: TopicSide(it, configs[name]) for name, it in described.items() if name in configs}
+
+
+def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts) -> tuple[Row, ...]:
+    """Make one row per topic of the flow that is not blocked.  Pure."""
+    by_topic = rows_by_topic(seen.rows)
+    names = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
+    return tuple(_row(flow, name, by_topic.get(name, []), seen.at_ms, facts) for name in names)
+
+
+def _row(flow: FlowSettings, topic: str, rows: list[PartitionRow], now_ms: int, facts: TopicFacts) -> Row:
+    sides = facts.source.get(topic), facts.target.get(remote_name(flow, topic))
+    tier = flow.tier_of(topic)
+    return dict(topic_columns(topic, *sides, facts.target_brokers)) | {
+        "age_seconds": round(age_seconds(rows, now_ms), 3),
+        "rpo_seconds": tier.rpo_seconds,
+    }
