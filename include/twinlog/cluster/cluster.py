@@ -18,6 +18,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.prints import RecordPrint
 from twinlog.cluster.values import (
     Answers,
@@ -78,6 +79,9 @@ class ClusterReader(Protocol):
         Not what a read_committed consumer sees: that one stops at a stranger's open transaction and would
         hide our own committed records behind it (design.md section 5).
         """
+
+    def log_dirs(self) -> LogDirs:
+        """Return the sizes of all logs, and how much disk is left on the fullest disk."""
 
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type, sorted."""

@@ -22,6 +22,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.prints import RecordPrint, key_digest
 from twinlog.cluster.values import (
     Answers,
@@ -184,6 +185,17 @@ class FakeCluster:
             RecordPrint(r.offset, r.timestamp, repr((r.key, r.value)).encode(), key_digest(r.key))
             for r in records
         )
+
+    def log_dirs(self) -> LogDirs:
+        """Return sizes as sums of keys and values; half of the disk is free."""
+        if ("log_dirs", self.alias) in self._refusals:
+            raise self._refusals["log_dirs", self.alias]
+        sizes = {
+            TopicPartition(name, number): sum(len(it.key or b"") + len(it.value or b"") for it in log.records)
+            for name, topic in self.topics.items()
+            for number, log in enumerate(topic.logs)
+        }
+        return LogDirs(sizes, 50.0)
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinlog.cluster import brokers, configs, group_offsets, groups, offsets
+from twinlog.cluster import brokers, configs, group_offsets, groups, log_dirs, offsets
 from twinlog.cluster import records as record_io
 from twinlog.cluster import topics as topic_admin
 from twinlog.cluster.group import (
@@ -16,6 +16,7 @@ from twinlog.cluster.group import (
     GroupPartition,
     OffsetChange,
 )
+from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.prints import RecordPrint, read_prints
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
@@ -104,6 +105,11 @@ class KafkaCluster:
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, whatever transactions others hold open."""
         return self._state_reader.latest(topic)
+
+    def log_dirs(self) -> LogDirs:
+        """Return the sizes of all logs, and how much disk is left."""
+        with Brokers(self._settings.connection) as connected:
+            return log_dirs.log_dirs(connected)
 
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type."""

@@ -20,6 +20,7 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -70,6 +71,7 @@ API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
 METADATA = Api(MetadataRequest, MetadataResponse, 12)
 FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
 FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
+DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
 LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
 OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
 OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)

@@ -1,0 +1,54 @@
+"""What would be lost if the source were lost now, and what that was over the last day.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.ledger_gate import RiskSample
+from twinlog.quality.partitions import PartitionRow
+
+SLOT_MS = 300_000
+SLOTS = 288
+"""A day in slots of five minutes."""
+
+
+def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:
+    """Estimate the bytes of records not copied yet: their number times what an offset of that log takes on disk.
+
+    None when a partition lags whose size is not known.
+    """
+    total = 0
+    for row in rows:
+        if row.lag_records <= 0:
+            continue
+        size = sizes.get(TopicPartition(row.topic, row.partition))
+        if size is None:
+            return None
+        held = max(1, row.source_end - row.source_log_start)
+        total += round(min(row.lag_records, held) * size / held)
+    return total
+
+
+def sample(
+    at_ms: int, records: int, lost_bytes: int | None, age_ms: int, known: Sequence[RiskSample]
+) -> RiskSample:
+    """Take a sample; within one slot the worst counts."""
+    slot = at_ms // SLOT_MS % SLOTS
+    earlier = next((it for it in known if it.slot == slot and at_ms - it.at_ms < SLOT_MS), None)
+    if earlier is None:
+        return RiskSample(slot, at_ms, records, lost_bytes, age_ms)
+    known_bytes = [it for it in (earlier.bytes, lost_bytes) if it is not None]
+    return RiskSample(
+        slot,
+        at_ms,
+        max(earlier.records, records),
+        max(known_bytes, default=None),
+        max(earlier.age_ms, age_ms),
+    )
+
+
+def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSample, ...]:
+    """Leave out what is older than the ring is long, oldest first: a flow that stood still writes nothing over it."""
+    young = (it for it in samples if now_ms - it.at_ms < SLOT_MS * SLOTS)
+    return tuple(sorted(young, key=lambda it: it.at_ms))

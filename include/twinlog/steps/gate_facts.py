@@ -1,0 +1,224 @@
+"""The rows that the readiness gate judges, made of what was read.  Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.log_dirs import LogDirs
+from twinlog.cluster.progress import SourceLife, all_runs
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger import FlowPhase
+from twinlog.formats.ledger_gate import KnownTopic
+from twinlog.offsets.piece import MapPiece
+from twinlog.quality.checks import Row
+from twinlog.quality.coverage import PartitionCoverage, total
+from twinlog.quality.partitions import columns_of, summarize
+from twinlog.quality.topics import drift_of, topic_columns
+from twinlog.steps.reports import gap_reports, rows_by_topic
+from twinlog.steps.survey import Survey, age_seconds, reported_progress
+from twinlog.steps.topic_facts import Sides, TopicFacts
+
+PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """What stands on the target alone: progress, map, copies, audits, disks, and the flow's memory at `at_ms`.
+
+    `sides` and `offsets` are of the copies, by their own names.
+    """
+
+    ledger: Ledger
+    progress: Mapping[TopicPartition, int]
+    pieces: Mapping[SourceLife, tuple[MapPiece, ...]]
+    coverage: tuple[PartitionCoverage, ...]
+    sides: Sides
+    offsets: Mapping[TopicPartition, PartitionOffsets]
+    disks: LogDirs
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What else is known of a flow when the gate asks; None for what is not known or was not asked.
+
+    `moving` are the topics whose ends moved, or that have a transaction open, within the window.
+    """
+
+    source_answers: bool
+    topics: int
+    moving: frozenset[str] | None = None
+    heartbeat_ms: int | None = None
+    canary_seconds: float | None = None
+    source_disks: LogDirs = field(default_factory=LogDirs)
+
+
+def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
+    """Make the one row about the flow itself."""
+    report = state.ledger.last_report
+    out = state.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
+    beats = flow.heartbeats_replication
+    return {
+        "flow": flow.name,
+        "cycles": 0 if report is None else 1,
+        "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
+        "state_age_seconds": state_age(state),
+        "state_age_allowed": flow.gate.state_age_seconds,
+        "out_of_service": int(out),
+        "topics": facts.topics,
+        "source_answers": int(facts.source_answers),
+        "moving_partitions": None if facts.moving is None else len(facts.moving),
+        "heartbeat_age_seconds": _age(facts.heartbeat_ms, state.at_ms),
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if beats else None,
+        "free_disk_percent": state.disks.free_percent,
+        "free_disk_wanted": flow.gate.free_disk_percent,
+        "canary_seconds": facts.canary_seconds,
+        "canary_allowed": flow.tiers[0].rpo_seconds,
+    }
+
+
+def state_age(state: TargetState) -> float | None:
+    """Age of the last cycle report, in seconds; None when there is none."""
+    return _age(None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms)
+
+
+def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
+    """Make one row per partition of the source."""
+    return tuple(
+        {
+            **columns_of(row),
+            "lag_allowed": flow.tier_of(row.topic).lag_records,
+            "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
+        }
+        for row in seen.rows
+    )
+
+
+def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row, ...]:
+    """Make one row per partition that was copied, from the target alone."""
+    reported = reported_progress(state.ledger)
+    rows: list[Row] = []
+    for topic in topics:
+        life = state.ledger.incarnations.get(topic)
+        for number in known_partitions(topic, state):
+            at = TopicPartition(topic, number)
+            there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
+            pieces = state.pieces.get(SourceLife(topic, life.topic_id if life else "", number), ())
+            mapped = summarize(all_runs(pieces))
+            last = state.progress.get(at)
+            rows.append({
+                "topic": topic,
+                "partition": number,
+                "next_upstream": None if last is None else last + 1,
+                "reported_next_upstream": reported.get(at),
+                "target_log_start": there.log_start if there is not None else None,
+                "target_stable_end": there.stable_end if there is not None else None,
+                "mapped_records": mapped.records,
+                "mapped_upstream_offsets": mapped.upstream_offsets,
+                "mapped_downstream_offsets": mapped.downstream_offsets,
+                "mapped_upstream_end": mapped.upstream_end,
+                "mapped_downstream_end": mapped.downstream_end,
+                "mapped_wanted": _mapped_wanted(
+                    there.log_start if there is not None else None,
+                    there.stable_end if there is not None else None,
+                ),
+            })
+    return tuple(rows)
+
+
+def known_topics(state: TargetState) -> tuple[str, ...]:
+    """Name the source topics that the target knows to be replicated now."""
+    names = set(state.ledger.incarnations) | {it.topic for it in state.progress}
+    return tuple(sorted(names - set(state.ledger.deleted)))
+
+
+def known_partitions(topic: str, state: TargetState) -> tuple[int, ...]:
+    """Number the partitions of a topic of which something was copied."""
+    return tuple(sorted(it.partition for it in state.progress if it.topic == topic))
+
+
+def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: TargetState) -> tuple[Row, ...]:
+    """Make one row per topic that both clusters were asked about."""
+    by_topic = rows_by_topic(seen.rows)
+    gaps = gaps_by_topic(state.ledger)
+    rows: list[Row] = []
+    for it in seen.discovery.topics:
+        if it.blocked:
+            continue
+        sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
+        rows.append({
+            **topic_columns(it.topic, *sides, facts.target_brokers),
+            **_promised(flow, it.topic, gaps, state),
+            "age_seconds": round(age_seconds(by_topic.get(it.topic, []), seen.at_ms), 3),
+            "source_partitions": it.partition_count,
+            "partitions_seen": len(it.partitions),
+        })
+    return tuple(rows)
+
+
+def known_topic_rows(
+    flow: FlowSettings, topics: Iterable[str], state: TargetState, brokers: int
+) -> tuple[Row, ...]:
+    """Make one row per topic that was copied, from the target alone; of the source, what the last cycle saw."""
+    known = state.ledger.known_source
+    at_risk = {it.topic: it for it in known.topics} if known is not None else {}
+    gaps = gaps_by_topic(state.ledger)
+    rows: list[Row] = []
+    for topic in topics:
+        life = state.ledger.incarnations.get(topic)
+        there = state.sides.get(life.remote_topic if life is not None else topic)
+        last = at_risk.get(topic, KnownTopic(topic, 0, 0, None, None))
+        rows.append({
+            **topic_columns(topic, None, there, brokers),
+            **_promised(flow, topic, gaps, state),
+            "known_partitions": max(known_partitions(topic, state), default=-1) + 1,
+            "target_partitions": len(there.description.partitions) if there is not None else 0,
+            "records_at_risk": None if known is None else last.records_at_risk,
+            "drifting_entries": None if known is None else len(last.drift),
+            "age_seconds": None if known is None else _seconds_at(last.oldest_ms, known.at_ms),
+        })
+    return tuple(rows)
+
+
+def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
+    """Count gaps and quarantined records of each topic."""
+    counts: defaultdict[str, int] = defaultdict(int)
+    for gap in gap_reports(ledger):
+        counts[gap.topic] += 1
+    return counts
+
+
+def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
+    """Name the drifting entries of each topic that has any."""
+    return {str(row["topic"]): drift for row in rows if (drift := drift_of(row))}
+
+
+def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: TargetState) -> Row:
+    tier = flow.tier_of(topic)
+    covered = [it for it in state.coverage if it.topic == topic]
+    audited = total(covered)
+    return {
+        "rpo_seconds": tier.rpo_seconds,
+        "gaps": gaps.get(topic, 0),
+        "audit_differences": audited.differences,
+        # Rounded down: 100 means all of it.
+        "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
+        "audit_wanted_percent": tier.audit_percent,
+    }
+
+
+def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
+    """Whether a copy holds records, so that a map of them must be there."""
+    return int(log_start is not None and stable_end is not None and stable_end > log_start)
+
+
+def _age(at_ms: int | None, now_ms: int) -> float | None:
+    return None if at_ms is None else max(0, now_ms - at_ms) / 1000
+
+
+def _seconds_at(oldest_ms: int | None, at_ms: int) -> float:
+    return 0.0 if oldest_ms is None else max(0, at_ms - oldest_ms) / 1000
