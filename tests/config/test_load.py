@@ -156,6 +156,7 @@ EVERY_COPY_SETTING = {
     "twinlog.guarantee=at_least_once": ("guarantee", Guarantee.AT_LEAST_ONCE),
     "twinlog.lanes=7": ("lanes", 7),
     "twinlog.lanes=7\nA->B.twinlog.lanes=3": ("lanes", 3),
+    "twinlog.bytes.per.second=1000": ("bytes_per_second", 1000),
     "B->A.twinlog.lanes=3": ("lanes", None),
     "twinlog.transaction.bytes=2048": ("transaction_bytes", 2048),
     "twinlog.transaction.ms=50": ("transaction_ms", 50),

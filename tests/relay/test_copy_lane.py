@@ -284,7 +284,7 @@ def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> Non
 
 def test_a_source_that_gives_nothing_ends_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """The range's end says there is more, the answers say there is not: after a while the cycle goes on."""
-    monkeypatch.setattr("twinlog.relay.copy_lane._STALL_SECONDS", 0.1)
+    monkeypatch.setattr("twinlog.relay.rhythm.STALL_SECONDS", 0.1)
     target = FakeTarget(["A.t", "offsets", "map", "ledger"])
     report = copy(FakeSource({("t", 0): []}), target, {0: 5}, {0: 10})
     assert (report.state, report.ranges[0].error_code) == ("failed", "stalled")

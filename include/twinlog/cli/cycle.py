@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
     from twinlog.config.settings import FlowSettings
     from twinlog.quality.checks import CheckResult
-    from twinlog.steps.copy import LaneRunner
     from twinlog.steps.copy_result import CopyResult
+    from twinlog.steps.copy_round import LaneRunner
     from twinlog.steps.discovery import Discovery
     from twinlog.steps.plan_ranges import RangePlan
     from twinlog.steps.publish import FlowReport

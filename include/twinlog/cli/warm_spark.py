@@ -10,7 +10,7 @@ from twinlog.cli.say import say
 from twinlog.spark.master import without_options
 
 if TYPE_CHECKING:
-    from twinlog.steps.copy import LaneRunner
+    from twinlog.steps.copy_round import LaneRunner
 
 
 class WarmSpark:

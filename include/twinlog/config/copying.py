@@ -33,6 +33,7 @@ def copy_settings(read: Reader) -> CopySettings:
         read_committed=read.choice("consumer.isolation.level", _Isolation) is _Isolation.READ_COMMITTED,
         start_from_latest=read.choice("consumer.auto.offset.reset", _Reset) is _Reset.LATEST,
         poison=read.choice("twinlog.on.poison.record", PoisonPolicy),
+        bytes_per_second=read.optional_integer("twinlog.bytes.per.second", at_least=1),
         spark_master=read.text("twinlog.spark.master"),
         follow_seconds=read.integer("twinlog.follow.seconds", at_least=1),
     )

@@ -145,6 +145,7 @@ _CONSUMER = (
 _OURS = (
     Key("twinlog.guarantee", Kind.STRING, "exactly_once", Home.OURS),
     Key("twinlog.lanes", Kind.INT, None, Home.OURS),
+    Key("twinlog.bytes.per.second", Kind.LONG, None, Home.OURS),
     Key("twinlog.transaction.bytes", Kind.LONG, "67108864", Home.OURS),
     Key("twinlog.transaction.ms", Kind.LONG, "10000", Home.OURS),
     Key("twinlog.transaction.timeout.ms", Kind.LONG, "60000", Home.OURS),

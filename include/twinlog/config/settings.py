@@ -68,6 +68,7 @@ class CopySettings:
 
     Two defaults are not MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
     uncommitted), and the guarantee is exactly once (MM2: at least once).
+    `bytes_per_second` is what all lanes of the flow together may send, None for no limit.
     `start_from_latest` is `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
     """
 
@@ -81,6 +82,7 @@ class CopySettings:
     read_committed: bool = True
     start_from_latest: bool = False
     poison: PoisonPolicy = PoisonPolicy.FAIL
+    bytes_per_second: int | None = None
     spark_master: str = "local[2]"
     follow_seconds: int = 60
 

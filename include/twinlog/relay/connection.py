@@ -7,6 +7,7 @@ connection: what was in flight is then unknown, and the caller decides what that
 from __future__ import annotations
 
 import itertools
+import selectors
 import socket
 import ssl
 import struct
@@ -59,6 +60,15 @@ class Connection:
     def in_flight(self) -> int:
         """Requests sent and not yet answered."""
         return len(self._in_flight)
+
+    @property
+    def buffered(self) -> bool:
+        """Whether bytes of an answer were already taken from the socket (by TLS)."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for `answering`."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
@@ -237,6 +247,17 @@ def _block_for(plain: socket.socket, timeout_ms: int) -> None:
     patience = struct.pack("@ll", timeout_ms // 1000, timeout_ms % 1000 * 1000)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+
+
+def answering(connections: Sequence[Connection], seconds: float) -> list[Connection]:
+    """Return the connections that have an answer, or the beginning of one; wait for the first up to `seconds`."""
+    ready = [item for item in connections if item.buffered]
+    if ready:
+        return ready
+    with selectors.DefaultSelector() as selector:
+        for item in connections:
+            selector.register(item, selectors.EVENT_READ, item)
+        return [key.data for key, _ in selector.select(seconds)]
 
 
 def fresh_buffer(size: int) -> memoryview:

@@ -14,28 +14,26 @@ import time
 from collections.abc import Iterable, Iterator
 
 from twinlog.errors import FencedError, TerminalError, TransientError, TwinlogError
-from twinlog.relay import state_records, trouble
+from twinlog.relay import rhythm, state_records, trouble
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
-from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions, Outgoing
-from twinlog.relay.trouble import Trouble, culprits
+from twinlog.relay.trouble import SourceTroubleError, Trouble, culprits
 from twinlog.relay.wire import Fetched
 
-_STALL_SECONDS = 30.0
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may be without a leader before they are left to the next cycle."""
 
 _LONGEST_PAUSE_SECONDS = 0.5
-_PAUSE_SECONDS = 0.02
-"""Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
 
 _SOURCE_LOST = frozenset({"source-lost", "stalled"})
 
@@ -52,10 +50,6 @@ def copy_lane(spec: LaneSpec) -> LaneReport:
         return LaneCopy(spec, source, target).run()
 
 
-class _SourceTroubleError(Exception):
-    """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
-
-
 class LaneCopy:
     """The copy of one lane, from its spec to its report."""
 
@@ -69,9 +63,10 @@ class LaneCopy:
         )
         self._fetcher = Fetcher(
             source,
-            max_bytes=spec.fetch_bytes,
-            partition_max_bytes=spec.partition_fetch_bytes,
+            max_bytes=_fetch_size(spec, spec.fetch_bytes),
+            partition_max_bytes=_fetch_size(spec, spec.partition_fetch_bytes),
             read_committed=spec.read_committed,
+            max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(rhythm.IDLE_WAIT_SECONDS * 1000),
         )
         self._source = source
         self._target = target
@@ -90,7 +85,7 @@ class LaneCopy:
         error = ""
         try:
             self._lane.begin(self._by_target)
-            self._copy()
+            self._keep_rhythm()
             self._lane.settle()
             state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
         except FencedError as fenced:
@@ -109,40 +104,26 @@ class LaneCopy:
             error=error,
         )
 
-    def _copy(self) -> None:
-        while True:
-            while before := self._positions():
-                try:
-                    self._ask()
-                    for answer in self._answers():
-                        self._take(answer)
-                except _SourceTroubleError as error:
-                    self._end_all("source-lost", str(error))
-                if self._quiet_seconds(before) > _STALL_SECONDS:
-                    self._end_all("stalled", f"the source gave nothing for {_STALL_SECONDS:.0f} s")
-            if self._commit():
-                return
+    def _keep_rhythm(self) -> None:
+        rate = self._spec.bytes_per_second
+        throttle = Throttle(rate, time.monotonic()) if rate else None
+        if self._spec.follow is None:
+            rhythm.drain(self, throttle)
+        else:
+            rhythm.follow(self, self._spec.follow, throttle)
 
-    def _quiet_seconds(self, before: dict[TopicPartition, int]) -> float:
-        """For how long rounds of answers have moved nothing; what the target takes does not count."""
-        if self._positions() != before:
-            self._quiet_since = None
-            return 0.0
-        now = time.monotonic()
-        if self._quiet_since is None:
-            self._quiet_since = now
-        time.sleep(_PAUSE_SECONDS)
-        return now - self._quiet_since
+    # --- what a rhythm is made of ----------------------------------------------------------------------------
 
-    def _positions(self) -> dict[TopicPartition, int]:
+    def positions(self) -> dict[TopicPartition, int]:
+        """Upstream offsets to fetch next, of the partitions that are still wanted."""
         return {item.source: item.sent for item in self._by_source.values() if item.wanted}
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic has gone."""
         try:
-            refused = self._fetcher.request(self._positions())
+            refused = self._fetcher.request(self.positions())
         except TwinlogError as error:
-            raise _SourceTroubleError(error.message) from None
+            raise SourceTroubleError(error.message) from None
         for source, why in refused.items():
             item = self._by_source[source]
             gone = why.code == UNKNOWN_TOPIC
@@ -152,16 +133,18 @@ class LaneCopy:
                 else Trouble("source-refused", f"{item.name}: {why.message}")
             )
 
-    def _answers(self) -> Iterator[list[Fetched]]:
+    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+        """Read the answers on the way; with `within` (seconds) only those that come in time."""
         try:
-            yield from self._fetcher.answers()
+            yield from self._fetcher.answers(within)
         except TwinlogError as error:
-            raise _SourceTroubleError(error.message) from None
+            raise SourceTroubleError(error.message) from None
 
-    # --- one answer ----------------------------------------------------------------------------------------
+    def take(self, answer: list[Fetched], *, ahead: bool) -> int:
+        """Cut one answer, send what was cut, and commit when the transaction is full or old; return bytes sent.
 
-    def _take(self, answer: list[Fetched]) -> None:
-        """Cut one answer, ask for the next, send what was cut, and commit when the transaction is full or old."""
+        `ahead` asks for the next answer before sending.
+        """
         queues: Queues = {}
         for fetched in answer:
             item = self._by_source[fetched.topic, fetched.partition]
@@ -169,18 +152,26 @@ class LaneCopy:
                 self._fetch_refused(item, fetched)
             elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
                 self._cut(item, fetched, queues)
+        size = sum(outgoing.header.size for queue in queues.values() for outgoing in queue)
         try:
-            self._ask()
+            if ahead:
+                self.ask()
         finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
             kept = not queues or self._send(queues)
-        if not kept:
-            return
-        old = self._opened_at is not None and self._age_ms() >= self._spec.transaction_ms
-        if old or self._open_bytes >= self._spec.transaction_bytes:
-            self._commit()
+        if kept:
+            self.commit_if_due()
+        return size
 
-    def _age_ms(self) -> float:
-        return (time.monotonic() - (self._opened_at or 0.0)) * 1000
+    def commit_if_due(self) -> None:
+        """Commit when the transaction is full or old."""
+        if self.age_ms() >= self._spec.transaction_ms or self._open_bytes >= self._spec.transaction_bytes:
+            self.commit()
+
+    def age_ms(self) -> float:
+        """For how long the transaction has been open; 0 when none is."""
+        return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
+
+    # --- one answer ----------------------------------------------------------------------------------------
 
     def _cut(self, item: RangeCopy, fetched: Fetched, queues: Queues) -> None:
         """Cut one partition's block.
@@ -228,7 +219,7 @@ class LaneCopy:
 
     # --- the end of a transaction --------------------------------------------------------------------------
 
-    def _commit(self) -> bool:
+    def commit(self) -> bool:
         """Write progress and map behind the data, and commit; return False if it was given up instead."""
         self._lane.drain()
         self._note_written()
@@ -308,7 +299,7 @@ class LaneCopy:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
                 item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
             self._moving_since = None
-        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS + waited)))
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, rhythm.PAUSE_SECONDS + waited)))
 
     def _abort(self) -> None:
         self._lane.drain()
@@ -350,10 +341,18 @@ class LaneCopy:
             return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
         return trouble.out_of_range(item.name, item.sent, begin)
 
-    def _end_all(self, code: str, why: str) -> None:
+    def end_all(self, code: str, why: str) -> None:
+        """End every range that is still wanted."""
         for item in self._by_source.values():
             if item.wanted:
                 item.trouble = Trouble(code, f"{item.name} at upstream offset {item.sent}: {why}")
+
+
+def _fetch_size(spec: LaneSpec, size: int) -> int:
+    """Under a throttle, fetch no more than it lets through at once; brokers give a whole batch at least."""
+    return (
+        size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
+    )
 
 
 def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twinlog.errors import TerminalError
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.connection import Connection
+from twinlog.relay.connection import Connection, answering
 from twinlog.relay.error_codes import error_for
 from twinlog.relay.wire import FETCH, FETCH_VERSION, Fetched, FetchPosition, fetch_request, fetch_response
 
@@ -78,11 +78,16 @@ class Fetcher:
                 self._ask(leader, partitions, positions)
         return refused
 
-    def answers(self) -> Iterator[list[Fetched]]:
-        """Read one answer of each leader that has a request on the way."""
-        for leader in list(self._leaders.values()):
-            if not leader.asked:
-                continue
+    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+        """Read one answer of each leader that has a request on the way.
+
+        With `within` (seconds) only of those that answer in time, and as soon as one does.
+        """
+        waiting = [leader for leader in self._leaders.values() if leader.asked]
+        if within is not None:
+            ready = answering([leader.connection for leader in waiting], within)
+            waiting = [leader for leader in waiting if leader.connection in ready]
+        for leader in waiting:
             payload = leader.connection.receive(leader.buffer.allocate)
             asked, leader.asked = leader.asked, {}
             error, partitions = fetch_response(payload)

@@ -80,6 +80,7 @@ LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
+DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 2)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
 

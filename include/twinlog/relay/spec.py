@@ -9,6 +9,17 @@ from dataclasses import dataclass
 
 from twinlog.config.connection import ConnectionSettings
 
+NO_END = (1 << 63) - 1
+"""The `end` of a range that is followed: offsets never get there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """A lane stays for `seconds`, and commits about every `commit_ms` while records arrive."""
+
+    seconds: float
+    commit_ms: int = 50
+
 
 @dataclass(frozen=True, slots=True)
 class RangeSpec:
@@ -26,6 +37,11 @@ class RangeSpec:
     end: int
     max_message_bytes: int = 1_048_588
     estimated_bytes: int = 0
+
+    @property
+    def weight(self) -> int:
+        """How much work it is: bytes where they are estimated, offsets where not."""
+        return self.estimated_bytes or self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +61,8 @@ class StateTopics:
 class LaneSpec:
     """One transactional writer: its identity, as the driver's fence granted it, and its ranges.
 
-    A task never inits: it writes with `producer_id` and `producer_epoch` and stops on any doubt.
+    A task never inits: it writes with `producer_id` and `producer_epoch` and stops on any doubt.  With `follow` it
+    stays and copies what arrives, and its ranges have no end.  `bytes_per_second` is its share of the throttle.
     `sequences` are (topic, partition, next sequence) of what the driver itself wrote with this epoch.
     """
 
@@ -67,6 +84,8 @@ class LaneSpec:
     transaction_ms: int = 10_000
     fetch_bytes: int = 8 * 1024 * 1024
     partition_fetch_bytes: int = 1024 * 1024
+    bytes_per_second: float | None = None
+    follow: Follow | None = None
 
 
 @dataclass(frozen=True, slots=True)

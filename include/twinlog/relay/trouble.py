@@ -17,6 +17,10 @@ class Trouble:
     message: str
 
 
+class SourceTroubleError(Exception):
+    """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
+
+
 def topic_deleted(name: str) -> Trouble:
     """The source topic is gone.  `name` is `topic-partition`, here and below."""
     return Trouble("topic-deleted", f"{name}: the source topic no longer exists")

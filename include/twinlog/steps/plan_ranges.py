@@ -7,14 +7,14 @@ without a fence, so it is a hint.  The copy step settles the ranges again, behin
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.relay.spec import RangeSpec
+from twinlog.relay.spec import NO_END, RangeSpec
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 
@@ -118,9 +118,12 @@ def settle(
     progress: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     max_message_bytes: Mapping[str, int],
+    *,
+    follow: bool = False,
 ) -> Settled:
     """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
 
+    Ranges that are to be followed have no end, and there is one for each partition.
     A partition whose next offset is no longer in the source's log, or beyond its end, stops: its neighbours go on.
     """
     ranges: list[RangeSpec] = []
@@ -136,6 +139,8 @@ def settle(
                 continue
             end = partition.source.stable_end if flow.copy.read_committed else partition.source.end
             end = min(end, ends.get(TopicPartition(topic.topic, partition.partition), end))
+            if follow:
+                end = NO_END
             if start < end:
                 ranges.append(
                     RangeSpec(
@@ -151,6 +156,18 @@ def settle(
     return Settled(tuple(ranges), tuple(stopped))
 
 
+def weighed(
+    ranges: Iterable[RangeSpec], bytes_per_offset: Mapping[TopicPartition, float]
+) -> tuple[RangeSpec, ...]:
+    """Estimate the bytes of ranges; those of partitions without an estimate stay as they are.  Pure."""
+
+    def weigh(item: RangeSpec) -> RangeSpec:
+        each = bytes_per_offset.get(TopicPartition(item.topic, item.partition))
+        return item if each is None else replace(item, estimated_bytes=round((item.end - item.start) * each))
+
+    return tuple(weigh(item) for item in ranges)
+
+
 def pack(ranges: Sequence[RangeSpec], lanes: int) -> tuple[tuple[RangeSpec, ...], ...]:
     """Deal ranges to at most `lanes` lanes, largest first to the emptiest lane.  Pure.
 
@@ -160,15 +177,11 @@ def pack(ranges: Sequence[RangeSpec], lanes: int) -> tuple[tuple[RangeSpec, ...]
         return ()
     bins: list[list[RangeSpec]] = [[] for _ in range(min(lanes, len(ranges)))]
     loads = [0] * len(bins)
-    for item in sorted(ranges, key=_weight, reverse=True):
+    for item in sorted(ranges, key=lambda item: item.weight, reverse=True):
         lightest = loads.index(min(loads))
         bins[lightest].append(item)
-        loads[lightest] += _weight(item)
+        loads[lightest] += item.weight
     return tuple(tuple(lane) for lane in bins)
-
-
-def _weight(item: RangeSpec) -> int:
-    return item.estimated_bytes or item.end - item.start
 
 
 def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:

@@ -1,0 +1,104 @@
+"""The two rhythms of a lane (design.md section 8): copy what there is and end, or stay and copy what arrives.
+
+drain    ask ahead, send, commit when the transaction is full or old, until every range has come to its end
+follow   wait for the first record, copy what has gathered, commit, rest until the next beat
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from twinlog.relay.throttle import Throttle
+from twinlog.relay.trouble import SourceTroubleError
+
+if TYPE_CHECKING:
+    from twinlog.relay.brokers import TopicPartition
+    from twinlog.relay.copy_lane import LaneCopy
+    from twinlog.relay.spec import Follow
+
+STALL_SECONDS = 30.0
+PAUSE_SECONDS = 0.02
+"""Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
+
+IDLE_WAIT_SECONDS = 1.0
+"""How long a lane that follows waits for a record before it asks again."""
+
+BACKLOG_BYTES = 1 << 20
+"""An answer of this size means that more is waiting: the lane neither rests nor commits after it."""
+
+BACKLOG_BEATS = 10
+"""Beats between two commits while there is a backlog: transactions grow with the load."""
+
+
+def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
+    """Copy every range to its end, or to its trouble."""
+    stall = _Stall()
+    while True:
+        while before := copy.positions():
+            try:
+                copy.ask()
+                for answer in copy.answers():
+                    sent = copy.take(answer, ahead=throttle is None)
+                    _wait_for(copy, throttle, sent)
+            except SourceTroubleError as error:
+                copy.end_all("source-lost", str(error))
+            if stall.seconds(before, copy.positions()) > STALL_SECONDS:
+                copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
+        if copy.commit():
+            return
+
+
+def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None) -> None:
+    """Copy what arrives until the time is over, or no range is left.
+
+    A record that arrives at rest is copied at once; while records stream, each beat copies what has gathered since
+    the last, so that cost follows beats and bytes and not records.
+    """
+    end = time.monotonic() + terms.seconds
+    while copy.positions() and (began := time.monotonic()) < end:
+        sizes: list[int] = []
+        sent = 0
+        try:
+            copy.ask()
+            for answer in copy.answers(min(IDLE_WAIT_SECONDS, end - began)):
+                sizes.append(sum(len(fetched.block) for fetched in answer))
+                sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
+        except SourceTroubleError as error:
+            copy.end_all("source-lost", str(error))
+        backlog = any(size >= BACKLOG_BYTES for size in sizes)
+        if not backlog or copy.age_ms() >= terms.commit_ms * BACKLOG_BEATS:
+            copy.commit()
+        _wait_for(copy, throttle, sent)
+        if sizes and not backlog:
+            beat = began + terms.commit_ms / 1000 - time.monotonic()
+            time.sleep(max(beat if any(sizes) else PAUSE_SECONDS, 0.0))
+    copy.commit()
+
+
+def _wait_for(copy: LaneCopy, throttle: Throttle | None, sent: int) -> None:
+    """Wait as the throttle says, without letting the open transaction grow too old."""
+    if throttle is None or not sent:
+        return
+    until = time.monotonic() + throttle.spend(sent, time.monotonic())
+    while (left := until - time.monotonic()) > 0:
+        copy.commit_if_due()
+        time.sleep(min(left, 1.0))
+
+
+class _Stall:
+    """For how long rounds of answers have moved nothing; what the target takes does not count."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def seconds(self, before: dict[TopicPartition, int], after: dict[TopicPartition, int]) -> float:
+        """Compare two rounds; pause after one that moved nothing."""
+        if before != after:
+            self._since = None
+            return 0.0
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        time.sleep(PAUSE_SECONDS)
+        return now - self._since

@@ -1,0 +1,74 @@
+"""What a followed flow does beside its copy, each step at its interval, over connections of its own.
+
+A step that fails is reported and tried again at its next turn: nothing here can stop the copy, or hold it up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.steps import heartbeats
+
+Step = Callable[[FlowSettings, Clusters], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A step and how often it has its turn, in seconds."""
+
+    name: str
+    every: float
+    step: Step
+
+
+def turns(flow: FlowSettings) -> tuple[Turn, ...]:
+    """List what is done beside the copy of `flow`, at MM2's intervals.  Pure."""
+    listed = (
+        [Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.run)] if flow.emit_heartbeats else []
+    )
+    return tuple(listed)
+
+
+def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn]:
+    """Say whose turn it is at `now` (monotonic seconds), given when each had its last.  Pure."""
+    return [it for it in listed if now - last.get(it.name, float("-inf")) >= it.every]
+
+
+@contextmanager
+def beside(
+    flow: FlowSettings, listed: Sequence[Turn], on_trouble: Callable[[str, TwinlogError], None]
+) -> Iterator[None]:
+    """Keep the turns going until the context ends; `on_trouble` is told the name of a step that failed, and why."""
+    over = threading.Event()
+    thread = threading.Thread(target=_keep_turns, args=(flow, listed, on_trouble, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _keep_turns(
+    flow: FlowSettings,
+    listed: Sequence[Turn],
+    on_trouble: Callable[[str, TwinlogError], None],
+    over: threading.Event,
+) -> None:
+    last: dict[str, float] = {}
+    with open_clusters(flow) as clusters:
+        while not over.is_set():
+            for turn in due(listed, last, time.monotonic()):
+                last[turn.name] = time.monotonic()
+                try:
+                    turn.step(flow, clusters)
+                except TwinlogError as error:
+                    on_trouble(turn.name, error)
+            over.wait(0.2)

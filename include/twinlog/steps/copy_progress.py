@@ -1,0 +1,125 @@
+"""How far the lanes of a copy are, while they run: read from the progress they commit, not asked of them.
+
+Works for any runner, on any Spark: the lanes' tasks answer only when they end, but what they commit is on the
+target at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.connect_offset import parse_offset_value, parse_source_key
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.log_reader import StateLog
+from twinlog.relay.spec import LaneSpec
+
+LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """One lane: upstream offsets it has behind it, of all it was given, and about how many bytes that is."""
+
+    lane: int
+    partitions: int
+    done: int
+    total: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """All lanes of a round, `seconds` after it began.  Offsets are at least records: markers and holes count."""
+
+    flow: str
+    seconds: float
+    lanes: tuple[LaneProgress, ...]
+
+    @property
+    def done(self) -> int:
+        """Upstream offsets copied in this round."""
+        return sum(lane.done for lane in self.lanes)
+
+    @property
+    def total(self) -> int:
+        """Upstream offsets this round is to copy."""
+        return sum(lane.total for lane in self.lanes)
+
+    @property
+    def records_per_second(self) -> float:
+        """Mean speed since the round began."""
+        return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Mean speed since the round began, by estimated sizes; 0 where there is no estimate."""
+        return sum(lane.bytes for lane in self.lanes) / self.seconds if self.seconds else 0.0
+
+
+def progress_of(
+    flow: str, specs: Sequence[LaneSpec], copied: Mapping[TopicPartition, int], seconds: float
+) -> CopyProgress:
+    """Compare the last copied upstream offset of each partition with the ranges of the lanes.  Pure."""
+    lanes = []
+    for spec in specs:
+        done = total = size = 0
+        for item in spec.ranges:
+            length = item.end - item.start
+            here = min(max(copied.get((item.topic, item.partition), -1) + 1 - item.start, 0), length)
+            done, total = done + here, total + length
+            size += item.estimated_bytes * here // length
+        lanes.append(LaneProgress(spec.lane, len(spec.ranges), done, total, size))
+    return CopyProgress(flow, seconds, tuple(lanes))
+
+
+@contextmanager
+def watched(
+    flow: FlowSettings, specs: Sequence[LaneSpec], tell: Callable[[CopyProgress], None] | None
+) -> Iterator[None]:
+    """While the lanes run, tell every LOOK_SECONDS how far they are, and once more when they have ended."""
+    if tell is None:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(flow, specs, tell, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(
+    flow: FlowSettings,
+    specs: Sequence[LaneSpec],
+    tell: Callable[[CopyProgress], None],
+    over: threading.Event,
+) -> None:
+    log = StateLog(flow.offsets_topic)
+    began = time.monotonic()
+    ended = False
+    while not ended:
+        ended = over.wait(LOOK_SECONDS)
+        try:
+            with Brokers(flow.target.connection) as target:
+                committed = log.read(target).committed
+        except TwinlogError:
+            continue  # the lanes will say what is wrong; this is only for the eye
+        tell(progress_of(flow.name, specs, _copied(flow, committed), time.monotonic() - began))
+
+
+def _copied(flow: FlowSettings, committed: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
+    found = {}
+    for data, value in committed.items():
+        key = parse_source_key(data, flow.connector_name, flow.source.alias)
+        offset = parse_offset_value(value) if key is not None else None
+        if key is not None and offset is not None:
+            found[key.topic, key.partition] = offset
+    return found

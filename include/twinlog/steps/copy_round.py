@@ -1,0 +1,169 @@
+"""One round of a copy: fence, pack the ranges into lanes, and have a runner run them.
+
+A round may be followed by another: a lane that stops in doubt costs nothing but time, because the next round
+fences again and reads what is committed.  Fence and lanes belong to one process, so producer epochs and
+sequences never travel further than to its own tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
+from twinlog.errors import ClusterRefused, FencedError, TransientError
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence
+from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
+from twinlog.steps.copy_result import Tally
+
+TASKS_DIED = "tasks-died"
+"""Code of the error a runner raises for tasks that died without a report."""
+
+
+class LaneRunner(Protocol):
+    """Runs lanes, each as one task at a time: Spark's in production, a plain loop in tests."""
+
+    @property
+    def slots(self) -> int:
+        """How many lanes can run at once."""
+
+    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+        """Run every lane to its end.  Raises TransientError (TASKS_DIED) when tasks died without a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What all rounds of one driver share.  `lanes` is how many it may use; `tally` adds up what they did."""
+
+    flow: FlowSettings
+    runner: LaneRunner
+    run_id: str
+    state: StateTopics
+    lanes: int
+    logs: FenceLogs
+    tally: Tally = field(default_factory=Tally)
+
+    @classmethod
+    def begin(
+        cls, flow: FlowSettings, clusters: Clusters, runner: LaneRunner, run_id: str, lanes: int | None = None
+    ) -> Rounds:
+        """Find the flow's state topics.  Raises the refusal when sync_topics has not made them yet."""
+        state = state_topics(flow, clusters)
+        count = flow.copy.lanes or lanes or runner.slots
+        return cls(flow, runner, run_id, state, count, FenceLogs.of(state))
+
+    def fence(self) -> Grant:
+        """Make sure that nobody else writes for the flow, and read its progress.
+
+        Raises FencedError when another driver holds the flow.
+        """
+        copy = self.flow.copy
+        with Brokers(self.flow.target.connection) as target:
+            if copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                return at_least_once_grant(target, self.state, run_id=self.run_id, lanes=self.lanes)
+            return fence(
+                target,
+                self.flow.name,
+                self.state,
+                run_id=self.run_id,
+                lanes=self.lanes,
+                transaction_timeout_ms=copy.transaction_timeout_ms,
+                logs=self.logs,
+            )
+
+    def run(self, specs: Sequence[LaneSpec]) -> TransientError | None:
+        """Run the lanes once and add up what they did; return why another round is needed, or None.
+
+        Raises FencedError when another driver took the flow over, ClusterRefused when the target refuses a lane.
+        """
+        try:
+            reports = self.runner.run(specs)
+        except TransientError as error:
+            return error
+        for report in reports:
+            self.tally.add(report)
+        refused = next((report for report in reports if report.state == "refused"), None)
+        if refused is not None:
+            raise ClusterRefused(refused.error, flow=self.flow.name, lane=refused.lane)
+        fenced = next((report for report in reports if report.state == "fenced"), None)
+        if fenced is not None:
+            self._stop_if_taken()
+        doubtful = fenced or next((report for report in reports if report.state == "fence-again"), None)
+        return None if doubtful is None else TransientError(doubtful.error, code="fence-again")
+
+    def _stop_if_taken(self) -> None:
+        """A lane was fenced: by another driver, whose name the ledger has, or by its transaction's time-out."""
+        with Brokers(self.flow.target.connection) as target:
+            holder = last_fence(self.logs.ledger.read(target))
+        if holder is not None and holder.run_id != self.run_id:
+            raise FencedError(
+                f"another twinlog took over flow {self.flow.name} (run {holder.run_id})",
+                hint="let one of them run; what this one committed counts, nothing else was written",
+                flow=self.flow.name,
+                run_id=holder.run_id,
+            )
+
+
+def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
+    """Find the flow's state topics on the target.  Raises the refusal when sync_topics has not made them yet."""
+    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic)
+    described = clusters.target.describe_topics(names).require()
+    return StateTopics(
+        offsets_topic=flow.offsets_topic,
+        offsets_partitions=len(described[flow.offsets_topic].partitions),
+        map_topic=flow.offset_map_topic,
+        map_partitions=len(described[flow.offset_map_topic].partitions),
+        ledger_topic=flow.ledger_topic,
+        connector_name=flow.connector_name,
+        source_alias=flow.source.alias,
+    )
+
+
+def lane_specs(
+    flow: FlowSettings,
+    state: StateTopics,
+    grant: Grant,
+    packed: Sequence[Sequence[RangeSpec]],
+    follow: Follow | None = None,
+) -> tuple[LaneSpec, ...]:
+    """Give each packed lane the identity the fence granted, and its share of the throttle.  Pure."""
+    settings = flow.copy
+    return tuple(
+        LaneSpec(
+            flow=flow.name,
+            run_id=grant.run_id,
+            lane=granted.lane,
+            transactional_id=granted.writer.transactional_id or "",
+            producer_id=granted.writer.producer_id,
+            producer_epoch=granted.writer.producer_epoch,
+            source=flow.source.connection,
+            target=flow.target.connection,
+            state=state,
+            ranges=tuple(ranges),
+            sequences=granted.sequences,
+            exactly_once=settings.guarantee is Guarantee.EXACTLY_ONCE,
+            read_committed=settings.read_committed,
+            quarantine_poison=settings.poison is PoisonPolicy.QUARANTINE,
+            transaction_bytes=settings.transaction_bytes,
+            transaction_ms=settings.transaction_ms,
+            fetch_bytes=settings.fetch_bytes,
+            partition_fetch_bytes=settings.partition_fetch_bytes,
+            bytes_per_second=share,
+            follow=follow,
+        )
+        for granted, ranges, share in zip(
+            grant.lanes, packed, rate_shares(settings.bytes_per_second, packed), strict=False
+        )
+    )
+
+
+def rate_shares(rate: int | None, packed: Sequence[Sequence[RangeSpec]]) -> tuple[float | None, ...]:
+    """Share the throttle between lanes by what each has to copy, so that they end together.  Pure."""
+    if rate is None:
+        return (None,) * len(packed)
+    weights = [sum(item.weight for item in lane) for lane in packed]
+    total = sum(weights)
+    return tuple(rate * weight / total for weight in weights)
