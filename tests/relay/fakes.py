@@ -64,6 +64,10 @@ class FakeConnection:
     def in_flight(self) -> int:
         return len(self._answers)
 
+    @property
+    def buffered(self) -> bool:
+        return bool(self._answers)
+
     def keep_login(self) -> None:
         pass
 

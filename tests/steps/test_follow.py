@@ -1,0 +1,87 @@
+"""What follow mode decides, without a broker."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.relay.spec import RangeSpec
+from twinlog.steps.beside import Turn, due
+from twinlog.steps.copy_progress import progress_of
+from twinlog.steps.copy_round import rate_shares
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
+from twinlog.steps.follow import with_offsets
+from twinlog.steps.plan_ranges import pack, weighed
+
+RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
+
+
+def test_newer_offsets_replace_the_prepared_ones_and_nothing_else() -> None:
+    """A partition whose leader gave no answer is left to the next window."""
+    old, new = PartitionOffsets(0, 5, 5), PartitionOffsets(1, 9, 9)
+    topic = DiscoveredTopic(
+        "t", "id", "A.t", 2, tuple(DiscoveredPartition(n, old, None) for n in (0, 1)), None, False
+    )
+    assert (
+        replace(topic, partitions=(DiscoveredPartition(1, new, None),))
+        == with_offsets([topic], {TopicPartition("t", 1): new})[0]
+    )
+
+
+def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
+    """At once the first time."""
+    each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]
+    assert each == due(each, {}, 5.0)
+    assert each[:1] == due(each, {"a": 4.0, "b": 4.0}, 5.0)
+
+
+def test_progress_counts_what_lies_in_the_ranges() -> None:
+    """Not what was copied before this round, nor what another round copies behind its end."""
+    spec = _spec([
+        replace(RANGE, estimated_bytes=1000),
+        replace(RANGE, partition=1),
+        replace(RANGE, partition=2),
+    ])
+    seen = progress_of("A->B", [spec], {("t", 0): 59, ("t", 1): 5, ("t", 2): 500}, 2.0)
+    assert (50 + 0 + 100, 300, 75.0, 250.0) == (
+        seen.done,
+        seen.total,
+        seen.records_per_second,
+        seen.bytes_per_second,
+    )
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=40), st.integers(1, 8))
+def test_the_shares_of_a_throttle_add_up(weights: list[int], lanes: int) -> None:
+    """However ranges are packed, all lanes together may send the rate, and all end together."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    packed = pack(ranges, lanes)
+    shares = [share or 0 for share in rate_shares(1000, packed)]
+    ends = {
+        round(sum(it.weight for it in lane) / share, 3) for lane, share in zip(packed, shares, strict=True)
+    }
+    assert (1000.0, 1) == (round(sum(shares), 6), len({round(end / max(ends), 6) for end in ends}))
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60), st.integers(1, 8))
+def test_no_lane_has_more_than_its_share_and_the_largest_range(weights: list[int], lanes: int) -> None:
+    """Largest first to the emptiest lane: the fullest lane exceeds the mean by less than one range."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    loads = [sum(it.weight for it in lane) for lane in pack(ranges, lanes)]
+    assert max(loads) <= sum(weights) / min(lanes, len(weights)) + max(weights)
+
+
+def test_ranges_are_weighed_by_the_bytes_of_their_logs() -> None:
+    """A short range of large records may outweigh a long one of small records."""
+    weights = weighed([RANGE, replace(RANGE, partition=1)], {TopicPartition("t", 0): 10_000.0})
+    assert [1_000_000, 100] == [it.weight for it in weights]
+
+
+def _spec(ranges: list[RangeSpec]):
+    class Spec:
+        lane = 0
+
+    spec = Spec()
+    spec.ranges = ranges
+    return spec
