@@ -28,6 +28,7 @@ from twinlog.cli.render import show
 from twinlog.cli.run import run
 from twinlog.cli.say import say
 from twinlog.cli.status import status
+from twinlog.cli.takeover import handover, takeover
 from twinlog.errors import ExitCode
 
 app = typer.Typer(
@@ -62,6 +63,8 @@ app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)
+app.command("takeover")(takeover)
+app.command("handover")(handover)
 app.command("import-connectors")(import_connectors)
 app.add_typer(kafka.app)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.group import (
     CommittedOffset,
     GroupDescription,
@@ -93,6 +94,9 @@ class ClusterReader(Protocol):
         self, groups: Iterable[str]
     ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
         """Return all committed offsets of many groups; a group that does not exist has none."""
+
+    def connect_workers(self, group: str) -> ConnectWorkers:
+        """Say what the workers of a Kafka Connect group run; nobody for a group that does not exist."""
 
 
 class Cluster(ClusterReader, Protocol):

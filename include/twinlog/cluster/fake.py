@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.fake_groups import FakeGroup, FakeGroups
 from twinlog.cluster.group import (
     CommittedOffset,
@@ -72,6 +73,7 @@ class FakeCluster:
         self.alias = alias
         self.topics: dict[str, FakeTopic] = {}
         self._groups = FakeGroups()
+        self.workers: dict[str, ConnectWorkers] = {}
         self.calls: list[str] = []
         self._brokers = brokers
         self._cluster_id = cluster_id or f"cluster-{alias}"
@@ -248,6 +250,12 @@ class FakeCluster:
         """Commit where the expected position stands and nobody is in the group."""
         refused = {name: error for (verb, name), error in self._refusals.items() if verb == "alter_offsets"}
         return self._groups.altered(changes, refused, self.calls)
+
+    def connect_workers(self, group: str) -> ConnectWorkers:
+        """Say what `workers` says."""
+        if ("connect_workers", group) in self._refusals:
+            raise self._refusals["connect_workers", group]
+        return self.workers.get(group, ConnectWorkers())
 
     def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
         """Delete groups."""

@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twinlog.cluster import brokers, configs, group_offsets, groups, log_dirs, offsets
+from twinlog.cluster import connect_workers as workers
 from twinlog.cluster import records as record_io
 from twinlog.cluster import topics as topic_admin
+from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.group import (
     CommittedOffset,
     GroupDescription,
@@ -146,6 +148,11 @@ class KafkaCluster:
         """Commit positions for groups nobody is in."""
         with Brokers(self._settings.connection) as connected:
             return group_offsets.alter_offsets(connected, changes)
+
+    def connect_workers(self, group: str) -> ConnectWorkers:
+        """Say what the workers of a Kafka Connect group run."""
+        with Brokers(self._settings.connection) as connected:
+            return workers.connect_workers(connected, group)
 
     def delete_groups(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete groups nobody is in."""

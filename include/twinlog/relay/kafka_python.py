@@ -17,6 +17,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -75,6 +77,7 @@ DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
 LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
 OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
 OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
+DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)

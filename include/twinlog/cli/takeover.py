@@ -1,0 +1,189 @@
+"""`twinlog takeover` and `twinlog handover`: from MirrorMaker 2, and back to it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.topics import parse_topics
+from twinlog.errors import ExitCode, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.clusters import Clusters
+    from twinlog.config.settings import FlowSettings
+    from twinlog.recovery.mirror_maker import Origin
+    from twinlog.recovery.takeover_report import TakeoverReport
+
+ConnectorOption = Annotated[
+    str,
+    typer.Option(
+        "--connector",
+        metavar="NAME",
+        help="MM2's source connector, such as A->B.MirrorSourceConnector under Strimzi. Default: the flow's own.",
+    ),
+]
+OffsetsTopicOption = Annotated[
+    str,
+    typer.Option(
+        "--offsets-topic",
+        metavar="TOPIC",
+        help="offset.storage.topic of the Connect workers it runs in. Default: the flow's own.",
+    ),
+]
+WorkerGroupOption = Annotated[
+    str,
+    typer.Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
+]
+DepthOption = Annotated[
+    int,
+    typer.Option(
+        "--depth",
+        metavar="RECORDS",
+        help="How many records before the position to compare, in each partition; must be more than MM2 copies of"
+        " one partition between two flushes.",
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Compare and report; change nothing.")]
+
+Work = Callable[["FlowSettings", "Clusters", "Origin", str], "TakeoverReport"]
+
+
+def takeover(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    connector: ConnectorOption = "",
+    offsets_topic: OffsetsTopicOption = "",
+    worker_group: WorkerGroupOption = "",
+    topics: TopicsOption = None,
+    depth: DepthOption = 10_000,
+    dry_run: DryRunOption = False,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Take flows over from a stopped MirrorMaker 2: prove where its copies end, and go on from there."""
+    chosen = parse_topics(topics)
+
+    def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
+        from twinlog.recovery import takeover as step
+
+        return step.run(one, clusters, origin, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
+
+    _check_depth(depth)
+    flows = load_flows(config, flow, strict=strict)
+    return _each(flows, (connector, offsets_topic, worker_group), work, output)
+
+
+def handover(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    connector: ConnectorOption = "",
+    offsets_topic: OffsetsTopicOption = "",
+    worker_group: WorkerGroupOption = "",
+    depth: DepthOption = 10_000,
+    dry_run: DryRunOption = False,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
+
+    def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
+        from twinlog.recovery import handover as step
+
+        return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
+
+    _check_depth(depth)
+    flows = load_flows(config, flow, strict=strict)
+    return _each(flows, (connector, offsets_topic, worker_group), work, output)
+
+
+def _check_depth(depth: int) -> None:
+    if depth < 1:
+        raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
+
+
+def _each(flows: tuple[FlowSettings, ...], names: tuple[str, str, str], work: Work, output: Output) -> int:
+    if len(flows) > 1 and any(names):
+        raise UsageError(
+            "--connector, --offsets-topic and --worker-group are those of one flow",
+            hint="name it with --flow",
+        )
+    done = each_flow(flows, lambda one: _document(_one(one, names, work)), _failed)
+    reports = [it for it in done.results if "error" not in it]
+    show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
+    refused = any(it["state"] == "refused" for it in reports)
+    return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)
+
+
+def _one(flow: FlowSettings, names: tuple[str, str, str], work: Work) -> TakeoverReport:
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.recovery.mirror_maker import Origin
+
+    with open_clusters(flow) as clusters:
+        return work(flow, clusters, Origin.of(flow, *names), uuid.uuid4().hex)
+
+
+def _document(report: TakeoverReport) -> dict[str, Any]:
+    totals = {"duplicates": report.duplicates, "beyond": report.beyond}
+    document: dict[str, Any] = {**to_json(report), **totals}
+    return document
+
+
+def _failed(flow: FlowSettings, failure: Failure) -> dict[str, Any]:
+    return {"flow": flow.name, "state": "failed", "error": to_json(failure)}
+
+
+def _grids(report: dict[str, Any]) -> Iterator[Grid]:
+    yield Grid(
+        _title(report),
+        ("topic", "partition", "ends", "position", "last offset", "compared", "beyond", "twice", "mapped"),
+        [
+            (
+                it["topic"],
+                str(it["partition"]),
+                it["state"],
+                it["position"],
+                it["last_upstream"],
+                it["compared"],
+                it["beyond"],
+                it["duplicates"],
+                it["mapped"],
+            )
+            for it in report["partitions"]
+        ],
+        empty="nothing is replicated",
+    )
+    remarks = [
+        (it["topic"], str(it["partition"]), it["message"], it["hint"])
+        for it in report["partitions"]
+        if it["message"]
+    ]
+    if remarks:
+        yield Grid("to look at", ("topic", "partition", "what", "what to do"), remarks)
+    review = report["checkpoints"]
+    if review["partitions"]:
+        columns = ("positions", "groups", "exact", "early", "most records early", "beyond", "not compared")
+        names = ("partitions", "groups", "exact", "early", "most_early", "beyond", "not_compared")
+        yield Grid(f"checkpoints in {review['topic']}", columns, [tuple(review[name] for name in names)])
+    if report["notes"]:
+        yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
+
+
+def _title(report: dict[str, Any]) -> str:
+    way = "from MirrorMaker" if report["direction"] == "from-mirror-maker" else "to MirrorMaker"
+    found = (
+        f"{report['beyond']:,} record(s) copied beyond the positions, {report['duplicates']:,} copied twice"
+    )
+    written = f"; {report['positions_written']:,} position(s) written" if report["state"] == "done" else ""
+    nothing = "; nothing was changed" if report["state"] in {"refused", "dry-run"} else ""
+    return f"{report['flow']} {way}: {report['state']}; {found}{written}{nothing}"

@@ -1,0 +1,240 @@
+"""What MirrorMaker 2 has left on the clusters: positions, offset-syncs, checkpoints; and whether it still runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError, TerminalError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.connect_offset import (
+    SourceOffsetKey,
+    parse_offset_key,
+    parse_offset_value,
+    parse_source_key,
+)
+from twinlog.formats.heartbeat import Heartbeat
+from twinlog.formats.offset_sync import OffsetSync
+
+SYNCS_AT_ONCE = 100_000
+WATCH_SECONDS = 3.0
+"""The least time to watch whether anything moves; MM2 beats every second by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which MM2: its source connector's name, where its worker keeps offsets, and the group of its workers.
+
+    `dedicated` says that the workers do nothing but this flow, so that one of them is enough to say it runs.
+    """
+
+    connector: str
+    offsets_topic: str
+    worker_group: str
+    dedicated: bool = True
+
+    @classmethod
+    def of(
+        cls, flow: FlowSettings, connector: str = "", offsets_topic: str = "", worker_group: str = ""
+    ) -> Origin:
+        """Take what is given, and dedicated mode's names (mm2-behaviour 3.1) for what is not."""
+        own = f"{flow.source.alias}-mm2"
+        return cls(
+            connector or flow.connector_name,
+            offsets_topic or flow.offsets_topic,
+            worker_group or own,
+            dedicated=worker_group in {"", own},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Syncs:
+    """The records of the offset-syncs topic in their order; `unreadable` counts those that are none."""
+
+    topic: str
+    cluster: str
+    records: tuple[OffsetSync, ...] = ()
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The newest checkpoint of each group and partition; `unreadable` counts records that are none."""
+
+    topic: str
+    records: tuple[Checkpoint, ...] = ()
+    unreadable: int = 0
+
+
+def read_positions(flow: FlowSettings, target: ClusterReader, origin: Origin) -> Mapping[TopicPartition, int]:
+    """Read the last upstream offset MM2 says it has copied, by source partition.
+
+    Raises TerminalError `no-internal-topic`, and `no-positions` for a topic that holds none of this connector: a
+    mistaken name would otherwise look like an MM2 that never copied anything.
+    """
+    latest = target.latest(origin.offsets_topic)
+    positions: dict[TopicPartition, int] = {}
+    for data, value in latest.items():
+        key = parse_source_key(data, origin.connector, flow.source.alias)
+        offset = parse_offset_value(value) if key is not None else None
+        if key is not None and offset is not None:
+            positions[TopicPartition(key.topic, key.partition)] = offset
+    if not positions:
+        raise _no_positions(flow, origin, latest)
+    return positions
+
+
+def _no_positions(flow: FlowSettings, origin: Origin, keys: Iterable[bytes]) -> TerminalError:
+    others = sorted({f"{it.connector_name} of {it.cluster}" for it in _source_keys(keys)})
+    found = f"; it has those of {', '.join(others)}" if others else ""
+    return TerminalError(
+        f"{origin.offsets_topic} on {flow.target.alias} holds no position of connector {origin.connector}"
+        f" for the source {flow.source.alias}{found}",
+        hint="check --connector and --offsets-topic (Connect's offset.storage.topic), and the source's alias",
+        code="no-positions",
+        flow=flow.name,
+        topic=origin.offsets_topic,
+    )
+
+
+def _source_keys(keys: Iterable[bytes]) -> Iterable[SourceOffsetKey]:
+    for data in keys:
+        try:
+            key = parse_offset_key(data)
+        except FormatError:
+            continue
+        if isinstance(key, SourceOffsetKey):
+            yield key
+
+
+def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
+    """Read the flow's offset-syncs, from wherever `offset-syncs.topic.location` puts them; none without a topic.
+
+    Raises the refusal of a cluster that does not let this user read them.
+    """
+    on_source = flow.offset_syncs_topic_location == "source"
+    cluster = clusters.source if on_source else clusters.target
+    alias = flow.target.alias if on_source else flow.source.alias
+    topic = flow.policy.offset_syncs_topic(alias)
+    described = cluster.describe_topics([topic])
+    if topic in described.refused:
+        if described.refused[topic].code == "unknown-topic":
+            return Syncs(topic, cluster.alias)
+        raise described.refused[topic]
+    it = TopicPartition(topic, 0)
+    start, records, unreadable = 0, [], 0
+    while found := cluster.read_records({it: start}, SYNCS_AT_ONCE)[it]:
+        for record in found:
+            try:
+                records.append(OffsetSync.parse(record.key or b"", record.value or b""))
+            except FormatError:
+                unreadable += 1
+        start = found[-1].offset + 1
+    return Syncs(topic, cluster.alias, tuple(records), unreadable)
+
+
+def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
+    """Read the flow's checkpoints on the target; none without a topic.  Raises the target's refusal."""
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    records, unreadable = [], 0
+    for key, value in latest_or_empty(target, topic).items():
+        try:
+            records.append(Checkpoint.parse(key, value or b""))
+        except FormatError:
+            unreadable += 1
+    records.sort(key=lambda it: (it.group, it.topic, it.partition))
+    return Checkpoints(topic, tuple(records), unreadable)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What a running MM2 would move: positions, its last beat, and the ends of the copies."""
+
+    positions: Mapping[TopicPartition, int]
+    beat_ms: int | None
+    ends: Mapping[TopicPartition, int]
+
+
+def require_stopped(
+    flow: FlowSettings,
+    clusters: Clusters,
+    origin: Origin,
+    copies: Iterable[TopicPartition],
+    watch_seconds: float | None = None,
+) -> Traces:
+    """Make sure that nobody else copies: no worker runs the connector, and nothing moves while we watch.
+
+    Returns what was seen last.  Raises TerminalError `mm2-running`, and the refusal of a target that does not
+    tell who is in the workers' group: not knowing is no reason to go on.
+    """
+    _require_no_workers(flow, clusters.target, origin)
+    watched = list(copies)
+    before = traces(flow, clusters.target, origin, watched)
+    time.sleep(
+        max(WATCH_SECONDS, 2.5 * flow.heartbeats_interval_seconds) if watch_seconds is None else watch_seconds
+    )
+    after = traces(flow, clusters.target, origin, watched)
+    require_unmoved(flow, before, after)
+    return after
+
+
+def traces(
+    flow: FlowSettings, target: ClusterReader, origin: Origin, copies: Iterable[TopicPartition]
+) -> Traces:
+    """Look at what a running MM2 would move."""
+    positions: dict[TopicPartition, int] = {}
+    for data, value in latest_or_empty(target, origin.offsets_topic).items():
+        key = parse_source_key(data, origin.connector, flow.source.alias)
+        offset = parse_offset_value(value) if key is not None else None
+        if key is not None and offset is not None:
+            positions[TopicPartition(key.topic, key.partition)] = offset
+    beat = _last_beat(flow, target)
+    return Traces(positions, beat, {it: offsets.end for it, offsets in target.offsets(copies).found.items()})
+
+
+def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
+    """Raise TerminalError `mm2-running` for the first thing that has moved between two looks.  Pure."""
+    moved = [it for it, end in after.ends.items() if end != before.ends.get(it, end)]
+    if moved:
+        _fail(flow, f"records still arrive in {moved[0].topic}-{moved[0].partition}")
+    changed = [it for it, last in after.positions.items() if last != before.positions.get(it)]
+    if changed:
+        _fail(flow, f"the position of {changed[0].topic}-{changed[0].partition} still moves")
+    if after.beat_ms != before.beat_ms:
+        _fail(flow, f"heartbeats of {flow.name} still arrive")
+
+
+def _require_no_workers(flow: FlowSettings, target: ClusterReader, origin: Origin) -> None:
+    workers = target.connect_workers(origin.worker_group)
+    if origin.dedicated and workers.members:
+        _fail(flow, f"its worker group {origin.worker_group} has {workers.members} member(s)")
+    if workers.tasks.get(origin.connector):
+        _fail(
+            flow,
+            f"workers of {origin.worker_group} run {workers.tasks[origin.connector]} task(s) of {origin.connector}",
+        )
+
+
+def _last_beat(flow: FlowSettings, target: ClusterReader) -> int | None:
+    key = Heartbeat(flow.source.alias, flow.target.alias, 0).key()
+    value = latest_or_empty(target, flow.policy.heartbeats_topic()).get(key)
+    try:
+        return None if value is None else Heartbeat.parse(key, value).timestamp_ms
+    except FormatError:
+        return None
+
+
+def _fail(flow: FlowSettings, why: str) -> None:
+    raise TerminalError(
+        f"somebody still runs {flow.name}: {why}",
+        hint="stop MirrorMaker (or the twinlog cycle) of this flow, wait until its session has ended (10 s by default),"
+        " and try again",
+        code="mm2-running",
+        flow=flow.name,
+    )

@@ -1,0 +1,125 @@
+"""Which partitions are to be proved, and which are refused before anything is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.values import ConfigValue, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.recovery.proof import Place
+from twinlog.recovery.takeover_report import PartitionProof, refusal_of
+from twinlog.steps.discover import read_source, read_target
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.discovery_rules import decide
+
+Configs = Mapping[str, ConfigValue]
+
+
+def discover_all(flow: FlowSettings, clusters: Clusters) -> Discovery:
+    """Discover as a cycle does, of a flow that is paused too: handing over is what paused it."""
+    source = read_source(flow, clusters.source)
+    target = read_target(flow, clusters.target, source.topics.found)
+    ledger = replace(read_ledger(flow, clusters.target), flow_state=None)
+    return decide(flow, source, target, ledger)
+
+
+def places(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    positions: Mapping[TopicPartition, int],
+    topics: Collection[str] | None = None,
+) -> tuple[list[Place], list[PartitionProof]]:
+    """Sort the flow's partitions into those to prove and those refused at once; copies nobody began are neither.
+
+    Raises UsageError for a name in `topics` that the flow does not replicate.
+    """
+    known = {it.topic for it in discovery.topics}
+    for name in sorted(set(topics or ()) - known):
+        raise UsageError(
+            f"flow {flow.name} does not replicate topic {name}", hint="--topics takes source topics"
+        )
+    chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
+    source = clusters.source.topic_configs(it.topic for it in chosen).found
+    target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
+    found = [
+        it
+        for topic in chosen
+        for it in _sorted(
+            flow,
+            discovery,
+            topic,
+            positions,
+            source.get(topic.topic, {}),
+            target.get(topic.remote_topic, {}),
+        )
+    ]
+    wanted = [it for it in found if isinstance(it, Place)]
+    return wanted, [it for it in found if isinstance(it, PartitionProof)]
+
+
+def _sorted(
+    flow: FlowSettings,
+    discovery: Discovery,
+    topic: DiscoveredTopic,
+    positions: Mapping[TopicPartition, int],
+    source: Configs,
+    target: Configs,
+) -> Iterator[Place | PartitionProof]:
+    problem = next((it for it in discovery.problems if it.topic == topic.topic and it.blocking), None)
+    compacted = any("compact" in _value(configs, "cleanup.policy") for configs in (source, target))
+    for it in topic.partitions:
+        said = positions.get(TopicPartition(topic.topic, it.partition))
+        reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
+        if reason is not None:
+            yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
+        elif it.target is not None:
+            yield Place(
+                source=TopicPartition(topic.topic, it.partition),
+                target=TopicPartition(topic.remote_topic, it.partition),
+                topic_id=topic.topic_id,
+                source_offsets=it.source,
+                target_offsets=it.target,
+                said=said,
+                compacted=compacted,
+                timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
+                began_at_start=not flow.copy.start_from_latest,
+            )
+
+
+def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) -> tuple[str, str] | None:
+    """What keeps a partition from being compared at all: message and hint; None when nothing does."""
+    name = f"{topic.topic}-{it.partition}"
+    copy = f"{topic.remote_topic}-{it.partition}"
+    if it.target is None:
+        return (
+            None
+            if said is None
+            else (f"{copy}, the copy of {name}, is gone", "exclude the topic, or copy it anew")
+        )
+    if said is not None and said >= it.source.end:
+        return (
+            f"{name} ends at upstream offset {it.source.end}, before the position {said}: the topic was recreated or"
+            " truncated since it was copied",
+            "exclude the topic, or give the new one another name",
+        )
+    if said is not None and it.target.end == 0:
+        return (
+            f"{copy} has never held a record, though {name} was copied up to upstream offset {said}",
+            "the copy was deleted and created again: exclude the topic, or copy it anew",
+        )
+    if it.target.stable_end < it.target.end:
+        return (
+            f"{copy}: a transaction is open behind downstream offset {it.target.stable_end}",
+            "wait until it has ended (a killed MirrorMaker's ends after transaction.timeout.ms), and try again",
+        )
+    return None
+
+
+def _value(configs: Configs, name: str) -> str:
+    entry = configs.get(name)
+    return (entry.value or "") if entry is not None else ""
