@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from twinlog.config.load import load
+from twinlog.config.metadata import DeclaredUser, MetadataSettings, Profile
+from twinlog.config.secret import Secret
 from twinlog.config.settings import (
     Configuration,
     CopySettings,
@@ -143,6 +145,18 @@ EVERY_SETTING = {
         "tiers",
         (Tier(), Tier("tin", NameFilter(("t",)), 300, 9, 1)),
     ),
+    "twinlog.metadata.profile=mm2": ("metadata", MetadataSettings(profile=Profile.MM2)),
+    "A->B.twinlog.metadata.approval=true": ("metadata", MetadataSettings(approval=True)),
+    "twinlog.sync.quotas.enabled=true": ("metadata", MetadataSettings(quotas=True)),
+    "twinlog.scram.users=jo=x, ann:SCRAM-SHA-256:8192=a=b": (
+        "metadata",
+        MetadataSettings(
+            scram_users=(
+                DeclaredUser("jo", Secret("x")),
+                DeclaredUser("ann", Secret("a=b"), "SCRAM-SHA-256", 8192),
+            )
+        ),
+    ),
 }
 
 
@@ -234,6 +248,32 @@ def test_a_topic_belongs_to_the_strictest_tier_that_names_it(loaded: Loader) -> 
         MINIMAL + "twinlog.tier.a.topics=o.*\ntwinlog.tier.b.topics=orders\ntwinlog.tier.b.rpo.seconds=5\n"
     ).flows["A->B"]
     assert ["b", "a", ""] == [flow.tier_of(topic).name for topic in ("orders", "others", "payments")]
+
+
+@pytest.mark.parametrize(
+    ("users", "words"),
+    [
+        ("jo", "names a user in no known form"),
+        ("jo:MD5=hunter2", "names a user in no known form"),
+        ("jo:SCRAM-SHA-512:10=hunter2", "jo has 10 iterations; Kafka takes 4096 or more"),
+        ("jo=hunter2,jo=hunter2", "names jo twice with SCRAM-SHA-512"),
+        ("jo=${env:NO_SUCH}", "the environment variable NO_SUCH is not set"),
+    ],
+)
+def test_a_badly_declared_user_is_named_with_its_line(loaded: Loader, users: str, words: str) -> None:
+    """And without its password."""
+    said = mistakes_of(loaded, f"{MINIMAL}twinlog.scram.users={users}")
+    assert words in said
+    assert "mm2.properties:" in said
+    assert "hunter2" not in said
+
+
+def test_a_password_may_hold_what_separates_users(loaded: Loader) -> None:
+    """Users are told apart before references are replaced."""
+    text = MINIMAL + "twinlog.scram.users = jo=${env:JO}, ann=${env:ANN}"
+    flow = loaded(text, JO="a, b=c", ANN="${x}").flows["A->B"]
+    assert ["a, b=c", "${x}"] == [user.password.reveal() for user in flow.metadata.scram_users]
+    assert "a, b" not in repr(flow)
 
 
 def test_every_field_has_a_case() -> None:

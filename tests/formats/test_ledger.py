@@ -129,9 +129,9 @@ BYTES = [
         '{"version":1,"entity":{"user":"jo","client-id":null},"quotas":{"producer_byte_rate":5.5},"at_ms":7}',
     ),
     (
-        PlanApplied("d1", "promoted", 3, 0, 7),
+        PlanApplied("d1", "promoted", 3, 7),
         '["metadata-plan-applied","d1"]',
-        '{"version":1,"digest":"d1","profile":"promoted","applied":3,"refused":0,"at_ms":7}',
+        '{"version":1,"digest":"d1","profile":"promoted","changes":3,"at_ms":7}',
     ),
 ]
 numbers = st.integers(0, 1 << 62)
@@ -191,7 +191,7 @@ records = (
         st.dictionaries(names, st.floats(0, 1e12)),
         numbers,
     )
-    | st.builds(PlanApplied, names, names, numbers, numbers, numbers)
+    | st.builds(PlanApplied, names, names, numbers, numbers)
 )
 
 

@@ -26,8 +26,14 @@ def settings(alias: str, bootstrap: str = "nowhere:9092") -> ClusterSettings:
 
 
 @pytest.fixture
-def flow() -> FlowSettings:
+def flow(base_flow: FlowSettings) -> FlowSettings:
     """A->B, replicating all topics but internal ones, one replica of everything."""
+    return base_flow
+
+
+@pytest.fixture(scope="session")
+def base_flow() -> FlowSettings:
+    """The same, also for properties that Hypothesis tries many times."""
     return FlowSettings(
         source=settings("A"),
         target=settings("B"),

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import kafka
+from twinlog.cli import kafka, metadata
 from twinlog.cli.check import check
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
@@ -66,6 +66,7 @@ app.command("status")(status)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("import-connectors")(import_connectors)
+app.add_typer(metadata.app)
 app.add_typer(kafka.app)
 
 

@@ -43,7 +43,19 @@ class Lines:
     lines: Sequence[str]
 
 
-def show(result: Any, output: Output, grids: Iterable[Grid | Lines] = ()) -> None:
+StyledLine = tuple[str, str]
+"""A rich style (`green`), and the text it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Lines that mean something by their colour; where there is none, their first sign says the same."""
+
+    title: str
+    lines: Sequence[StyledLine]
+
+
+def show(result: Any, output: Output, grids: Iterable[Grid | Lines | Diff] = ()) -> None:
     """Write a result to stdout.  A reader that went away (`| head`) is no error."""
     try:
         if output is Output.JSON:
@@ -76,7 +88,7 @@ def text_of(cell: Cell) -> str:
             return cell
 
 
-def _draw(grids: Iterable[Grid | Lines]) -> None:
+def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
     from rich.console import Console
 
     # Topic names and regexes are full of brackets: markup is off.
@@ -94,6 +106,10 @@ def _draw(grids: Iterable[Grid | Lines]) -> None:
                     console.print(_table(grid))
                 case Lines(title, lines):
                     console.print(title, *lines, "", sep="\n", soft_wrap=True)
+                case Diff(title, styled):
+                    console.print(title, style="bold")
+                    for style, line in styled:
+                        console.print(line, style=style, soft_wrap=True)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from twinlog.cluster.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
 from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.group import (
     CommittedOffset,
@@ -54,6 +55,15 @@ class ClusterReader(Protocol):
 
     def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
         """Return every configuration entry of the topics, defaults included, by entry name."""
+
+    def describe_acls(self) -> tuple[AclBinding, ...]:
+        """Return every ACL, sorted; refused with code `no-authorizer` by a cluster that keeps none."""
+
+    def describe_quotas(self) -> Quotas:
+        """Return every client quota."""
+
+    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
+        """Return every user with SCRAM credentials, and with which; secrets cannot be read back."""
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
         """Return log start, stable end and end of many partitions in three requests a broker."""
@@ -125,3 +135,22 @@ class Cluster(ClusterReader, Protocol):
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics with all their records."""
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> Answers[tuple[str, str], None]:
+        """Set configs of topics, or remove them (None); answers by (topic, config), each by itself."""
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Create ACLs; one that exists already is a success."""
+
+    def delete_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Delete exactly these ACLs; one that is not there is a success."""
+
+    def alter_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> Answers[tuple[QuotaEntity, str], None]:
+        """Set client quotas, or remove them (None); answers by (entity, key), each by itself."""
+
+    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
+        """Give users SCRAM credentials, by user name."""

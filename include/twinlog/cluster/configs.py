@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import admin as kafka_admin
 
@@ -18,6 +18,9 @@ SOURCES = {
     kafka_admin.ConfigSource.DEFAULT_CONFIG.value: ConfigSource.DEFAULT,
 }
 
+TopicConfig = tuple[str, str]
+"""A topic and the name of one of its configs."""
+
 
 def topic_configs(session: Session, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
     """Every configuration entry of the topics, defaults included, in one request."""
@@ -31,6 +34,67 @@ def topic_configs(session: Session, names: Iterable[str]) -> Answers[str, Mappin
     by_name = {resources[resource]: future for resource, future in futures.items()}
     answers = session.answers(by_name, lambda name: _asked(session, name))
     return Answers({name: parse_configs(entries) for name, entries in answers.found.items()}, answers.refused)
+
+
+def alter_topic_configs(
+    session: Session, changes: Mapping[str, Mapping[str, str | None]]
+) -> Answers[TopicConfig, None]:
+    """Set configs of topics, or remove them (None), leaving all others as they are (KIP-339).
+
+    A broker takes the changes of one topic all or none: where it refused, they are tried again one by one, so that a
+    bad one does not hold up the rest.
+    """
+    first = _alter(session, changes)
+    doubtful = {name: changes[name] for name, _ in first.refused if len(changes[name]) > 1}
+    found = dict(first.found)
+    refused = {item: error for item, error in first.refused.items() if item[0] not in doubtful}
+    for part in _one_by_one(doubtful):
+        answers = _alter(session, part)
+        found |= answers.found
+        refused |= answers.refused
+    return Answers(found, refused)
+
+
+def _alter(session: Session, changes: Mapping[str, Mapping[str, str | None]]) -> Answers[TopicConfig, None]:
+    resources = {_alteration(name, values): name for name, values in changes.items() if values}
+    if not resources:
+        return Answers({})
+    futures = session.admin.incremental_alter_configs(list(resources), request_timeout=REQUEST_SECONDS)
+    by_name = {resources[resource]: future for resource, future in futures.items()}
+    answers = session.answers(by_name, lambda name: _asked_to_alter(session, name, changes[name]))
+    return Answers(
+        {(name, key): None for name in answers.found for key in changes[name]},
+        {(name, key): error for name, error in answers.refused.items() for key in changes[name]},
+    )
+
+
+def _one_by_one(
+    changes: Mapping[str, Mapping[str, str | None]],
+) -> Iterator[dict[str, dict[str, str | None]]]:
+    """Spread changes over requests with one config of a topic in each."""
+    waiting = {name: list(values.items()) for name, values in changes.items()}
+    while part := {name: dict(items[:1]) for name, items in waiting.items() if items}:
+        yield part
+        waiting = {name: items[1:] for name, items in waiting.items()}
+
+
+def _alteration(name: str, values: Mapping[str, str | None]) -> kafka_admin.ConfigResource:
+    operations = kafka_admin.AlterConfigOpType
+    entries = [
+        kafka_admin.ConfigEntry(
+            key, value, incremental_operation=operations.DELETE if value is None else operations.SET
+        )
+        for key, value in values.items()
+    ]
+    return kafka_admin.ConfigResource(
+        kafka_admin.ConfigResource.Type.TOPIC, name, incremental_configs=entries
+    )
+
+
+def _asked_to_alter(session: Session, name: str, values: Mapping[str, str | None]) -> Asked:
+    return Asked(
+        session.alias, f"set {', '.join(values)} of", f"topic {name}", f"ALTER_CONFIGS on topic {name}"
+    )
 
 
 def parse_configs(entries: Mapping[str, kafka_admin.ConfigEntry]) -> Mapping[str, ConfigValue]:

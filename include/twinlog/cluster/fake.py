@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from twinlog.cluster.connect_workers import ConnectWorkers
+from twinlog.cluster.fake_access import FakeAccess
 from twinlog.cluster.fake_groups import FakeGroup, FakeGroups
 from twinlog.cluster.group import (
     CommittedOffset,
@@ -66,10 +67,11 @@ class FakeTopic:
     operations: frozenset[str] = ALL_OPERATIONS
 
 
-class FakeCluster:
+class FakeCluster(FakeAccess):
     """A cluster without brokers."""
 
     def __init__(self, alias: str, *, brokers: int = 1, cluster_id: str | None = None) -> None:
+        super().__init__()
         self.alias = alias
         self.topics: dict[str, FakeTopic] = {}
         self._groups = FakeGroups()
@@ -260,6 +262,25 @@ class FakeCluster:
     def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
         """Delete groups."""
         return self._answer("delete_groups", groups, self._groups.deleted)
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> Answers[tuple[str, str], None]:
+        """Set or remove configs; `refuse("alter_topic_configs", config)` refuses one on every topic."""
+        items = [(name, key) for name, values in changes.items() for key in values]
+        refused = {
+            it: self._refusals["alter_topic_configs", it[1]]
+            for it in items
+            if ("alter_topic_configs", it[1]) in self._refusals
+        }
+        for name, key in (it for it in items if it not in refused):
+            self.calls.append(f"config {name} {key}={changes[name][key]}")
+            value = changes[name][key]
+            if value is None:
+                self.topics[name].configs.pop(key, None)
+            else:
+                self.topics[name].configs[key] = value
+        return Answers({it: None for it in items if it not in refused}, refused)
 
     # how they answer
 

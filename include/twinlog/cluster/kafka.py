@@ -6,10 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinlog.cluster import brokers, configs, group_offsets, groups, log_dirs, offsets
+from twinlog.cluster import (
+    acls,
+    brokers,
+    configs,
+    group_offsets,
+    groups,
+    log_dirs,
+    offsets,
+    quotas,
+    scram,
+)
 from twinlog.cluster import connect_workers as workers
 from twinlog.cluster import records as record_io
 from twinlog.cluster import topics as topic_admin
+from twinlog.cluster.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
 from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.group import (
     CommittedOffset,
@@ -162,3 +173,39 @@ class KafkaCluster:
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""
         return topic_admin.delete_topics(self._session, names)
+
+    def describe_acls(self) -> tuple[AclBinding, ...]:
+        """Return every ACL."""
+        return acls.describe_acls(self._settings.connection)
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Create ACLs."""
+        return acls.create_acls(self._settings.connection, bindings)
+
+    def delete_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Delete exactly these ACLs."""
+        return acls.delete_acls(self._settings.connection, bindings)
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> Answers[tuple[str, str], None]:
+        """Set or remove configs of topics."""
+        return configs.alter_topic_configs(self._session, changes)
+
+    def describe_quotas(self) -> Quotas:
+        """Return every client quota."""
+        return quotas.describe_quotas(self._settings.connection)
+
+    def alter_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> Answers[tuple[QuotaEntity, str], None]:
+        """Set or remove client quotas."""
+        return quotas.alter_quotas(self._settings.connection, changes)
+
+    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
+        """Return every user with SCRAM credentials."""
+        return scram.describe_scram_users(self._session)
+
+    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
+        """Give users SCRAM credentials."""
+        return scram.upsert_scram_users(self._session, users)

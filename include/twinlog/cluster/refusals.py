@@ -71,6 +71,10 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
             code="unknown-topic",
             **data,
         )
+    if code == KafkaError.SECURITY_DISABLED:
+        return ClusterRefused(
+            f"{asked.alias} keeps no ACLs: it has no authorizer", code="no-authorizer", **data
+        )
     kind = ClusterUnreachable if error.retriable() else ClusterRefused
     return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
 

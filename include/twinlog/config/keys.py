@@ -156,6 +156,10 @@ _OURS = (
     Key("twinlog.spark.master", Kind.STRING, "local[2]", Home.OURS),
     Key("twinlog.follow.seconds", Kind.LONG, "60", Home.OURS),
     Key("twinlog.schedule", Kind.STRING, "* * * * *", Home.OURS),
+    Key("twinlog.metadata.profile", Kind.STRING, "standby", Home.OURS),
+    Key("twinlog.metadata.approval", Kind.BOOLEAN, "false", Home.OURS),
+    Key("twinlog.sync.quotas.enabled", Kind.BOOLEAN, "false", Home.OURS),
+    Key("twinlog.scram.users", Kind.LIST, None, Home.OURS),
     Key("twinlog.connector.name", Kind.STRING, None, Home.OURS),
     Key("twinlog.rpo.seconds", Kind.LONG, "300", Home.OURS),
     Key("twinlog.lag.records", Kind.LONG, "0", Home.OURS),
@@ -210,7 +214,7 @@ RENAMED: dict[str, str] = {
 """Names of older guides (KIP-629), honoured with a warning; the new name wins."""
 
 _SECRET = re.compile(
-    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|(?<!public)\.key$|api\.?key|token$|token\.value",
+    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$|api\.?key|token$|token\.value",
     re.IGNORECASE,
 )
 _PUBLIC = frozenset({"sasl.oauthbearer.client.credentials.client.id"})

@@ -120,6 +120,15 @@ class Reader:
             )
         return tuple(filter(None, parts))
 
+    def written(self, key: str) -> str:
+        """Return the text of a key as it stands in the file, references and all; "" where nobody wrote it."""
+        found = self._properties.get(key)
+        return found.text if found is not None else ""
+
+    def expand(self, value: Property) -> str:
+        """Replace the references in a part of a value.  Raises ConfigError where one leads nowhere."""
+        return self._providers.expand(value).text
+
     def refuse(self, key: str, message: str, hint: str = "") -> None:
         """Keep a mistake found in a value that reads well by itself."""
         self.findings.error(self.origin(key), message, hint)

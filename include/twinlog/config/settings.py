@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from twinlog.config.connection import ConnectionSettings
+from twinlog.config.metadata import MetadataSettings
 from twinlog.config.secret import Secret
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
@@ -173,6 +174,7 @@ class FlowSettings:
     copy: CopySettings = field(default_factory=CopySettings)
     schedule: str = "* * * * *"
     gate: GateSettings = field(default_factory=GateSettings)
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
     tiers: tuple[Tier, ...] = (Tier(),)
 
     def tier_of(self, topic: str) -> Tier:

@@ -65,8 +65,7 @@ class PlanApplied(LedgerEntry):
     IDENTITY: ClassVar[tuple[str, ...]] = ("digest",)
     digest: str
     profile: str
-    applied: int
-    refused: int
+    changes: int
     at_ms: int
 
 

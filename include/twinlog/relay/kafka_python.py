@@ -22,6 +22,20 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from kafka.protocol.admin.acl import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from kafka.protocol.admin.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
@@ -86,6 +100,11 @@ END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 2)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
+DESCRIBE_ACLS = Api(DescribeAclsRequest, DescribeAclsResponse, 3)
+CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
+DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
+DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
+ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
 
 
 def encode(api: Api, version: int, correlation: int, client_id: str, fields: dict[str, Any]) -> bytes:

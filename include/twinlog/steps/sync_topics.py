@@ -17,6 +17,7 @@ from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger_metadata import TopicConfigsSet
 from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery, Problem
 from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, Refusal, TopicPlan, plan
@@ -90,6 +91,15 @@ def apply(
             Incarnation(it.topic, it.topic_id, since, it.remote_topic)
             for it in todo.first_seen
             if it.remote_topic not in failed
+        ],
+    )
+    write_ledger(
+        flow,
+        target,
+        [
+            TopicConfigsSet(it.name, it.configs, since)
+            for it in _of(todo, ChangeKind.CREATE)
+            if it.name not in errors and it.configs
         ],
     )
     return (

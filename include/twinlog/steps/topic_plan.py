@@ -8,16 +8,19 @@ Ours beside them: replication factors are clamped to the number of brokers, with
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.cluster.internal_topics import COMPACT, InternalTopic, internal_topics
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, NewTopic, TopicDescription
+from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
+
+MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 class ChangeKind(StrEnum):
@@ -166,6 +169,19 @@ def creation_configs(
     }
 
 
+def excluded_configs(flow: FlowSettings) -> NameFilter:
+    """Return `config.properties.exclude`, with two names of MM2's default put right.
+
+    MM2 spells `message.timestamp.{before,after}.max.ms` as the broker's configs are spelled, `log.message...`, which
+    matches no topic's config (mm2-behaviour 6.4).  Profile `mm2` does the same.
+    """
+    excluded = flow.config_properties_exclude
+    if flow.metadata.profile is Profile.MM2:
+        return excluded
+    meant = tuple(name for name in MISSPELT if excluded.excludes(f"log.{name}"))
+    return replace(excluded, exclude=(*excluded.exclude, *meant))
+
+
 def clamped(replication_factor: int, brokers: int) -> int:
     """Lower a replication factor to what the cluster can hold; -1 stays the broker's own default."""
     return min(replication_factor, brokers) if brokers > 0 else replication_factor
@@ -175,7 +191,7 @@ def _creation(
     flow: FlowSettings, topic: DiscoveredTopic, factor: int, entries: Mapping[str, ConfigValue]
 ) -> Change:
     configs = creation_configs(
-        entries, excluded=flow.config_properties_exclude, with_defaults=flow.use_defaults_from == "source"
+        entries, excluded=excluded_configs(flow), with_defaults=flow.use_defaults_from == "source"
     )
     return Change(
         ChangeKind.CREATE, topic.remote_topic, topic.partition_count, factor, configs, topic=topic.topic

@@ -1,0 +1,131 @@
+"""`twinlog metadata plan|apply`: topic configs, ACLs, quotas and SCRAM users of one flow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import document, show
+from twinlog.cli.say import say
+from twinlog.config.metadata import Profile
+from twinlog.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.saved_plan import SavedPlan
+
+app = typer.Typer(
+    name="metadata",
+    help="Bring topic configs, ACLs, quotas and SCRAM users of a flow to its target.",
+    no_args_is_help=True,
+)
+
+ProfileOption = Annotated[
+    Profile | None,
+    typer.Option(
+        "--profile", help="What the target is to be. Default: twinlog.metadata.profile of the flow."
+    ),
+]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."
+    ),
+]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."),
+]
+
+
+@app.command()
+def plan(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    profile: ProfileOption = None,
+    save: SaveOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
+    from twinlog.cli.metadata_diff import plan_diff
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps.saved_plan import plan_document
+    from twinlog.steps.sync_metadata import make_plan
+
+    chosen = _only_flow(config, flow, profile, strict=strict)
+    with open_clusters(chosen) as clusters:
+        say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
+        found = make_plan(chosen, clusters)
+        saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
+    if save is not None:
+        _write(save, document(saved))
+        say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {save}")
+    show(found.document, output, [plan_diff(found)])
+    return ExitCode.CLUSTER if found.refused else ExitCode.DONE
+
+
+@app.command()
+def apply(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    profile: ProfileOption = None,
+    plan: PlanOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
+    from twinlog.cli.metadata_diff import result_diff
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import apply_plan, sync_metadata
+
+    saved = None if plan is None else _read(plan, profile)
+    chosen = _only_flow(config, flow or ([saved.flow] if saved else None), profile, strict=strict)
+    with open_clusters(chosen) as clusters:
+        say(f"{chosen.name}: changing {chosen.target.alias}")
+        result = apply_plan.run(chosen, clusters, saved) if saved else sync_metadata.run(chosen, clusters)
+    show(result.document, output, [result_diff(result)])
+    return ExitCode.DONE if result.complete else ExitCode.CLUSTER
+
+
+def _only_flow(
+    config: Path, names: list[str] | None, profile: Profile | None, *, strict: bool
+) -> FlowSettings:
+    from twinlog.steps.apply_plan import with_profile
+
+    flows = load_flows(config, names, strict=strict)
+    if len(flows) > 1:
+        raise UsageError(
+            f"{config} enables {len(flows)} flows, and a metadata plan is about one",
+            hint=f"choose with --flow: {', '.join(flow.name for flow in flows)}",
+        )
+    return flows[0] if profile is None else with_profile(flows[0], profile)
+
+
+def _read(path: Path, profile: Profile | None) -> SavedPlan:
+    from twinlog.steps.saved_plan import parse_plan
+
+    try:
+        saved = parse_plan(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint="check --plan", file=str(path)) from error
+    if profile not in {None, saved.profile}:
+        raise UsageError(
+            f"{path} was made for profile {saved.profile.value}",
+            hint="leave out --profile, or make a new plan",
+            file=str(path),
+        )
+    return saved
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}", hint="check --save", file=str(path)) from error

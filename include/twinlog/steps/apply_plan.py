@@ -1,0 +1,100 @@
+"""Apply a saved metadata plan: only on its own clusters, only if nothing drifted since, and only once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import replace
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.config.metadata import Profile
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
+from twinlog.formats.ledger_metadata import PlanApplied
+from twinlog.steps import sync_metadata
+from twinlog.steps.metadata_plan import MetadataChange, MetadataPlan
+from twinlog.steps.plan_check import outdated, read_touched
+from twinlog.steps.saved_plan import SavedPlan
+from twinlog.steps.sync_metadata import MetadataResult
+
+SHOWN = 3
+
+
+def with_profile(flow: FlowSettings, profile: Profile) -> FlowSettings:
+    """Return the flow under another profile than its file says."""
+    return replace(flow, metadata=replace(flow.metadata, profile=profile))
+
+
+def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataResult:
+    """Check a saved plan against both clusters, and apply it.
+
+    A plan of profile `promoted` may be applied while the source is gone: that is what it was approved for.  Raises
+    UsageError `plan-flow` for another flow's plan; TerminalError `plan-cluster` for other clusters, `plan-applied` for
+    the second time, `plan-drifted` when the state changed since; ClusterUnreachable, ClusterRefused.
+    """
+    flow = with_profile(flow, saved.profile)
+    _require_same_place(flow, clusters, saved)
+    fresh, notes = _plan_again(flow, clusters, saved)
+    reasons = list(outdated(saved.changes, read_touched(saved.changes, clusters.target), fresh))
+    if reasons:
+        more = f" (and {len(reasons) - SHOWN} more)" if len(reasons) > SHOWN else ""
+        raise TerminalError(
+            f"the plan no longer fits: {'; '.join(reasons[:SHOWN])}{more}",
+            hint="make a new plan and have it approved",
+            code="plan-drifted",
+            flow=flow.name,
+            reasons=reasons,
+        )
+    plan = MetadataPlan(flow.name, saved.profile, saved.changes, notes=notes)
+    result = sync_metadata.apply(flow, plan, clusters.target)
+    if result.complete:
+        now = int(time.time() * 1000)
+        applied = PlanApplied(saved.digest, saved.profile.value, len(result.applied), now)
+        write_ledger(flow, clusters.target, [applied])
+    return result
+
+
+def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> None:
+    if saved.flow != flow.name:
+        raise UsageError(
+            f"the plan is for flow {saved.flow}, not {flow.name}",
+            hint=f"apply it with --flow '{saved.flow}'",
+            code="plan-flow",
+            flow=flow.name,
+        )
+    found = clusters.target.cluster_id()
+    if found != saved.target_cluster_id:
+        raise TerminalError(
+            f"the plan is for cluster {saved.target_cluster_id}; {flow.target.alias} is {found}",
+            hint="make a new plan for this cluster",
+            code="plan-cluster",
+            flow=flow.name,
+        )
+    applied = read_ledger(flow, clusters.target).metadata.applied.get(saved.digest)
+    if applied is not None:
+        when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(applied.at_ms / 1000))
+        raise TerminalError(
+            f"the plan was applied already, on {when}",
+            hint="make a new plan",
+            code="plan-applied",
+            flow=flow.name,
+        )
+
+
+def _plan_again(
+    flow: FlowSettings, clusters: Clusters, saved: SavedPlan
+) -> tuple[Collection[MetadataChange] | None, tuple[str, ...]]:
+    try:
+        if clusters.source.cluster_id() != saved.source_cluster_id:
+            raise TerminalError(
+                f"the plan is for another source than the cluster that {flow.source.alias} is now",
+                hint="make a new plan",
+                code="plan-cluster",
+                flow=flow.name,
+            )
+        return frozenset(sync_metadata.make_plan(flow, clusters).changes), ()
+    except ClusterUnreachable as error:
+        if saved.profile is not Profile.PROMOTED or error.data.get("cluster") != flow.source.alias:
+            raise
+        return None, (f"{flow.source.alias} does not answer: applied as approved",)

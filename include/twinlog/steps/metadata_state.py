@@ -1,0 +1,138 @@
+"""What the metadata sync reads from both clusters before it plans.  A part that is refused does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from twinlog.cluster.access_values import Quotas, ScramCredential
+from twinlog.cluster.clusters import Clusters
+from twinlog.config.metadata import Profile
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterRefused
+from twinlog.steps.acl_plan import AclState
+from twinlog.steps.discover import left_out_reason
+from twinlog.steps.discovery import remote_name
+from twinlog.steps.topic_config_plan import TopicConfigState
+from twinlog.steps.topic_plan import Refusal
+
+T = TypeVar("T")
+Users = Mapping[str, tuple[ScramCredential, ...]]
+
+
+class Subject(StrEnum):
+    """What can be synced by itself."""
+
+    CONFIGS = "configs"
+    ACLS = "acls"
+    QUOTAS = "quotas"
+    SCRAM = "scram"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaState:
+    """The client quotas of both clusters."""
+
+    source: Quotas
+    target: Quotas
+
+
+@dataclass(frozen=True, slots=True)
+class ScramState:
+    """The SCRAM users of both clusters; the source's are None when it does not tell."""
+
+    source: Users | None
+    target: Users
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataState:
+    """Both clusters as they stand; what was not asked for, or could not be read, is None."""
+
+    configs: TopicConfigState | None = None
+    acls: AclState | None = None
+    quotas: QuotaState | None = None
+    scram: ScramState | None = None
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
+    """Return what a flow syncs, by its settings; MM2 knows neither quotas nor users."""
+    extended = flow.metadata.profile is not Profile.MM2
+    chosen = {
+        Subject.CONFIGS: flow.sync_topic_configs,
+        Subject.ACLS: flow.sync_topic_acls,
+        Subject.QUOTAS: flow.metadata.quotas and extended,
+        Subject.SCRAM: bool(flow.metadata.scram_users) and extended,
+    }
+    return frozenset(subject for subject, is_on in chosen.items() if is_on)
+
+
+def read_state(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject]) -> MetadataState:
+    """Read what the subjects need.  Raises ClusterUnreachable when a cluster does not answer at all."""
+    asking = _Asking()
+    topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
+    return MetadataState(
+        configs=_configs(flow, clusters, topics) if Subject.CONFIGS in subjects else None,
+        acls=_acls(clusters, topics, asking) if Subject.ACLS in subjects else None,
+        quotas=_quotas(clusters, asking) if Subject.QUOTAS in subjects else None,
+        scram=_scram(clusters, asking) if Subject.SCRAM in subjects else None,
+        refused=tuple(asking.refused),
+        notes=tuple(asking.notes),
+    )
+
+
+class _Asking:
+    """Asks for one thing at a time and keeps what was refused."""
+
+    def __init__(self) -> None:
+        self.refused: list[Refusal] = []
+        self.notes: list[str] = []
+
+    def ask(self, what: str, question: Callable[[], T]) -> T | None:
+        """Return the answer; None when it is refused, or when there are no ACLs to speak of."""
+        try:
+            return question()
+        except ClusterRefused as error:
+            if error.code == "no-authorizer":
+                self.notes.append(f"{error.message}, so no ACLs are synced")
+            else:
+                self.refused.append(Refusal(what, error.code, error.message, error.hint))
+            return None
+
+
+def _topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
+    return tuple(name for name in clusters.source.topic_names() if left_out_reason(flow, name) is None)
+
+
+def _configs(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...]) -> TopicConfigState:
+    remote = {topic: remote_name(flow, topic) for topic in topics}
+    described = clusters.target.describe_topics(remote.values()).found
+    copies = {topic: described[name] for topic, name in remote.items() if name in described}
+    return TopicConfigState(
+        copies,
+        clusters.source.topic_configs(copies),
+        clusters.target.topic_configs(copy.name for copy in copies.values()),
+        clusters.target.broker_count(),
+    )
+
+
+def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:
+    source = asking.ask(f"ACLs of {clusters.source.alias}", clusters.source.describe_acls)
+    target = asking.ask(f"ACLs of {clusters.target.alias}", clusters.target.describe_acls)
+    return None if source is None or target is None else AclState(source, target, topics)
+
+
+def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:
+    source = asking.ask(f"quotas of {clusters.source.alias}", clusters.source.describe_quotas)
+    target = asking.ask(f"quotas of {clusters.target.alias}", clusters.target.describe_quotas)
+    return None if source is None or target is None else QuotaState(source, target)
+
+
+def _scram(clusters: Clusters, asking: _Asking) -> ScramState | None:
+    source = asking.ask(f"SCRAM users of {clusters.source.alias}", clusters.source.describe_scram_users)
+    target = asking.ask(f"SCRAM users of {clusters.target.alias}", clusters.target.describe_scram_users)
+    return None if target is None else ScramState(source, target)
