@@ -37,7 +37,7 @@ from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, map_record, progress_record
 from twinlog.steps import sync_topics
-from twinlog.steps.copy import state_topics
+from twinlog.steps.copy_round import state_topics
 from twinlog.steps.discovery import Discovery
 
 DEPTH = 10_000
