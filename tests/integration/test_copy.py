@@ -171,7 +171,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_only(
 def test_quarantine_leaves_the_record_out_and_says_so(
     kind: str, cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """With twinlog.on.poison.record=quarantine the others go on; the ledger names the offset."""
+    """With twinlog.on.poison.record=quarantine the others go on; the record is written aside with its origin."""
     topic = create_topic(cluster_a, unique_topic("quarantine"), message_timestamp_after_max_ms=str(2**62))
     create_topic(cluster_b, f"A.{topic}", max_message_bytes="20000")
     poison = Seen(b"big", b"x" * 50_000, NOW) if kind == "size" else Seen(b"t", b"t", NOW + 10**9)
@@ -180,6 +180,14 @@ def test_quarantine_leaves_the_record_out_and_says_so(
     result = cycle(flow)
     assert (result.state, result.partitions[0].quarantined) == ("done", (5,))
     assert read(cluster_b, f"A.{topic}") == [*many(5), *many(5)]
+    aside = [
+        (seen, headers)
+        for seen in read(cluster_b, flow.quarantine_topic)
+        if (headers := dict(seen.headers)).get("twinlog.topic") == topic.encode()
+    ]
+    ((seen, headers),) = aside
+    assert (seen.key, seen.value) == (poison.key, poison.value)
+    assert (headers["twinlog.offset"], headers["twinlog.timestamp"]) == (b"5", b"%d" % poison.timestamp)
 
 
 def test_a_source_topic_deleted_between_plan_and_copy_stops_that_topic_only(

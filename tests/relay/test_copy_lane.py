@@ -18,10 +18,10 @@ from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
-from twinlog.relay.rewrite import Record, key_and_value, record_rest
+from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
 from twinlog.relay.spec import LaneReport, LaneSpec, RangeSpec, StateTopics
 
-STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A")
+STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside")
 NOWHERE = ConnectionSettings("X", ())
 
 
@@ -41,12 +41,13 @@ def copy(
     *,
     bytes_: int = 1 << 20,
     quarantine: bool = False,
+    limit: int = 1_048_588,
 ) -> LaneReport:
     """Fence (as the driver does) and copy every partition from its start."""
     producer, epoch = target.init()
     source.reconnect()
     ranges = tuple(
-        RangeSpec("t", "id", "A.t", n, starts[n], end) for n, end in ends.items() if starts[n] < end
+        RangeSpec("t", "id", "A.t", n, starts[n], end, limit) for n, end in ends.items() if starts[n] < end
     )
     spec = LaneSpec(
         "A->B",
@@ -110,7 +111,7 @@ def agree(target: FakeTarget, partition: int, log: Log) -> None:
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(1, 2000))
 def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, block: int) -> None:
     """Whatever the logs, the size of transactions and of fetches."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = source_of(partitions, block)
     report = copy(
         source,
@@ -139,7 +140,7 @@ def test_old_messages_in_front_of_batches(old: Set, new: Log, bytes_: int, block
         tuple((producer, first + old.end) for producer, first in new.aborted),
         new.end + old.end,
     )
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     assert copy(source_of([log], block), target, {0: 0}, {0: log.end}, bytes_=bytes_).state == "done"
     agree(target, 0, log)
 
@@ -158,7 +159,7 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
     log: Log, bytes_: int, produce_faults: list[object], commit_faults: list[object]
 ) -> None:
     """Each doubt ends the lane; the driver fences, reads progress, and a new lane goes on from there."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.faults["produce"] = produce_faults
     target.faults["end_txn"] = commit_faults
     source = source_of([log], 300)
@@ -175,7 +176,7 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 500), st.lists(MOVES, max_size=12))
 def test_moved_leaders_cost_no_fence(partitions: list[Log], bytes_: int, faults: list[object]) -> None:
     """Whether the batches of a refused request are in the log or not: one lane, one epoch, nothing lost or doubled."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.faults["produce"] = faults
     source = source_of(partitions, 300)
     ends = {n: log.end for n, log in enumerate(partitions)}
@@ -190,7 +191,7 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
 ) -> None:
     """Its neighbours in the lane do not wait for it for ever."""
     monkeypatch.setattr("twinlog.relay.copy_lane._NO_LEADER_SECONDS", 0.05)
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.leaderless.add(("A.t", 0))
     log = Log((bytes(encode([Rec(b"a"), Rec(b"b")])),), ((0, Rec(b"a")), (1, Rec(b"b"))), (), 2)
     report = copy(source_of([log, log]), target, {0: 0, 1: 0}, {0: 2, 1: 2})
@@ -205,7 +206,7 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
 @given(logs(), st.integers(1, 500))
 def test_quarantine_copies_everything_but_the_refused_records(log: Log, bytes_: int) -> None:
     """The target refuses some records by index; they are left out, told, and in the ledger."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     bad = {rest for number, rest in enumerate(encoded(log.visible)) if number % 3 == 1}
     target.refuse["A.t", 0] = lambda records: [n for n, r in enumerate(records) if bytes(r.rest) in bad]
     report = copy(source_of([log], 300), target, {0: 0}, {0: log.end}, bytes_=bytes_, quarantine=True)
@@ -217,13 +218,35 @@ def test_quarantine_copies_everything_but_the_refused_records(log: Log, bytes_: 
     ]
     assert sorted(offset for item in report.ranges for offset in item.quarantined) == quarantined
     assert len(target.committed(("ledger", 0))) == len(quarantined)
+    aside = [key_value_headers(memoryview(rest)) for _, rest in target.committed(("aside", 0))]
+    origins = [int(dict(headers)["twinlog.offset"] or b"") for _, _, headers in aside]
+    written = [bytes(record_rest(key, value, headers[:-6])) for key, value, headers in aside]
+    refused = [rest for rest in encoded(log.visible) if rest in bad]
+    assert (sorted(origins), sorted(written)) == (quarantined, sorted(refused))
+
+
+def test_a_record_that_cannot_be_written_aside_ends_its_partition() -> None:
+    """Its key alone is too large: what lies before it is copied, its neighbour is copied whole."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.refuse["A.t", 0] = lambda records: [n for n, r in enumerate(records) if len(r.rest) > 1_048_588]
+    records = [Rec(b"a"), Rec(b"b", bytes(1_048_588)), Rec(b"c")]
+    log = Log((bytes(encode(records)),), tuple(enumerate(records)), (), 3)
+    small = Log((bytes(encode([Rec()])),), ((0, Rec()),), (), 1)
+    source = source_of([log, small], 1 << 22)
+    report = copy(source, target, {0: 0, 1: 0}, {0: 3, 1: 1}, quarantine=True, limit=1 << 22)
+    assert [(item.error_code, item.next_upstream) for item in report.ranges] == [
+        ("poison-record", 1),
+        ("", 1),
+    ]
+    assert "key and headers alone" in report.ranges[0].error
+    agree(target, 1, small)
 
 
 @settings(max_examples=25, deadline=None)
 @given(logs(), logs())
 def test_a_refused_partition_does_not_stop_its_neighbour(first: Log, second: Log) -> None:
     """Under `fail` the partition ends before the refused record, the other one is copied whole."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.refuse["A.t", 0] = lambda records: [0]
     report = copy(source_of([first, second]), target, {0: 0, 1: 0}, {0: first.end, 1: second.end})
     assert target.committed(("A.t", 0)) == []
@@ -234,7 +257,7 @@ def test_a_refused_partition_does_not_stop_its_neighbour(first: Log, second: Log
 
 def test_a_gap_ends_its_range_and_names_the_offsets() -> None:
     """The source says that the offset is gone, and where its log begins."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = FakeSource({("t", 0): []})
     source.errors["t", 0] = [Code.OFFSET_OUT_OF_RANGE]
     source.log_start = 8
@@ -245,7 +268,7 @@ def test_a_gap_ends_its_range_and_names_the_offsets() -> None:
 
 def test_a_log_that_ends_before_the_range_is_truncation() -> None:
     """Offsets beyond the end are not offsets deleted at the beginning."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = FakeSource({("t", 0): []})
     source.errors["t", 0] = [Code.OFFSET_OUT_OF_RANGE]
     assert copy(source, target, {0: 5}, {0: 10}).ranges[0].error_code == "truncation"
@@ -255,7 +278,7 @@ def test_a_log_that_ends_before_the_range_is_truncation() -> None:
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.integers(0, 12))
 def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_: int, requests: int) -> None:
     """What it gave is committed, progress says no more than that, and the next copy goes on from there."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = source_of(partitions, 300)
     source.requests_left = requests
     ends = {n: log.end for n, log in enumerate(partitions)}
@@ -272,7 +295,7 @@ def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_:
 @given(logs(), st.integers(1, 500))
 def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> None:
     """Fetches go by name, so the topic's id is asked for before each commit."""
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = source_of([log], 300)
     source.topic_id = "another life"
     report = copy(source, target, {0: 0}, {0: log.end}, bytes_=bytes_)
@@ -285,6 +308,6 @@ def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> Non
 def test_a_source_that_gives_nothing_ends_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """The range's end says there is more, the answers say there is not: after a while the cycle goes on."""
     monkeypatch.setattr("twinlog.relay.rhythm.STALL_SECONDS", 0.1)
-    target = FakeTarget(["A.t", "offsets", "map", "ledger"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     report = copy(FakeSource({("t", 0): []}), target, {0: 5}, {0: 10})
     assert (report.state, report.ranges[0].error_code) == ("failed", "stalled")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.cluster.values import NewTopic
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, PoisonPolicy
 
 OFFSET_MAP_PARTITIONS = 16
 COMPACT = "compact"
@@ -18,13 +18,15 @@ class InternalTopic:
     """One of a flow's own topics on the target.
 
     `replication_factor` is the wanted one, not yet clamped to the cluster.  Without a `vital` topic, or with
-    its records expiring, nothing may be copied: it holds what exactly-once rests on.
+    its records expiring, nothing may be copied: it holds what exactly-once rests on.  With `keeps_all` it is not
+    compacted: its records are no versions of one another.
     """
 
     name: str
     partitions: int
     replication_factor: int
     vital: bool
+    keeps_all: bool = False
 
     def creation(self, replication_factor: int) -> NewTopic:
         """Say how to create it: compacted as MM2 does it, in small segments.
@@ -32,6 +34,9 @@ class InternalTopic:
         The cleaner never touches the segment that is written to.  At Kafka's 1 GiB a segment, a lane that commits
         twenty times a second would leave hours of old progress to be read at every start.
         """
+        if self.keeps_all:
+            entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            return NewTopic(self.name, self.partitions, replication_factor, entries)
         entries = {"cleanup.policy": COMPACT, "segment.bytes": str(SEGMENT_BYTES)}
         return NewTopic(self.name, self.partitions, replication_factor, entries)
 
@@ -62,4 +67,9 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
         flow.checkpoints_topic_replication_factor,
         vital=False,
     )
-    return (offsets, offset_map, ledger, *((checkpoints,) if flow.emit_checkpoints else ()))
+    quarantine = InternalTopic(flow.quarantine_topic, 1, internal, vital=True, keeps_all=True)
+    return (
+        *(offsets, offset_map, ledger),
+        *((checkpoints,) if flow.emit_checkpoints else ()),
+        *((quarantine,) if flow.copy.poison is PoisonPolicy.QUARANTINE else ()),
+    )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from twinlog.config.settings import ClusterSettings, FlowSettings, Guarantee
+from twinlog.config.settings import ClusterSettings, FlowSettings, Guarantee, PoisonPolicy
 
 
 class Kind(StrEnum):
@@ -159,6 +159,8 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         flow.offset_map_topic: "keep the offset map",
         flow.ledger_topic: "keep the ledger",
     }
+    if flow.copy.poison is PoisonPolicy.QUARANTINE:
+        reasons[flow.quarantine_topic] = "write poisonous records aside"
     if flow.emit_heartbeats:
         reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
     for topic, why in reasons.items():

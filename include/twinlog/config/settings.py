@@ -202,6 +202,11 @@ class FlowSettings:
         """Where gaps, incarnations, lanes and flow state of this flow live, on the target."""
         return f"mm2-ledger.{self.source.alias}.internal"
 
+    @property
+    def quarantine_topic(self) -> str:
+        """Where records that the target cannot hold are written aside, on the target (`twinlog.on.poison.record`)."""
+        return f"mm2-quarantine.{self.source.alias}.internal"
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

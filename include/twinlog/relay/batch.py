@@ -24,6 +24,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from twinlog.errors import FormatError
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -126,6 +128,16 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
             return
         yield header, at
         at += size
+
+
+def require_sound(header: BatchHeader, batch: memoryview) -> None:
+    """Raise FormatError (code `corrupt-batch`) unless the checksum fits.  For what nobody else will check."""
+    if crc32c(batch[CHECKED_FROM:]) != header.crc:
+        raise FormatError(
+            f"batch at upstream offset {header.base_offset} does not fit its checksum",
+            code="corrupt-batch",
+            offset=header.base_offset,
+        )
 
 
 def unreadable(header: BatchHeader) -> FormatError:

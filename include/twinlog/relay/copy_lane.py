@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from twinlog.errors import FencedError, TerminalError, TransientError, TwinlogError
-from twinlog.relay import rhythm, state_records, trouble
+from twinlog.errors import FencedError, FormatError, TerminalError, TransientError, TwinlogError
+from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
@@ -258,11 +258,21 @@ class LaneCopy:
         ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
         return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
 
-    def _write_state(self, moved: Iterable[RangeCopy]) -> bool:
-        """Write progress and map; return False if they have to be written again, and the transaction was given up."""
-        now = int(time.time() * 1000)
-        records = state_records.batches(state_records.of_ranges(self._spec.state, moved, now), now)
-        refused = self._lane.write_state(records)
+    def _write_state(self, moved: Collection[RangeCopy]) -> bool:
+        """Write what is set aside, progress and map; return False if the transaction was given up instead."""
+        now, state = int(time.time() * 1000), self._spec.state
+        writes = [state_records.batches(state_records.of_ranges(state, moved, now), now)]
+        for item in moved:
+            try:
+                aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
+            except FormatError as error:
+                self._abort()
+                item.stop_at(error.data["offset"], Trouble("poison-record", error.message))
+                return False
+            writes = [*({(state.quarantine_topic, 0): batch} for batch in aside), *writes]
+        refused: list[Refused] = []
+        for batches in writes:
+            refused = refused or self._lane.write_state(batches)
         final = [refusal for refusal in refused if not refusal.resend]
         if final:
             topic, partition = final[0].partition

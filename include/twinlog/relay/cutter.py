@@ -7,7 +7,7 @@ rewriting cheap enough to prefer it to sending small batches one by one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from twinlog.relay.batch import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
     BatchHeader,
+    require_sound,
     starts,
     walk_headers,
 )
@@ -39,13 +40,15 @@ REWRITTEN_BYTES = 512 * 1024
 class Cutter:
     """How one partition's blocks are cut: its range's end, the target's limit, and offsets to leave out.
 
-    `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.
+    `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.  `captured`
+    are the timestamps (ms) and ends of the records it left out, by upstream offset.
     """
 
     end: int
     max_message_bytes: int
     quarantine: bool = False
     excluded: dict[int, str] = field(default_factory=dict)
+    captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
@@ -54,19 +57,25 @@ class Cutter:
         """
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
+        behind = 0
         try:
             for step in self._steps(block, position, aborted):
                 if isinstance(step, SmallBatches):
-                    following = step.next_offset
+                    behind = following = step.next_offset
                     whole = self._join_small(step, run, block, done)
                 else:
                     header, start = step
                     if header.base_offset >= self.end:
                         position = self.end
                         break
+                    _require_possible(header, behind)
+                    behind = header.next_offset
                     hidden = self._hidden(header, block, start, aborted)
                     following = max(min(header.next_offset, self.end), position)
-                    skipped = hidden or not header.record_count or header.last_offset < position
+                    passed = header.last_offset < position
+                    skipped = hidden or not header.record_count or passed
+                    if skipped and not passed:
+                        require_sound(header, block[start : start + header.size])
                     whole = skipped or self._join(header, start, position, run, block, done)
                 if not whole:
                     return done
@@ -199,7 +208,9 @@ class Cutter:
         """Build batches of the records of the range; stop before one that is too large."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
         if self.excluded:
-            chosen &= ~np.isin(records.offsets, list(self.excluded))
+            left_out = chosen & np.isin(records.offsets, list(self.excluded))
+            self._capture(records, np.flatnonzero(left_out))
+            chosen &= ~left_out
         records = records if chosen.all() else records.where(chosen)
         poison = None
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
@@ -217,11 +228,17 @@ class Cutter:
                 poison, large[index:] = Poison(offset, reason), True
                 break
             self.excluded[offset] = reason
+            self._capture(records, [int(index)])
         if large.any():
             records = records.where(~large)
         for chunk in _chunks(records, min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)):
             done.outgoing += self._fitting(chunk, codec)
         return poison
+
+    def _capture(self, records: Columns, indices: Iterable[int]) -> None:
+        for index in indices:
+            rest = bytes(records.data[records.starts[index] : records.ends[index]])
+            self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
 
     def _fitting(self, chunk: Columns, codec: int) -> Iterator[Outgoing]:
         """Build one batch, or halve where compression did not help enough."""
@@ -233,6 +250,19 @@ class Cutter:
             return
         header = BatchHeader._make(HEADER.unpack_from(buffer))
         yield Outgoing(buffer, header, chunk.stretches(), rewritten=True)
+
+
+def _require_possible(header: BatchHeader, behind: int) -> None:
+    """Raise FormatError for a header that cannot be: what is passed on, or passed over, is not looked into."""
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        what = f"claims {header.record_count} records in {header.last_offset_delta + 1} offsets"
+    elif header.base_offset < behind:
+        what = f"comes behind offset {behind - 1}"
+    else:
+        return
+    raise FormatError(
+        f"batch at upstream offset {header.base_offset} {what}", code="bad-batch", offset=header.base_offset
+    )
 
 
 def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:

@@ -7,12 +7,14 @@ the open transaction and acknowledged.  `piece` holds the runs committed since i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from twinlog.formats.offset_map import PieceDraft
 from twinlog.offsets.run import Run
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.cutter import Cutter
+from twinlog.relay.quarantine import Captured
 from twinlog.relay.spec import RangeReport, RangeSpec
 from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble
@@ -115,10 +117,17 @@ class RangeCopy:
         """Upstream offsets left out in the open transaction, and why."""
         return [item for item in sorted(self.cutter.excluded.items()) if item[0] < self.sent]
 
+    def captured(self) -> Iterator[Captured]:
+        """Records left out in the open transaction."""
+        for offset, reason in self.newly_quarantined():
+            timestamp_ms, rest = self.cutter.captured[offset]
+            spec = self.spec
+            yield Captured(spec.topic, spec.topic_id, spec.partition, offset, timestamp_ms, rest, reason)
+
     def confirm(self) -> None:
         """The transaction committed: what was sent is copied."""
         for offset, _ in self.newly_quarantined():
-            del self.cutter.excluded[offset]
+            del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
         if self.runs:
             self.downstream_end = self.runs[-1].downstream_end

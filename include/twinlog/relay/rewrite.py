@@ -107,6 +107,21 @@ def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
     return key, value
 
 
+def key_value_headers(
+    rest: memoryview,
+) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+    """Decode the end of a record.  Raises FormatError when it is not one."""
+    key, at = _read_nullable(rest, 0)
+    value, at = _read_nullable(rest, at)
+    count, at = varint.decode(rest, at)
+    headers = []
+    for _ in range(count):
+        name, at = _read_nullable(rest, at)
+        content, at = _read_nullable(rest, at)
+        headers.append((str(name or b"", "utf-8", "backslashreplace"), content))
+    return key, value, tuple(headers)
+
+
 def _nullable(content: bytes | None) -> bytes:
     return _ENCODED(-1) if content is None else _ENCODED(len(content)) + content
 

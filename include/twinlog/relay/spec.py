@@ -46,7 +46,10 @@ class RangeSpec:
 
 @dataclass(frozen=True, slots=True)
 class StateTopics:
-    """Where a lane writes progress and the offset map, with their partition counts."""
+    """Where a lane writes progress and the offset map, with their partition counts.
+
+    `quarantine_topic` is where poisonous records go, in batches of at most `quarantine_max_bytes`; empty under `fail`.
+    """
 
     offsets_topic: str
     offsets_partitions: int
@@ -55,6 +58,8 @@ class StateTopics:
     ledger_topic: str
     connector_name: str
     source_alias: str
+    quarantine_topic: str = ""
+    quarantine_max_bytes: int = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
+from twinlog.steps.plan_ranges import DEFAULT_MAX_MESSAGE_BYTES, message_limits
 
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
@@ -109,8 +110,10 @@ class Rounds:
 
 def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
     """Find the flow's state topics on the target.  Raises the refusal when sync_topics has not made them yet."""
-    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic)
+    aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
+    names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *((aside,) if aside else ()))
     described = clusters.target.describe_topics(names).require()
+    limits = message_limits(clusters.target, [aside]) if aside else {}
     return StateTopics(
         offsets_topic=flow.offsets_topic,
         offsets_partitions=len(described[flow.offsets_topic].partitions),
@@ -119,6 +122,8 @@ def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
         ledger_topic=flow.ledger_topic,
         connector_name=flow.connector_name,
         source_alias=flow.source.alias,
+        quarantine_topic=aside,
+        quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
     )
 
 

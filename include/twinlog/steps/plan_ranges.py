@@ -107,7 +107,12 @@ def ends_at(
 
 def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
     """Return max.message.bytes by remote topic, where the target tells."""
-    configs = target.topic_configs([topic.remote_topic for topic in topics]).found
+    return message_limits(target, [topic.remote_topic for topic in topics])
+
+
+def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, int]:
+    """Return max.message.bytes of topics, where the target tells."""
+    configs = target.topic_configs(names).found
     values = {name: entries.get("max.message.bytes") for name, entries in configs.items()}
     return {name: int(entry.value) for name, entry in values.items() if entry is not None and entry.value}
 

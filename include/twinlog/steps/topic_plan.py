@@ -224,7 +224,7 @@ def _check_cleanup(
     if topic.name not in configs.found:
         return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
     policy = configs.found[topic.name]["cleanup.policy"].value
-    if policy == COMPACT:
+    if policy == COMPACT or topic.keeps_all:
         return ()
     message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
     hint = f"set cleanup.policy={COMPACT} on it"
