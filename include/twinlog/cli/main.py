@@ -29,6 +29,7 @@ from twinlog.cli.run import run
 from twinlog.cli.say import say
 from twinlog.cli.status import status
 from twinlog.cli.takeover import handover, takeover
+from twinlog.cli.topic_lines import show as show_topic
 from twinlog.errors import ExitCode
 
 app = typer.Typer(
@@ -63,6 +64,7 @@ app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)
+app.command("show")(show_topic)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("import-connectors")(import_connectors)

@@ -10,7 +10,7 @@ from twinlog.errors import UsageError
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def parse_moment(text: str) -> int:
+def parse_moment(text: str, option: str = "--until") -> int:
     """Read a moment as epoch ms: `2026-01-31T12:00:00Z` (UTC where no zone is given) or epoch ms itself.
 
     Raises UsageError for anything else.
@@ -20,7 +20,7 @@ def parse_moment(text: str) -> int:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"--until: {text!r} is no time", hint="write 2026-01-31T12:00:00Z") from None
+        raise UsageError(f"{option}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z") from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.mm2_topics import read_checkpoints
 from twinlog.cluster.progress import read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -61,7 +62,7 @@ def run(
         discovery = discover_all(flow, clusters)
     wanted, refused = places(flow, clusters, discovery, progress)
     proved = prove_all(clusters, wanted, depth)
-    checkpoints = mirror_maker.read_checkpoints(flow, clusters.target)
+    checkpoints = read_checkpoints(flow, clusters.target)
     report = TakeoverReport(
         flow=flow.name,
         direction="to-mirror-maker",

@@ -1,4 +1,4 @@
-"""What MirrorMaker 2 has left on the clusters: positions, offset-syncs, checkpoints; and whether it still runs."""
+"""Which MirrorMaker 2 it is, how far it says it has copied, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from twinlog.cluster.ledger import latest_or_empty
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TerminalError
-from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.connect_offset import (
     SourceOffsetKey,
     parse_offset_key,
@@ -20,9 +19,7 @@ from twinlog.formats.connect_offset import (
     parse_source_key,
 )
 from twinlog.formats.heartbeat import Heartbeat
-from twinlog.formats.offset_sync import OffsetSync
 
-SYNCS_AT_ONCE = 100_000
 WATCH_SECONDS = 3.0
 """The least time to watch whether anything moves; MM2 beats every second by default."""
 
@@ -51,25 +48,6 @@ class Origin:
             worker_group or own,
             dedicated=worker_group in {"", own},
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Syncs:
-    """The records of the offset-syncs topic in their order; `unreadable` counts those that are none."""
-
-    topic: str
-    cluster: str
-    records: tuple[OffsetSync, ...] = ()
-    unreadable: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """The newest checkpoint of each group and partition; `unreadable` counts records that are none."""
-
-    topic: str
-    records: tuple[Checkpoint, ...] = ()
-    unreadable: int = 0
 
 
 def read_positions(flow: FlowSettings, target: ClusterReader, origin: Origin) -> Mapping[TopicPartition, int]:
@@ -111,45 +89,6 @@ def _source_keys(keys: Iterable[bytes]) -> Iterable[SourceOffsetKey]:
             continue
         if isinstance(key, SourceOffsetKey):
             yield key
-
-
-def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
-    """Read the flow's offset-syncs, from wherever `offset-syncs.topic.location` puts them; none without a topic.
-
-    Raises the refusal of a cluster that does not let this user read them.
-    """
-    on_source = flow.offset_syncs_topic_location == "source"
-    cluster = clusters.source if on_source else clusters.target
-    alias = flow.target.alias if on_source else flow.source.alias
-    topic = flow.policy.offset_syncs_topic(alias)
-    described = cluster.describe_topics([topic])
-    if topic in described.refused:
-        if described.refused[topic].code == "unknown-topic":
-            return Syncs(topic, cluster.alias)
-        raise described.refused[topic]
-    it = TopicPartition(topic, 0)
-    start, records, unreadable = 0, [], 0
-    while found := cluster.read_records({it: start}, SYNCS_AT_ONCE)[it]:
-        for record in found:
-            try:
-                records.append(OffsetSync.parse(record.key or b"", record.value or b""))
-            except FormatError:
-                unreadable += 1
-        start = found[-1].offset + 1
-    return Syncs(topic, cluster.alias, tuple(records), unreadable)
-
-
-def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
-    """Read the flow's checkpoints on the target; none without a topic.  Raises the target's refusal."""
-    topic = flow.policy.checkpoints_topic(flow.source.alias)
-    records, unreadable = [], 0
-    for key, value in latest_or_empty(target, topic).items():
-        try:
-            records.append(Checkpoint.parse(key, value or b""))
-        except FormatError:
-            unreadable += 1
-    records.sort(key=lambda it: (it.group, it.topic, it.partition))
-    return Checkpoints(topic, tuple(records), unreadable)
 
 
 @dataclass(frozen=True, slots=True)

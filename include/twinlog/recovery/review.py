@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from twinlog.cluster.mm2_topics import Checkpoints
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.recovery.alignment import Alignment
-from twinlog.recovery.mirror_maker import Checkpoints
 from twinlog.recovery.takeover_report import CheckpointReview, PartitionProof
 
 

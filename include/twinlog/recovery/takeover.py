@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.mm2_topics import Syncs, read_checkpoints, read_syncs
 from twinlog.cluster.progress import read_maps
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
@@ -81,8 +82,8 @@ def run(
         positions = mirror_maker.read_positions(flow, clusters.target, origin)
     wanted, refused = places(flow, clusters, discovery, positions, topics)
     proved = prove_all(clusters, wanted, depth)
-    syncs = mirror_maker.read_syncs(flow, clusters)
-    checkpoints = mirror_maker.read_checkpoints(flow, clusters.target)
+    syncs = read_syncs(flow, clusters)
+    checkpoints = read_checkpoints(flow, clusters.target)
     report = TakeoverReport(
         flow=flow.name,
         direction="from-mirror-maker",
@@ -161,7 +162,7 @@ def _reviewed(
 def _notes(
     discovery: Discovery,
     positions: Mapping[TopicPartition, int],
-    syncs: mirror_maker.Syncs,
+    syncs: Syncs,
     topics: Collection[str] | None,
 ) -> Iterator[str]:
     known = {it.topic for it in discovery.topics}

@@ -1,0 +1,70 @@
+"""What is asked of a translation, and what is answered: plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The next offset somebody reads in a partition: `topic` is the name on the side the offset is from.
+
+    `group` is who, where that is known.  `hint_downstream` is what a checkpoint said already (-1: nothing did).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    group: str = ""
+
+
+class Basis(StrEnum):
+    """What an answer rests on: the exact map, MM2's offset-syncs (never exact), or nothing."""
+
+    MAP = "map"
+    OFFSET_SYNCS = "offset-syncs"
+    NONE = "none"
+
+
+class Reason(StrEnum):
+    """Why there is no answer, or what is noteworthy about one."""
+
+    NONE = ""
+    NEGATIVE = "negative"
+    UNKNOWN_TOPIC = "unknown-topic"
+    UNKNOWN_PARTITION = "unknown-partition"
+    RECREATED = "recreated"
+    BEYOND_END = "beyond-end"
+    BEFORE_BEGINNING = "before-beginning"
+    NOT_COPIED_YET = "not-copied-yet"
+    NOT_MAPPED = "not-mapped"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where to go on at the other side.
+
+    `topic` is the name on the target, `source_topic` the one on the source; offsets are the next ones to read, and
+    one of them is None where there is no answer.  `exact`: the answer is the first record not yet read.  `ahead`: the
+    reader was beyond the copy and goes on at its end.  `again` is how many records may be read again at most, None
+    where nobody knows.  `reason` and `message` say why there is no answer, or what else there is to know.
+    """
+
+    group: str
+    topic: str
+    source_topic: str
+    partition: int
+    upstream_offset: int | None
+    downstream_offset: int | None
+    exact: bool = False
+    ahead: bool = False
+    again: int | None = None
+    basis: Basis = Basis.NONE
+    reason: Reason = Reason.NONE
+    message: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether both sides are known."""
+        return self.upstream_offset is not None and self.downstream_offset is not None

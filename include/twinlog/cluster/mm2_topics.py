@@ -1,0 +1,96 @@
+"""The topics MM2 keeps beside the data, read record by record: offset-syncs and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.offset_sync import OffsetSync
+
+RECORDS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Syncs:
+    """The records of the offset-syncs topic in their order; `unreadable` counts those that are none."""
+
+    topic: str
+    cluster: str
+    records: tuple[OffsetSync, ...] = ()
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The newest checkpoint of each group and partition; `unreadable` counts records that are none."""
+
+    topic: str
+    records: tuple[Checkpoint, ...] = ()
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DatedCheckpoint:
+    """A checkpoint and when it was written (ms)."""
+
+    checkpoint: Checkpoint
+    at_ms: int
+
+
+def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
+    """Read the flow's offset-syncs, from wherever `offset-syncs.topic.location` puts them; none without a topic.
+
+    Raises the refusal of a cluster that does not let this user read them.
+    """
+    on_source = flow.offset_syncs_topic_location == "source"
+    cluster = clusters.source if on_source else clusters.target
+    topic = flow.policy.offset_syncs_topic(flow.target.alias if on_source else flow.source.alias)
+    records, unreadable = [], 0
+    for record in read_in_order(cluster, topic):
+        try:
+            records.append(OffsetSync.parse(record.key or b"", record.value or b""))
+        except FormatError:
+            unreadable += 1
+    return Syncs(topic, cluster.alias, tuple(records), unreadable)
+
+
+def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
+    """Read the flow's checkpoints on the target; none without a topic.  Raises the target's refusal."""
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    records, unreadable = [], 0
+    for key, value in latest_or_empty(target, topic).items():
+        try:
+            records.append(Checkpoint.parse(key, value or b""))
+        except FormatError:
+            unreadable += 1
+    records.sort(key=lambda it: (it.group, it.topic, it.partition))
+    return Checkpoints(topic, tuple(records), unreadable)
+
+
+def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:
+    """Read what compaction has left of the checkpoints, oldest first; what is no checkpoint is passed over."""
+    for record in read_in_order(target, flow.policy.checkpoints_topic(flow.source.alias)):
+        try:
+            yield DatedCheckpoint(Checkpoint.parse(record.key or b"", record.value or b""), record.timestamp)
+        except FormatError:
+            continue
+
+
+def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Iterator[ReadRecord]:
+    """Read every record of a partition; none when there is no such topic.  Raises other refusals."""
+    refused = cluster.describe_topics([topic]).refused.get(topic)
+    if refused is not None:
+        if refused.code == "unknown-topic":
+            return
+        raise refused
+    it, start = TopicPartition(topic, partition), 0
+    while found := cluster.read_records({it: start}, RECORDS_AT_ONCE)[it]:
+        yield from found
+        start = found[-1].offset + 1
