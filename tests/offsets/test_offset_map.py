@@ -137,8 +137,8 @@ def test_cutting_into_pieces_and_joining_changes_nothing(data):
     piece = data.draw(pieces())
     whole = OffsetMap.of([piece])
     parts = data.draw(st.permutations(data.draw(cuts(piece))))
-    assert OffsetMap.of(parts).piece == whole.piece
-    assert OffsetMap.of([*parts, piece]).piece == whole.piece
+    assert OffsetMap.of(parts).pieces == whole.pieces
+    assert OffsetMap.of([*parts, piece]).pieces == whole.pieces
 
 
 @given(st.data())
@@ -149,7 +149,7 @@ def test_adding_one_by_one_is_joining_at_once(data):
     for each in parts:
         grown = grown.add(each)
     again = grown.add(data.draw(st.sampled_from(parts)))
-    assert (grown.piece, again.piece) == (OffsetMap.of(parts).piece, grown.piece)
+    assert (grown.pieces, again.pieces) == (OffsetMap.of(parts).pieces, grown.pieces)
 
 
 @given(pieces())
@@ -179,23 +179,97 @@ def test_what_contradicts_the_map_is_refused(piece, words):
         OffsetMap.of([*PIECES, piece])
 
 
-def test_a_hole_between_pieces_holds_no_records():
-    """Upstream offsets lost to retention are a gap, and translation goes on behind it."""
-    joined = OffsetMap.of([*PIECES, MapPiece(500, 510, (Run(500, 21, 10),))])
-    assert joined.translate(300) == Translation(21, exact=True, ahead=False)
-    assert joined.end_upstream == 510
+# As PIECES, then offsets 120..499 that no piece covers, then ten more records.
+HOLED = OffsetMap.of([*PIECES, MapPiece(500, 512, (Run(501, 60, 10),))])
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        (117, Translation(19, exact=True, ahead=False)),
+        (120, Translation(20, exact=True, ahead=False)),
+        (121, Translation(20, exact=False, ahead=False)),
+        (499, Translation(20, exact=False, ahead=False)),
+        (500, Translation(60, exact=True, ahead=False)),
+        (512, Translation(70, exact=True, ahead=False)),
+        (513, Translation(70, exact=True, ahead=True)),
+    ],
+)
+def test_in_a_hole_a_reader_goes_on_behind_what_is_known_to_be_read(upstream, expected):
+    """Somebody else may have copied there: records may be read again, none is skipped, and it is not exact."""
+    assert expected == HOLED.translate(upstream)
+
+
+@pytest.mark.parametrize(
+    ("downstream", "expected"),
+    [
+        (20, Translation(118, exact=True, ahead=False)),
+        (21, Translation(118, exact=False, ahead=False)),
+        (59, Translation(118, exact=False, ahead=False)),
+        (60, Translation(501, exact=True, ahead=False)),
+        (70, Translation(511, exact=True, ahead=False)),
+    ],
+)
+def test_on_the_way_back_a_hole_is_the_same_doubt(downstream, expected):
+    """The position right behind the last record before it is known; within it, it is not."""
+    assert expected == HOLED.reverse(downstream)
+
+
+def test_a_hole_with_no_room_on_the_target_holds_no_records():
+    """What lies between two records that are neighbours downstream was never copied."""
+    joined = OffsetMap.of([*PIECES, MapPiece(500, 510, (Run(500, 20, 10),))])
+    assert joined.translate(300) == Translation(20, exact=True, ahead=False)
+
+
+def test_a_gap_that_is_known_is_no_hole():
+    """Offsets lost to retention: nothing was copied there, so the next record is the next run's."""
+    known = HOLED.with_gaps([(90, 130), (125, 500), (505, 506)])
+    assert known.translate(300) == Translation(60, exact=True, ahead=False)
+    assert [piece.first_upstream for piece in known.pieces] == [90]
+    assert known.runs == HOLED.runs
 
 
 def test_covers_tells_exact_from_guessed():
-    """From the oldest piece that is left to the end of the copy."""
-    assert [offset for offset in (99, 100, 120, 121) if MAP.covers(offset)] == [100, 120]
+    """Inside covered stretches and at their ends, nowhere else."""
+    offsets = (99, 100, 120, 121, 499, 500, 512, 513)
+    assert [offset for offset in offsets if HOLED.covers(offset)] == [100, 120, 500, 512]
+
+
+@given(pieces().filter(lambda piece: piece.runs), st.lists(st.integers(0, 1 << 40), max_size=20))
+def test_records_are_counted_as_one_by_one(piece, offsets):
+    """How many mapped records lie below a downstream offset."""
+    joined = OffsetMap.of([piece])
+    expected = [
+        sum(max(0, min(run.downstream_end, at) - run.downstream) for run in piece.runs) for at in offsets
+    ]
+    assert expected == joined.records_before(offsets).tolist()
+
+
+@given(st.data())
+def test_holes_never_make_a_reader_skip_a_record(data):
+    """Whatever pieces are missing: the position is never beyond that of the whole map, and exact where it says so."""
+    piece = data.draw(small_pieces.filter(lambda piece: piece.runs))
+    parts = data.draw(cuts(piece))
+    kept = [part for part in parts if data.draw(st.booleans())]
+    whole, holed = OffsetMap.of([piece]), OffsetMap.of(kept)
+    for upstream in range(piece.end_upstream + 3):
+        found, truth = holed.translate(upstream), whole.translate(upstream)
+        if found is None or found.ahead:
+            continue
+        below_all = upstream < holed.first_upstream or not any(r.upstream < upstream for r in holed.runs)
+        if not below_all:
+            assert found.offset <= truth.offset
+        if found.exact:
+            skipped = range(min(found.offset, truth.offset), max(found.offset, truth.offset))
+            assert not set(skipped) & set(naive(piece).values())
 
 
 def test_a_broken_map_is_shown_when_checked():
     """`check` is what stands between a fault and a wrong offset."""
-    broken = OffsetMap(0, 9, MAP.upstream[::-1], MAP.downstream[::-1], MAP.length[::-1])
+    bounds = (MAP.covered_from, MAP.covered_to)
+    broken = OffsetMap(MAP.upstream[::-1], MAP.downstream[::-1], MAP.length[::-1], *bounds)
     with pytest.raises(TerminalError, match="out of order") as refused:
         broken.check()
     assert [115, 17, 3] in refused.value.data["runs"]
     with pytest.raises(TerminalError, match="outside its bounds"):
-        OffsetMap(101, 120, MAP.upstream, MAP.downstream, MAP.length).check()
+        OffsetMap(MAP.upstream, MAP.downstream, MAP.length, MAP.covered_from + 1, MAP.covered_to).check()

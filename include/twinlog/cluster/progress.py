@@ -12,6 +12,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.connect_offset import parse_offset_value, parse_source_key
 from twinlog.formats.offset_map import decode_map_key, decode_piece
+from twinlog.formats.packed_map import PackedMap, group_pieces
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -55,12 +56,26 @@ def read_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLif
     }
 
 
-def read_maps(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, OffsetMap]:
-    """Read the flow's offset map, one exact map per partition of each life of a topic.
+def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, PackedMap]:
+    """Read the flow's offset map as it is stored, to be opened where it is needed.
 
-    Raises FormatError for a piece that is not one, TerminalError `offset-map` when pieces contradict each other.
+    Raises FormatError for a key, or the head of a piece, that is not one.
     """
-    return {life: OffsetMap.of(pieces) for life, pieces in read_pieces(flow, cluster).items()}
+    latest = latest_or_empty(cluster, flow.offset_map_topic)
+    records = ((key, value) for key, value in latest.items() if value is not None)
+    return {
+        SourceLife(key.topic, key.topic_id, key.partition): PackedMap.of(pieces)
+        for key, pieces in group_pieces(records).items()
+    }
+
+
+def read_maps(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, OffsetMap]:
+    """Read the flow's offset map and open all of it, one exact map per partition of each life of a topic.
+
+    For maps of any size use `read_packed`.  Raises FormatError for a piece that is not one, TerminalError
+    `offset-map` when pieces contradict each other.
+    """
+    return {life: packed.open() for life, packed in read_packed(flow, cluster).items()}
 
 
 def all_runs(pieces: tuple[MapPiece, ...]) -> tuple[Run, ...]:

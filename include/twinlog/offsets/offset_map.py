@@ -3,32 +3,35 @@
 The law, both ways: a reader who has read everything before offset u on one side goes on, on the other side, at
 the copy of the first copied record at or after u; when every copied record lies before u, right behind the last.
 
-Inside are three sorted columns, one row a run, neighbours joined, searched by bisection.
+The law needs to know what became of every offset from u to that record.  Between two pieces there may be a hole:
+upstream offsets that no piece covers, because somebody else copied there (MM2 before a take-over, or between two
+of our runs), or nobody did.  A reader whose next record may lie in a hole goes on right behind the last copied
+record before it: it may see records again, it never misses one, and the translation is not called exact.
+
+Inside are sorted columns: one row a run, one row a covered stretch, neighbours joined, searched by bisection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from twinlog.errors import TerminalError
 from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.piece_table import Column, Flags, PieceTable
 from twinlog.offsets.run import Run
-
-Column = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
     """Where to go on at the other side.
 
-    `exact` is false below the oldest piece that is left: then `offset` is the oldest offset that is mapped.
-    `ahead` is true when the reader was beyond the copy: it goes on at the end of the copy, and will see again
-    what it had read beyond it.
+    `exact` is false where the map does not know what became of the next record: below its oldest piece (`offset` is
+    then the oldest that is mapped) and in a hole (the end of what is mapped before it).  `ahead` is true when the
+    reader was beyond the copy: it goes on at the end of the copy, and will see again what it had read beyond it.
     """
 
     offset: int
@@ -37,18 +40,31 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Translations:
+    """Many translations, as columns in the order of the question."""
+
+    offset: Column
+    exact: Flags
+    ahead: Flags
+
+    def one(self, row: int) -> Translation:
+        """Take one out."""
+        return Translation(int(self.offset[row]), bool(self.exact[row]), bool(self.ahead[row]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OffsetMap:
-    """All runs of one partition, covering upstream offsets [first_upstream, end_upstream).
+    """All runs of one partition, and the stretches [covered_from, covered_to) of upstream offsets they are all of.
 
     Immutable; make one with `of`, extend it with `add`.  Callers that know the target's log bounds hold
     translations within them: the map knows only what was copied.
     """
 
-    first_upstream: int
-    end_upstream: int
     upstream: Column
     downstream: Column
     length: Column
+    covered_from: Column
+    covered_to: Column
 
     @classmethod
     def of(cls, pieces: Iterable[MapPiece]) -> OffsetMap:
@@ -57,68 +73,140 @@ class OffsetMap:
         A piece that repeats what others say is fine (joined pieces may stand beside the ones they replace).
         Raises TerminalError when two pieces contradict each other.
         """
-        covering = (piece for piece in pieces if piece.first_upstream < piece.end_upstream)
-        longest_first = sorted(covering, key=lambda piece: (piece.first_upstream, -piece.end_upstream))
-        new: list[MapPiece] = []
-        repeated: list[MapPiece] = []
-        for piece in longest_first:
-            known = bool(new) and piece.first_upstream < new[-1].end_upstream
-            (repeated if known else new).append(piece)
-        bounds = (new[0].first_upstream, new[-1].end_upstream) if new else (0, 0)
-        joined = cls._joined(*bounds, _rows(new))
-        for piece in repeated:
-            joined = joined.add(piece)
-        return joined
+        return cls.joined(PieceTable.of(list(pieces)))
 
     @classmethod
-    def _joined(cls, first: int, end: int, rows: Column) -> OffsetMap:
-        """Build from rows (upstream, downstream, length) in order; those that continue one another become one."""
-        upstream, downstream, length = rows.T
-        skipped = upstream[1:] != (upstream + length)[:-1]
-        jumped = downstream[1:] != (downstream + length)[:-1]
-        starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), dtype=bool), skipped | jumped)))
-        joined_length = np.add.reduceat(length, starts) if starts.size else length
-        joined = cls(first, end, upstream[starts], downstream[starts], joined_length)
-        joined.check()
-        return joined
+    def joined(cls, table: PieceTable) -> OffsetMap:
+        """Join pieces that are columns already.  Raises as `of`."""
+        order = np.lexsort((-table.end, table.first))
+        order = order[table.first[order] < table.end[order]]
+        reached = np.maximum.accumulate(table.end[order]) if order.size else order
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = table.first[order][1:] >= reached[:-1]
+        chosen = table.take(order[new])
+        runs = _continued(chosen.upstream, chosen.downstream, chosen.length)
+        result = cls(*runs, *_stretches(chosen.first, chosen.end))
+        result.check()
+        for row in order[~new].tolist():
+            result = result.add(table.piece(row))
+        return result
 
     def add(self, piece: MapPiece) -> OffsetMap:
-        """Make the map that also knows `piece`: one that follows the map, or repeats a part of it.
+        """Make the map that also knows `piece`: one that follows the map, lies in a hole, or repeats a part of it.
 
         Raises TerminalError when it says otherwise than the map does, or reaches into it.
         """
-        if self.first_upstream == self.end_upstream:
-            return OffsetMap.of([piece])
-        if piece.first_upstream == piece.end_upstream:
+        first, end = piece.first_upstream, piece.end_upstream
+        if first == end:
             return self
-        if piece.first_upstream >= self.end_upstream:
-            known = np.stack((self.upstream, self.downstream, self.length), axis=1)
-            rows = np.concatenate((known, _rows([piece])))
-            return OffsetMap._joined(self.first_upstream, piece.end_upstream, rows)
-        if piece.first_upstream < self.first_upstream or piece.end_upstream > self.end_upstream:
-            self._fail(f"overlaps the piece [{piece.first_upstream}, {piece.end_upstream}) only in part")
-        if OffsetMap.of([piece]).runs != self._cut(piece.first_upstream, piece.end_upstream):
-            self._fail(f"contradicts the piece [{piece.first_upstream}, {piece.end_upstream})")
+        touching = (self.covered_from < end) & (self.covered_to > first)
+        if not touching.any():
+            return self._with(piece)
+        around = (self.covered_from <= first) & (self.covered_to >= end)
+        if not around.any():
+            self._fail(f"overlaps the piece [{first}, {end}) only in part")
+        if OffsetMap.of([piece]).runs != self._cut(first, end):
+            self._fail(f"contradicts the piece [{first}, {end})")
         return self
+
+    def _with(self, piece: MapPiece) -> OffsetMap:
+        added = PieceTable.of([piece])
+        upstream = np.concatenate((self.upstream, added.upstream))
+        order = np.argsort(upstream, kind="stable")
+        downstream = np.concatenate((self.downstream, added.downstream))[order]
+        length = np.concatenate((self.length, added.length))[order]
+        firsts = np.concatenate((self.covered_from, added.first))
+        ends = np.concatenate((self.covered_to, added.end))
+        by_first = np.argsort(firsts)
+        runs = _continued(upstream[order], downstream, length)
+        result = OffsetMap(*runs, *_stretches(firsts[by_first], ends[by_first]))
+        result.check()
+        return result
+
+    def with_gaps(self, gaps: Iterable[tuple[int, int]]) -> OffsetMap:
+        """Make the map that knows of upstream offsets [first, end) that nothing in them was or will be copied.
+
+        Only what no piece covers is taken from a gap.
+        """
+        stretches = [*zip(self.covered_from.tolist(), self.covered_to.tolist(), strict=True), *gaps]
+        firsts: list[int] = []
+        ends: list[int] = []
+        for first, end in sorted(stretches):
+            if ends and first <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            elif first < end:
+                firsts.append(first)
+                ends.append(end)
+        covered = (np.array(firsts, dtype=np.int64), np.array(ends, dtype=np.int64))
+        return replace(self, covered_from=covered[0], covered_to=covered[1])
 
     def translate(self, upstream: int) -> Translation | None:
         """Translate a committed upstream offset to the target; None when no record was ever mapped."""
-        if not len(self.length):
-            return None
-        offset = _follow(self.upstream, self.downstream, self.length, upstream)
-        return Translation(offset, upstream >= self.first_upstream, upstream > self.end_upstream)
+        return self.translate_many([upstream]).one(0) if len(self.length) else None
 
     def reverse(self, downstream: int) -> Translation | None:
         """Translate a committed downstream offset back to the source; None when no record was ever mapped."""
-        if not len(self.length):
-            return None
-        offset = _follow(self.downstream, self.upstream, self.length, downstream)
-        first, end = int(self.downstream[0]), int(self.downstream[-1] + self.length[-1])
-        return Translation(offset, downstream >= first, downstream > end)
+        return self.reverse_many([downstream]).one(0) if len(self.length) else None
+
+    def translate_many(self, upstream: Sequence[int] | Column) -> Translations:
+        """Translate many upstream offsets at once.  The map must have runs."""
+        wanted = np.asarray(upstream, dtype=np.int64)
+        after = np.searchsorted(self.upstream, wanted, side="right")
+        inside, offset = _in_run(self.upstream, self.downstream, self.length, wanted, after)
+        stretch = np.searchsorted(self.covered_from, wanted, side="right") - 1
+        known_to = np.where(stretch >= 0, self.covered_to[np.maximum(stretch, 0)], -1)
+        next_run = np.minimum(after, len(self.length) - 1)
+        connected = (after < len(self.length)) & (self.upstream[next_run] < known_to)
+        behind = self.downstream[after - 1] + self.length[after - 1]
+        nothing_between = (after < len(self.length)) & (behind == self.downstream[next_run])
+        first = after == 0
+        choices = [offset, self.downstream[next_run]]
+        result = np.select([inside, connected | first], choices, default=behind)
+        ahead = wanted > self.end_upstream
+        exact = inside | connected | (~first & ((wanted <= known_to) | nothing_between | ahead))
+        return Translations(result, exact, ahead)
+
+    def reverse_many(self, downstream: Sequence[int] | Column) -> Translations:
+        """Translate many downstream offsets back at once.  The map must have runs."""
+        wanted = np.asarray(downstream, dtype=np.int64)
+        after = np.searchsorted(self.downstream, wanted, side="right")
+        inside, offset = _in_run(self.downstream, self.upstream, self.length, wanted, after)
+        next_run = np.minimum(after, len(self.length) - 1)
+        behind = self.upstream[after - 1] + self.length[after - 1]
+        # What was copied between the two runs is known when one stretch holds the end of one and the other's begin.
+        stretch = np.searchsorted(self.covered_from, behind, side="right") - 1
+        connected = (after < len(self.length)) & (self.upstream[next_run] < self.covered_to[stretch])
+        first = after == 0
+        result = np.select([inside, connected | first], [offset, self.upstream[next_run]], default=behind)
+        end = self.downstream[-1] + self.length[-1]
+        last_read = self.downstream[after - 1] + self.length[after - 1]
+        exact = inside | (~first & (connected | (wanted == last_read) | (after == len(self.length))))
+        return Translations(result, exact, wanted > end)
 
     def covers(self, upstream: int) -> bool:
-        """Whether the map knows what became of everything before `upstream`, from its first offset on."""
-        return self.first_upstream <= upstream <= self.end_upstream
+        """Whether the map knows what becomes of a reader at `upstream`: it lies in a covered stretch, or at its end."""
+        return bool(((self.covered_from <= upstream) & (upstream <= self.covered_to)).any())
+
+    def records_before(self, downstream: Sequence[int] | Column) -> Column:
+        """Count the mapped records below each of many downstream offsets."""
+        wanted = np.asarray(downstream, dtype=np.int64)
+        total = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.length)))
+        after = np.searchsorted(self.downstream, wanted, side="right")
+        if not len(self.length):
+            return np.zeros_like(wanted)
+        last = np.maximum(after - 1, 0)
+        beyond = np.clip(wanted - self.downstream[last], 0, self.length[last])
+        return np.where(after > 0, total[last] + beyond, 0)
+
+    @property
+    def first_upstream(self) -> int:
+        """Where the oldest stretch begins; 0 for an empty map."""
+        return int(self.covered_from[0]) if len(self.covered_from) else 0
+
+    @property
+    def end_upstream(self) -> int:
+        """Where the newest stretch ends: the end of the copy; 0 for an empty map."""
+        return int(self.covered_to[-1]) if len(self.covered_to) else 0
 
     @property
     def records(self) -> int:
@@ -132,12 +220,13 @@ class OffsetMap:
         return tuple(Run(*row) for row in zip(*columns, strict=True))
 
     @property
-    def piece(self) -> MapPiece:
-        """The whole map as one piece."""
-        return MapPiece(self.first_upstream, self.end_upstream, self.runs)
+    def pieces(self) -> tuple[MapPiece, ...]:
+        """The whole map, one piece a covered stretch."""
+        bounds = zip(self.covered_from.tolist(), self.covered_to.tolist(), strict=True)
+        return tuple(MapPiece(first, end, self._cut(first, end)) for first, end in bounds)
 
     def check(self) -> None:
-        """Raise TerminalError, showing the map, unless its runs are sorted, apart, joined and inside its bounds."""
+        """Raise TerminalError, showing the map, unless its runs are sorted, apart, joined and inside its stretches."""
         upstream_end, downstream_end = self.upstream + self.length, self.downstream + self.length
         skipped = self.upstream[1:] - upstream_end[:-1]
         jumped = self.downstream[1:] - downstream_end[:-1]
@@ -145,8 +234,8 @@ class OffsetMap:
             self._fail("has runs that overlap or are out of order")
         if ((skipped == 0) & (jumped == 0)).any():
             self._fail("has runs that continue each other")
-        bounds = [self.first_upstream, *self.upstream[:1], *upstream_end[-1:], self.end_upstream]
-        if bounds != sorted(bounds):
+        stretch = np.searchsorted(self.covered_from, self.upstream, side="right") - 1
+        if (stretch < 0).any() or (self.covered_to[stretch] < upstream_end).any():
             self._fail("has runs outside its bounds")
 
     def _cut(self, first: int, end: int) -> tuple[Run, ...]:
@@ -169,14 +258,26 @@ class OffsetMap:
         )
 
 
-def _rows(pieces: list[MapPiece]) -> Column:
-    rows = [(run.upstream, run.downstream, run.length) for piece in pieces for run in piece.runs]
-    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+def _in_run(
+    froms: Column, tos: Column, length: Column, wanted: Column, after: Column
+) -> tuple[Flags, Column]:
+    """Say which offsets lie in the run before `after`, and where they are on the other side."""
+    beyond = wanted - froms[after - 1]
+    return (after > 0) & (beyond < length[after - 1]), tos[after - 1] + beyond
 
 
-def _follow(froms: Column, tos: Column, length: Column, offset: int) -> int:
-    """Find the first mapped offset at or after `offset` and give its other side; behind the last one, the end."""
-    after = int(np.searchsorted(froms, offset, side="right"))
-    if after and offset < froms[after - 1] + length[after - 1]:
-        return int(tos[after - 1]) + offset - int(froms[after - 1])
-    return int(tos[after]) if after < len(froms) else int(tos[-1] + length[-1])
+def _continued(upstream: Column, downstream: Column, length: Column) -> tuple[Column, Column, Column]:
+    """Make one run of those that continue one another."""
+    skipped = upstream[1:] != (upstream + length)[:-1]
+    jumped = downstream[1:] != (downstream + length)[:-1]
+    starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(length)), dtype=bool), skipped | jumped)))
+    joined = np.add.reduceat(length, starts) if starts.size else length
+    return upstream[starts], downstream[starts], joined
+
+
+def _stretches(first: Column, end: Column) -> tuple[Column, Column]:
+    """Make one stretch of pieces, in order, that follow one another without a hole."""
+    apart = first[1:] != end[:-1]
+    begins = np.concatenate((np.ones(min(1, len(first)), dtype=bool), apart))
+    ends = np.concatenate((apart, np.ones(min(1, len(first)), dtype=bool)))
+    return first[begins], end[ends]

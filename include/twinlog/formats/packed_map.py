@@ -1,0 +1,173 @@
+"""The offset map of one partition as it is stored, a few bytes a run, opened only where it is asked.
+
+A hundred million runs are 300 MB so, and 2.4 GB as columns.  What is always known is an index with a row per piece,
+which a piece's first bytes tell: the upstream offsets it covers, how many runs it has, where the first one went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlog.errors import FormatError
+from twinlog.formats.offset_map import MapKey, decode_map_key, decode_pieces
+from twinlog.offsets.offset_map import OffsetMap, Translations
+from twinlog.offsets.piece_table import Column, Flags, PieceTable
+
+HEAD_BYTES = 1 + 4 * 9
+"""A version, and four numbers of nine bytes at most: size, count, and of the first run skipped and downstream."""
+
+OPEN_RUNS = 1_000_000
+"""Up to so many runs a map is simply opened whole (24 MB)."""
+
+_FIRST_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedMap:
+    """All pieces of one partition, by first upstream offset, and their index.  Immutable.
+
+    `downstream` is where a piece's first run went, meaningless where `runs` is 0.  Make one with `of`.
+    """
+
+    first: Column
+    end: Column
+    runs: Column
+    downstream: Column
+    values: tuple[bytes, ...]
+    open_runs: int = OPEN_RUNS
+
+    @classmethod
+    def of(cls, pieces: Mapping[int, bytes], open_runs: int = OPEN_RUNS) -> PackedMap:
+        """Index pieces, given as value by first upstream offset.
+
+        Raises FormatError when the head of one cannot be read; the rest of a piece is read when it is opened.
+        """
+        firsts = sorted(pieces)
+        values = tuple(pieces[first] for first in firsts)
+        size, count, _, downstream = _heads(values)
+        first = np.array(firsts, dtype=np.int64)
+        if (size < 0).any() or (first + size < first).any():
+            raise FormatError("offset map piece has a number beyond 63 bits")
+        return cls(first, first + size, count, downstream, values, open_runs)
+
+    @property
+    def run_count(self) -> int:
+        """Number of runs, pieces that repeat others included."""
+        return int(self.runs.sum())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all pieces as they are stored."""
+        return sum(len(value) for value in self.values)
+
+    @property
+    def end_upstream(self) -> int:
+        """End of the copy; 0 for an empty map."""
+        return int(self.end.max(initial=0))
+
+    def open(self) -> OffsetMap:
+        """Open all of it.  Raises FormatError for what is not a piece, TerminalError for contradictions."""
+        return OffsetMap.joined(decode_pieces(self.first, self.values))
+
+    def opened_at(self, upstream: Sequence[int] | Column) -> OffsetMap:
+        """Open what is needed to translate these upstream offsets as the whole map would."""
+        return self._opened(self.first, np.asarray(upstream, dtype=np.int64))
+
+    def opened_back_at(self, downstream: Sequence[int] | Column) -> OffsetMap:
+        """Open what is needed to translate these downstream offsets back as the whole map would."""
+        return self._opened(self.downstream, np.asarray(downstream, dtype=np.int64))
+
+    def translate_many(self, upstream: Sequence[int] | Column) -> Translations | None:
+        """Translate upstream offsets; None when no record was ever mapped.  Raises as `open`."""
+        opened = self.opened_at(upstream)
+        return opened.translate_many(upstream) if len(opened.length) else None
+
+    def reverse_many(self, downstream: Sequence[int] | Column) -> Translations | None:
+        """Translate downstream offsets back; None when no record was ever mapped.  Raises as `open`."""
+        opened = self.opened_back_at(downstream)
+        return opened.reverse_many(downstream) if len(opened.length) else None
+
+    def records_between(self, start: int, end: int) -> int:
+        """Count the mapped records with downstream offsets in [start, end), opening a part at a time."""
+        if end <= start:
+            return 0
+        with_runs = np.flatnonzero(self.runs > 0)
+        if self._overlapping or self.run_count <= self.open_runs:
+            before = self.open().records_before([start, end])
+            return int(before[1] - before[0])
+        low = max(0, int(np.searchsorted(self.downstream[with_runs], start, side="right")) - 1)
+        high = int(np.searchsorted(self.downstream[with_runs], end, side="left"))
+        return sum(_counted(part, start, end) for part in self._parts(with_runs[low:high]))
+
+    @property
+    def _overlapping(self) -> bool:
+        return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
+
+    def _opened(self, index: Column, wanted: Column) -> OffsetMap:
+        """Open the pieces with runs around each wanted offset, the oldest and the newest; cover what all do."""
+        if self.run_count <= self.open_runs or self._overlapping:
+            return self.open()
+        with_runs = np.flatnonzero(self.runs > 0)
+        at = np.searchsorted(index[with_runs], wanted, side="right") - 1
+        around = np.concatenate((at - 1, at, at + 1, [0, len(with_runs) - 1]))
+        rows = with_runs[np.unique(np.clip(around, 0, len(with_runs) - 1))]
+        covering = zip(self.first.tolist(), self.end.tolist(), strict=True)
+        return OffsetMap.joined(self._decoded(rows)).with_gaps(covering)
+
+    def _decoded(self, rows: Column) -> PieceTable:
+        return decode_pieces(self.first[rows], [self.values[row] for row in rows.tolist()])
+
+    def _parts(self, rows: Column) -> Iterator[PieceTable]:
+        """Open pieces, not more at a time than what a whole map may be."""
+        part = np.cumsum(self.runs[rows]) // self.open_runs
+        for number in np.unique(part).tolist():
+            yield self._decoded(rows[part == number])
+
+
+def group_pieces(records: Iterable[tuple[bytes, bytes]]) -> dict[MapKey, dict[int, bytes]]:
+    """Sort records of the map topic by partition of a topic's life: value by first upstream offset.
+
+    Keys of one partition differ in their last eight bytes only, so one of them is read in full.  The MapKey of a
+    partition has first_upstream 0.  Raises FormatError for a key that is not one.
+    """
+    by_prefix: dict[bytes, dict[int, bytes]] = {}
+    for key, value in records:
+        pieces = by_prefix.setdefault(key[:-_FIRST_BYTES], {})
+        pieces[int.from_bytes(key[-_FIRST_BYTES:], "big", signed=True)] = value
+    zero = bytes(_FIRST_BYTES)
+    grouped = {decode_map_key(prefix + zero): pieces for prefix, pieces in by_prefix.items()}
+    for of, pieces in grouped.items():
+        if min(pieces) < 0:
+            raise FormatError(f"offset map key of {of.topic}-{of.partition} begins at {min(pieces)}")
+    return grouped
+
+
+def _counted(part: PieceTable, start: int, end: int) -> int:
+    inside = np.minimum(part.downstream + part.length, end) - np.maximum(part.downstream, start)
+    return int(np.maximum(inside, 0).sum())
+
+
+def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
+    """Read the first four numbers behind the version of each value, all values at once; 0 where there are fewer."""
+    padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
+    heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
+    if values and (heads[:, 0] != 1).any():
+        decode_pieces([0], [values[int(np.flatnonzero(heads[:, 0] != 1)[0])]])
+    rows = np.arange(len(values))
+    at = np.ones(len(values), dtype=np.int64)
+    numbers = []
+    for _ in range(4):
+        number = np.zeros(len(values), dtype=np.int64)
+        reading: Flags = np.ones(len(values), dtype=bool)
+        for place in range(9):
+            byte = heads[rows, np.minimum(at, HEAD_BYTES - 1)]
+            number |= np.where(reading, (byte & 0x7F).astype(np.int64) << (7 * place), 0)
+            at += reading
+            reading &= byte >= 0x80
+        if reading.any():
+            raise FormatError("offset map piece has a number beyond 63 bits")
+        numbers.append(number)
+    return numbers[0], numbers[1], numbers[2], numbers[3]

@@ -1,0 +1,73 @@
+"""Many pieces of one partition's map as columns: what decoding gives, and what a map is joined from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+
+Column = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PieceTable:
+    """Pieces by row, in any order, each covering upstream offsets [first, end); their runs one behind the other.
+
+    The runs of piece i are rows `run_start[i]` to `run_start[i + 1]` of the three columns of runs.
+    """
+
+    first: Column
+    end: Column
+    run_start: Column
+    upstream: Column
+    downstream: Column
+    length: Column
+
+    @classmethod
+    def of(cls, pieces: Sequence[MapPiece]) -> PieceTable:
+        """Put pieces into columns."""
+        counts = [0, *(len(piece.runs) for piece in pieces)]
+        rows = [(run.upstream, run.downstream, run.length) for piece in pieces for run in piece.runs]
+        upstream, downstream, length = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        return cls(
+            np.array([piece.first_upstream for piece in pieces], dtype=np.int64),
+            np.array([piece.end_upstream for piece in pieces], dtype=np.int64),
+            np.cumsum(counts, dtype=np.int64),
+            upstream,
+            downstream,
+            length,
+        )
+
+    @property
+    def run_count(self) -> Column:
+        """Number of runs of each piece."""
+        return np.diff(self.run_start)
+
+    def piece(self, row: int) -> MapPiece:
+        """Take one piece out."""
+        rows = slice(int(self.run_start[row]), int(self.run_start[row + 1]))
+        columns = (self.upstream[rows].tolist(), self.downstream[rows].tolist(), self.length[rows].tolist())
+        runs = tuple(Run(*run) for run in zip(*columns, strict=True))
+        return MapPiece(int(self.first[row]), int(self.end[row]), runs)
+
+    def take(self, rows: Column) -> PieceTable:
+        """Make a table of some pieces, in the order given."""
+        counts = self.run_count[rows]
+        run_start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+        # Row numbers of all runs wanted: the first of each piece, and on from there.
+        shift = np.repeat(self.run_start[rows] - run_start[:-1], counts)
+        runs = np.arange(run_start[-1], dtype=np.int64) + shift
+        return PieceTable(
+            self.first[rows],
+            self.end[rows],
+            run_start,
+            self.upstream[runs],
+            self.downstream[runs],
+            self.length[runs],
+        )
