@@ -94,6 +94,9 @@ class ClusterReader(Protocol):
     def log_dirs(self) -> LogDirs:
         """Return the sizes of all logs, and how much disk is left on the fullest disk."""
 
+    def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
+        """Return the latest committed record of each key, as `latest` does, with its offset and time."""
+
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type, sorted."""
 

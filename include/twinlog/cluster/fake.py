@@ -203,12 +203,16 @@ class FakeCluster(FakeAccess):
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""
+        return {key: record.value for key, record in self.latest_records(topic).items()}
+
+    def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
+        """Return the last record per key; tombstoned keys are left out."""
         if topic not in self.topics:
             raise TerminalError(f"topic {topic} does not exist on {self.alias}", code="no-internal-topic")
-        latest: dict[bytes, bytes | None] = {}
+        latest: dict[bytes, ReadRecord] = {}
         for log in self.topics[topic].logs:
-            latest |= {record.key: record.value for record in log.records if record.key is not None}
-        return {key: value for key, value in latest.items() if value is not None}
+            latest |= {record.key: record for record in log.records if record.key is not None}
+        return {key: record for key, record in latest.items() if record.value is not None}
 
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics that are not refused; more replicas than brokers are."""

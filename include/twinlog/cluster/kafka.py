@@ -124,6 +124,13 @@ class KafkaCluster:
         with Brokers(self._settings.connection) as connected:
             return log_dirs.log_dirs(connected)
 
+    def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
+        """Return the latest committed record of each key."""
+        return {
+            key: ReadRecord(it.offset, it.timestamp, key, it.value)
+            for key, it in self._state_reader.latest_records(topic).items()
+        }
+
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type."""
         with Brokers(self._settings.connection) as connected:

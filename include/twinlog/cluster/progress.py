@@ -61,7 +61,11 @@ def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLif
 
     Raises FormatError for a key, or the head of a piece, that is not one.
     """
-    latest = latest_or_empty(cluster, flow.offset_map_topic)
+    return packed_maps(latest_or_empty(cluster, flow.offset_map_topic))
+
+
+def packed_maps(latest: Mapping[bytes, bytes | None]) -> Mapping[SourceLife, PackedMap]:
+    """Sort the content of a map topic by partition.  Raises FormatError as `read_packed`."""
     records = ((key, value) for key, value in latest.items() if value is not None)
     return {
         SourceLife(key.topic, key.topic_id, key.partition): PackedMap.of(pieces)

@@ -17,7 +17,13 @@ from twinlog.config.precedence import ROLES
 from twinlog.config.promises import gate_settings, tiers
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader, ResolvedValue
-from twinlog.config.settings import ClusterSettings, CycleRule, FlowSettings
+from twinlog.config.settings import (
+    ClusterSettings,
+    CycleRule,
+    FlowSettings,
+    GroupSyncPolicy,
+    GroupSyncSettings,
+)
 from twinlog.errors import ConfigError
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.load import policy_from_config
@@ -108,6 +114,7 @@ def resolve_flow(
         emit_checkpoints_interval_seconds=_seconds(read, "emit.checkpoints"),
         sync_group_offsets=_switched_on(read, "sync.group.offsets"),
         sync_group_offsets_interval_seconds=_seconds(read, "sync.group.offsets"),
+        group_sync=_group_sync(read),
         refresh_topics=_switched_on(read, "refresh.topics"),
         refresh_topics_interval_seconds=_seconds(read, "refresh.topics"),
         refresh_groups=_switched_on(read, "refresh.groups"),
@@ -125,6 +132,18 @@ def resolve_flow(
         metadata=metadata_settings(read),
     )
     return ResolvedFlow(settings, tuple(read.trace.values()))
+
+
+def _group_sync(read: Reader) -> GroupSyncSettings:
+    policy = "twinlog.group.sync.policy"
+    lists = {name: read.names(f"{policy}.{name}") for name in GroupSyncPolicy}
+    for name, patterns in lists.items():
+        _try_patterns(read, f"{policy}.{name}", patterns)
+    try:
+        filters = [NameFilter(lists[name]) for name in GroupSyncPolicy]
+    except ConfigError:
+        filters = [NameFilter(())] * len(lists)
+    return GroupSyncSettings(read.choice(policy, GroupSyncPolicy), *filters)
 
 
 def _enabled(read: Reader) -> bool:

@@ -88,6 +88,38 @@ class CopySettings:
     follow_seconds: int = 60
 
 
+_NO_GROUP = NameFilter(())
+
+
+class GroupSyncPolicy(StrEnum):
+    """What may happen to a group's position on the target when its translation lies before it."""
+
+    NEVER_REWIND = "never-rewind"
+    FOLLOW = "follow"
+    FORCE = "force"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSyncSettings:
+    """`twinlog.group.sync.policy` for all groups, and lists of group patterns for some.
+
+    A group that several lists match gets the most careful of them: never-rewind, then follow, then force.
+    """
+
+    policy: GroupSyncPolicy = GroupSyncPolicy.NEVER_REWIND
+    never_rewind: NameFilter = _NO_GROUP
+    follow: NameFilter = _NO_GROUP
+    force: NameFilter = _NO_GROUP
+
+    def of(self, group: str) -> GroupSyncPolicy:
+        """Return the policy of a group."""
+        if self.never_rewind.includes(group):
+            return GroupSyncPolicy.NEVER_REWIND
+        if self.follow.includes(group):
+            return GroupSyncPolicy.FOLLOW
+        return GroupSyncPolicy.FORCE if self.force.includes(group) else self.policy
+
+
 @dataclass(frozen=True, slots=True)
 class Tier:
     """Topics with a promise of their own (`twinlog.tier.NAME.*`); the tier "" is every other topic's.
@@ -161,6 +193,7 @@ class FlowSettings:
     emit_checkpoints_interval_seconds: int = 60
     sync_group_offsets: bool = False
     sync_group_offsets_interval_seconds: int = 60
+    group_sync: GroupSyncSettings = field(default_factory=GroupSyncSettings)
     refresh_topics: bool = True
     refresh_topics_interval_seconds: int = 600
     refresh_groups: bool = True

@@ -80,6 +80,10 @@ class PackedMap:
         """Open what is needed to translate these downstream offsets back as the whole map would."""
         return self._opened(self.downstream, np.asarray(downstream, dtype=np.int64))
 
+    def opened_from(self, upstream: int) -> OffsetMap:
+        """Open the pieces that reach beyond an upstream offset."""
+        return OffsetMap.joined(self._decoded(np.flatnonzero(self.end > upstream)))
+
     def translate_many(self, upstream: Sequence[int] | Column) -> Translations | None:
         """Translate upstream offsets; None when no record was ever mapped.  Raises as `open`."""
         opened = self.opened_at(upstream)

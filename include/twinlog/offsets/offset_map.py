@@ -163,7 +163,11 @@ class OffsetMap:
         choices = [offset, self.downstream[next_run]]
         result = np.select([inside, connected | first], choices, default=behind)
         ahead = wanted > self.end_upstream
-        exact = inside | connected | (~first & ((wanted <= known_to) | nothing_between | ahead))
+        # Behind the last run is exact when every offset from there on is known to hold nothing, up to the reader.
+        known_from = np.where(stretch >= 0, self.covered_from[np.maximum(stretch, 0)], 0)
+        nothing_skipped = self.upstream[after - 1] + self.length[after - 1] >= known_from
+        behind_all = ((wanted <= known_to) | ahead) & nothing_skipped
+        exact = inside | connected | (~first & (behind_all | nothing_between))
         return Translations(result, exact, ahead)
 
     def reverse_many(self, downstream: Sequence[int] | Column) -> Translations:

@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import TerminalError, TransientError
@@ -45,6 +46,17 @@ class LogState:
     overshadowed: Mapping[bytes, bytes | None]
 
 
+class KeptRecord(NamedTuple):
+    """The latest committed record of a key: its offset, its value (None: a tombstone), its timestamp (ms)."""
+
+    offset: int
+    value: bytes | None
+    timestamp: int
+
+
+_NOTHING = KeptRecord(-1, None, -1)
+
+
 @dataclass(slots=True)
 class _Resolver:
     """Resolves one partition: values wait per producer until a marker decides them.
@@ -52,9 +64,9 @@ class _Resolver:
     Latest means by offset, not by time of commit, so each key keeps the offset of its value.
     """
 
-    committed: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
+    committed: dict[bytes, KeptRecord] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict)
-    undecided: dict[int, list[tuple[int, bytes, bytes | None]]] = field(default_factory=dict)
+    undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Know nothing again."""
@@ -74,20 +86,21 @@ class _Resolver:
                 if key is None:
                     continue
                 self.newest[key] = record.offset
+                kept = KeptRecord(record.offset, value, record.timestamp)
                 if header.transactional:
-                    self.undecided.setdefault(header.producer_id, []).append((record.offset, key, value))
+                    self.undecided.setdefault(header.producer_id, []).append((key, kept))
                 else:
-                    self._keep(record.offset, key, value)
+                    self._keep(key, kept)
         return position
 
     def _decide(self, producer_id: int, *, commit: bool) -> None:
-        for offset, key, value in self.undecided.pop(producer_id, ()):
+        for key, record in self.undecided.pop(producer_id, ()):
             if commit:
-                self._keep(offset, key, value)
+                self._keep(key, record)
 
-    def _keep(self, offset: int, key: bytes, value: bytes | None) -> None:
-        if self.committed.get(key, (-1, None))[0] < offset:
-            self.committed[key] = (offset, value)
+    def _keep(self, key: bytes, record: KeptRecord) -> None:
+        if self.committed.get(key, _NOTHING).offset < record.offset:
+            self.committed[key] = record
 
 
 class StateLog:
@@ -111,6 +124,16 @@ class StateLog:
         self._follow_topic(_described(brokers, self._topic))
         _read_to_the_end(brokers, self._positions, self._resolvers)
         return _state(self._resolvers.values())
+
+    @property
+    def records(self) -> dict[bytes, KeptRecord]:
+        """What the last reading found, with offsets and times; tombstoned keys left out."""
+        return {
+            key: record
+            for resolver in self._resolvers.values()
+            for key, record in resolver.committed.items()
+            if record.value is not None
+        }
 
     def _follow_topic(self, metadata: TopicMetadata) -> None:
         if metadata.topic_id != self._topic_id:
@@ -143,13 +166,11 @@ def _state(resolvers: Iterable[_Resolver]) -> LogState:
     committed: dict[bytes, bytes] = {}
     overshadowed: dict[bytes, bytes | None] = {}
     for resolver in resolvers:
-        for key, (_, value) in resolver.committed.items():
-            if value is not None:
-                committed[key] = value
+        committed |= {key: it.value for key, it in resolver.committed.items() if it.value is not None}
         for key, newest in resolver.newest.items():
-            offset, value = resolver.committed.get(key, (-1, None))
-            if newest > offset:
-                overshadowed[key] = value
+            kept = resolver.committed.get(key, _NOTHING)
+            if newest > kept.offset:
+                overshadowed[key] = kept.value
     return LogState(committed, overshadowed)
 
 
@@ -164,6 +185,11 @@ class StateReader:
         """Return the latest committed value per key, tombstoned keys left out.  Raises as `StateLog.read`."""
         with Brokers(self._connection) as brokers:
             return dict(self._logs.setdefault(topic, StateLog(topic)).read(brokers).committed)
+
+    def latest_records(self, topic: str) -> dict[bytes, KeptRecord]:
+        """Return the latest committed record per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        self.latest(topic)
+        return self._logs[topic].records
 
 
 def _read_to_the_end(

@@ -1,0 +1,78 @@
+"""Which pairs of offsets MM2 would have written while it copied what the map says (OffsetSyncWriter, MirrorSourceTask).
+
+MM2 looks at every record it copied: one becomes an offset sync when it is the first of all, when upstream offsets
+were skipped before it, or when `offset.lag.max` downstream offsets have passed since the last sync; and the last
+record of all does when the task commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from twinlog.offsets.offset_map import OffsetMap
+
+MANY = 1_000
+"""From so many syncs on they are thinned out: MM2's store would forget most of them at once (invariants B and C)."""
+
+Pair = tuple[int, int]
+
+
+def due_syncs(known: OffsetMap, last: Pair | None, lag_max: int) -> list[Pair]:
+    """Return (upstream offset, downstream offset) of the syncs that are due behind the `last` one, in order.
+
+    Nothing is due twice: with the last of them as `last`, the answer is empty until the map grows.  A `last` that is
+    not on the map (a topic made anew, positions of somebody else) counts as none when it lies beyond the map's end.
+    """
+    if not len(known.length):
+        return []
+    newest = int(known.upstream[-1] + known.length[-1] - 1), int(known.downstream[-1] + known.length[-1] - 1)
+    if last == newest:
+        return []
+    if last is None or last[0] > newest[0] or last[1] > newest[1]:
+        last = None
+    runs = _behind(known, last)
+    if len(runs) > MANY:
+        runs = [runs[at] for at in _spaced(len(runs))]
+    due = list(_due(runs, last, max(0, lag_max)))
+    if len(due) > MANY:
+        due = [due[at] for at in _spaced(len(due))]
+    return due if due and due[-1] == newest else [*due, newest]
+
+
+def _behind(known: OffsetMap, last: Pair | None) -> list[tuple[int, int, int]]:
+    """Cut the runs that begin or go on behind the last sync: (upstream, downstream, length)."""
+    first = last[0] + 1 if last is not None else 0
+    start = int(np.searchsorted(known.upstream + known.length, first, side="right"))
+    columns = (known.upstream[start:], known.downstream[start:], known.length[start:])
+    rows = [tuple(row) for row in np.stack(columns, axis=1).tolist()]
+    if rows and rows[0][0] < first:
+        upstream, downstream, length = rows[0]
+        cut = first - upstream
+        rows[0] = (first, downstream + cut, length - cut)
+    return rows
+
+
+def _due(runs: list[tuple[int, int, int]], last: Pair | None, lag_max: int) -> Iterator[Pair]:
+    """MM2's rule record by record, a run at a time."""
+    previous, synced = last if last is not None else (-1, -1)
+    for upstream, downstream, length in runs:
+        at = -1
+        if synced < 0 or upstream != previous + 1:
+            yield upstream, downstream
+            synced, at = downstream, 0
+        while (at := max(at + 1, synced + 1 + lag_max - downstream)) < length:
+            yield upstream + at, downstream + at
+            synced = downstream + at
+        previous = upstream + length - 1
+
+
+def _spaced(count: int) -> list[int]:
+    """Choose from 0..count-1 so that distances double towards the beginning, as MM2's store keeps them."""
+    back = {count - 1}
+    step = 1
+    while step < count:
+        back |= {count - step, max(0, count - step - step // 2)}
+        step *= 2
+    return sorted({0} | back)

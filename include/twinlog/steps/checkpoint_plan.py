@@ -1,0 +1,202 @@
+"""What is to be done about all groups of a flow.  Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlog.cluster.group import GroupPartition, GroupState
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.ledger import FlowPhase
+from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.steps.group_verdict import Standing, SyncSwitch, Verdict, checkpoint_of, judge, row_of
+from twinlog.steps.group_view import GroupView, Route
+from twinlog.steps.positions import Position, positions, positions_back
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One position: where it stands, what becomes of it, its row, and the checkpoint that is due, if one is."""
+
+    standing: Standing
+    verdict: Verdict
+    row: GroupPartitionRow
+    checkpoint: Checkpoint | None
+
+    @property
+    def writes(self) -> bool:
+        """Whether the position is to be committed on the target."""
+        return self.verdict.write is not None
+
+    @property
+    def key(self) -> GroupPartition:
+        """The group and the partition on the target."""
+        return GroupPartition(self.standing.group, *self.standing.remote)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """Everything decided, what stands against single positions, and checkpoints of groups that are gone."""
+
+    decided: tuple[Decided, ...]
+    stopped: tuple[GroupPartitionRow, ...]
+    tombstones: tuple[GroupPartition, ...]
+
+
+def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
+    """Decide about every position.  Pure."""
+    by_partition: defaultdict[TopicPartition, list[str]] = defaultdict(list)
+    for group, offsets in seen.committed.items():
+        for it in offsets:
+            if it in seen.routes:
+                by_partition[it].append(group)
+    decided: list[Decided] = []
+    stopped: list[GroupPartitionRow] = []
+    for it, groups in by_partition.items():
+        route = seen.routes[it]
+        if route.trouble:
+            stopped += [_stopped(seen, group, it, route) for group in groups]
+        else:
+            decided += _of_partition(flow, seen, it, groups)
+    return CheckpointPlan(
+        tuple(sorted(decided, key=lambda each: row_order(each.row))),
+        tuple(sorted(stopped, key=row_order)),
+        tuple(sorted(_ended(seen))),
+    )
+
+
+def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
+    """Order of the report."""
+    return row.group, row.topic, row.partition
+
+
+def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
+    """Say whether positions are written on the target at all.  Pure."""
+    if seen.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}:
+        return SyncSwitch(
+            on=False, why_not=f"the flow is {seen.ledger.phase}: its groups belong to the target now"
+        )
+    return SyncSwitch(flow.sync_group_offsets, "sync.group.offsets.enabled is false")
+
+
+def _of_partition(
+    flow: FlowSettings, seen: GroupView, it: TopicPartition, groups: Sequence[str]
+) -> Iterator[Decided]:
+    """Decide about all groups of one partition: its map is opened once."""
+    route = seen.routes[it]
+    committed = [seen.committed[group][it].offset for group in groups]
+    sync = sync_switch(flow, seen)
+    repeat_ms = flow.refresh_groups_interval_seconds * 1000
+    for group, position in zip(groups, _positions(route, committed), strict=True):
+        standing = _standing(flow, seen, group, it, position)
+        verdict = _refused_there(seen, group) or judge(standing, sync)
+        checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
+        if checkpoint is not None and not _fits(checkpoint):
+            verdict = _too_long(standing)
+            checkpoint = None
+        row = row_of(standing, verdict, _again(route, standing, verdict), seen.at_ms)
+        yield Decided(standing, verdict, row, checkpoint)
+
+
+def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
+    if route.target is None:
+        return [None for _ in committed]
+    if route.back:
+        return positions_back(route.packed, committed, route.target)
+    return positions(route.packed, committed, route.target, route.gaps)
+
+
+def _standing(
+    flow: FlowSettings, seen: GroupView, group: str, it: TopicPartition, position: Position | None
+) -> Standing:
+    route = seen.routes[it]
+    listed = seen.states.get(group)
+    return Standing(
+        group=group,
+        topic=it.topic,
+        remote=route.remote,
+        committed=seen.committed[group][it],
+        source=route.source,
+        target=route.target,
+        position=position,
+        there=seen.there.get(group, {}).get(route.remote),
+        there_state=listed.state if listed is not None else GroupState.DEAD,
+        last=seen.checkpoints.get(GroupPartition(group, *route.remote)),
+        policy=flow.group_sync.of(group),
+    )
+
+
+def _refused_there(seen: GroupView, group: str) -> Verdict | None:
+    error = seen.there_refused.get(group)
+    return None if error is None else Verdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+
+
+def _fits(checkpoint: Checkpoint) -> bool:
+    try:
+        return bool(checkpoint.key() and checkpoint.value())
+    except FormatError:
+        return False
+
+
+def _too_long(it: Standing) -> Verdict:
+    size = len(it.committed.metadata.encode())
+    text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
+    return Verdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, text)
+
+
+def _again(route: Route, it: Standing, verdict: Verdict) -> int | None:
+    """Count mapped records the group would read again; None when it has no position there, or no translation."""
+    there = (
+        verdict.write if verdict.write is not None else (it.there.offset if it.there is not None else None)
+    )
+    if there is None or it.position is None:
+        return None
+    if there >= it.position.offset or route.packed is None:
+        return 0
+    if not route.back:
+        return route.packed.records_between(there, it.position.offset)
+    opened = route.packed.open()
+    inside = np.minimum(opened.upstream + opened.length, it.position.offset) - np.maximum(
+        opened.upstream, there
+    )
+    return int(np.maximum(inside, 0).sum())
+
+
+def _stopped(seen: GroupView, group: str, it: TopicPartition, route: Route) -> GroupPartitionRow:
+    there = seen.there.get(group, {}).get(route.remote)
+    return GroupPartitionRow(
+        group=group,
+        topic=it.topic,
+        remote_topic=route.remote.topic,
+        partition=it.partition,
+        upstream_offset=seen.committed[group][it].offset,
+        downstream_offset=None,
+        exact=False,
+        ahead=False,
+        committed_there=there.offset if there is not None else None,
+        state=SyncState.WRONGLY_NOT,
+        reason=SyncReason.NOT_COPIED,
+        text=route.trouble,
+        expected_duplicates=None,
+        at_ms=seen.at_ms,
+    )
+
+
+def _ended(seen: GroupView) -> Iterator[GroupPartition]:
+    """Checkpoints of groups that are gone, and of partitions that a group has left while others of it go on.
+
+    A topic that has vanished from the source keeps its checkpoints: that may be the disaster they are for.
+    """
+    sources = {route.remote: it for it, route in seen.routes.items()}
+    for key in seen.checkpoints:
+        left = key.topic_partition in sources and sources[key.topic_partition] not in seen.committed.get(
+            key.group, {}
+        )
+        if key.group in seen.gone or (left and seen.committed.get(key.group)):
+            yield key

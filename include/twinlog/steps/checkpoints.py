@@ -1,0 +1,133 @@
+"""Step `checkpoints`: where every group of the source stands, in target offsets.
+
+Writes MM2's checkpoints (`A.checkpoints.internal`), and commits the positions on the target for groups that nobody is
+in there (KIP-545, `sync.group.offsets.enabled`).  Everything is decided in `twinlog.steps.checkpoint_plan`; what was
+decided about every position is in the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from twinlog.cluster.cluster import Cluster
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, make_plan, row_order
+from twinlog.steps.group_report import (
+    CheckpointAge,
+    CheckpointsResult,
+    GroupPartitionRow,
+    SyncReason,
+    SyncState,
+)
+from twinlog.steps.group_verdict import Verdict, settled
+from twinlog.steps.group_view import GroupView, look
+
+CHECKPOINTS_PARTITION = 0
+
+
+def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
+    """Translate, commit and write checkpoints; with `dry_run` only report what would be done.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is
+    written then.  What goes wrong with one group is in its rows.
+    """
+    seen = look(flow, clusters)
+    plan = make_plan(flow, seen)
+    if dry_run:
+        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, 0, frozenset())
+    refused = _commit(clusters.target, plan.decided)
+    written, ended = _write_checkpoints(flow, clusters.target, plan)
+    rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
+    synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
+    return _result(flow, seen, plan, rows, written, ended, synced)
+
+
+def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, Verdict]:
+    """Commit what was decided; return what became of those that were not taken."""
+    changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
+    for it in decided:
+        if it.verdict.write is not None:
+            there = it.standing.there
+            changes[it.standing.group][it.standing.remote] = OffsetChange(
+                it.verdict.write, there.offset if there is not None else None, it.standing.committed.metadata
+            )
+    return (
+        {key: _why_refused(error) for key, error in target.alter_offsets(changes).refused.items()}
+        if changes
+        else {}
+    )
+
+
+def _why_refused(error: TwinlogError) -> Verdict:
+    match error.code:
+        case code if code == GROUP_ACTIVE:
+            return Verdict(SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE, str(error))
+        case code if code == OFFSET_MOVED:
+            return Verdict(SyncState.WRONGLY_NOT, SyncReason.MOVED_THERE, str(error))
+        case "metadata-too-large":
+            return Verdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, str(error))
+    return Verdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+
+
+def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> tuple[int, int]:
+    """Write checkpoints and tombstones; behind the commits, so that a checkpoint never claims one that failed."""
+    at_ms = {it.row.at_ms for it in plan.decided}
+    due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]
+    records = [InternalRecord(it.key(), it.value(), CHECKPOINTS_PARTITION, max(at_ms)) for it in due]
+    ends = plan.tombstones if flow.emit_checkpoints else ()
+    records += [
+        InternalRecord(
+            Checkpoint(*key, upstream_offset=0, downstream_offset=0).key(), None, CHECKPOINTS_PARTITION
+        )
+        for key in ends
+    ]
+    if records:
+        target.produce(flow.policy.checkpoints_topic(flow.source.alias), records)
+    return len(due), len(ends)
+
+
+def _result(
+    flow: FlowSettings,
+    seen: GroupView,
+    plan: CheckpointPlan,
+    rows: Sequence[GroupPartitionRow],
+    written: int,
+    ended: int,
+    synced: frozenset[GroupPartition],
+) -> CheckpointsResult:
+    every = sorted((*rows, *plan.stopped), key=row_order)
+    return CheckpointsResult(
+        flow=flow.name,
+        at_ms=seen.at_ms,
+        groups=len({row.group for row in every}),
+        rows=tuple(every),
+        uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
+        ages=tuple(_ages(seen, plan)),
+        checkpoints=written,
+        tombstones=ended,
+        committed=len(synced),
+        groups_synced=tuple(sorted({it.group for it in synced})),
+        notes=seen.notes,
+    )
+
+
+def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
+    """How old the oldest of a group's checkpoints is, those written in this very step included."""
+    fresh = {it.key for it in plan.decided if it.checkpoint is not None}
+    oldest: dict[str, int] = {}
+    for key in {*seen.checkpoints, *fresh} - set(plan.tombstones):
+        at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms
+        oldest[key.group] = min(oldest.get(key.group, at_ms), at_ms)
+    for group, at_ms in sorted(oldest.items()):
+        yield CheckpointAge(group, at_ms, round(max(0, seen.at_ms - at_ms) / 1000, 3))
+
+
+def counts(result: CheckpointsResult) -> Mapping[str, int]:
+    """Count rows by state and reason, as `synced/unchanged`: what a task log and XCom show of thousands of groups."""
+    return dict(sorted(Counter(f"{row.state}/{row.reason}" for row in result.rows).items()))

@@ -1,0 +1,186 @@
+"""What becomes of a group's position in one partition: committed on the target, put into a checkpoint, or left.  Pure.
+
+Rules: KIP-545 and MM2's MirrorCheckpointTask, made careful (docs/decisions/0005-group-positions.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.group import CommittedOffset, GroupState
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.settings import GroupSyncPolicy
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.steps.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCheckpoint:
+    """A checkpoint as it stands in the topic, and when it was written (ms)."""
+
+    checkpoint: Checkpoint
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One group's position in one partition, as both clusters have it.
+
+    `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
+    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint.
+    """
+
+    group: str
+    topic: str
+    remote: TopicPartition
+    committed: CommittedOffset
+    source: PartitionOffsets
+    target: PartitionOffsets | None
+    position: Position | None
+    there: CommittedOffset | None
+    there_state: GroupState
+    last: WrittenCheckpoint | None
+    policy: GroupSyncPolicy
+
+    @property
+    def ours(self) -> bool:
+        """Whether the position on the target is the one we wrote last, so that nobody has moved it since.
+
+        What we write is what the checkpoint says: a position equal to the last checkpoint is ours, or a consumer
+        there stands exactly where we would have put it.
+        """
+        last = self.last.checkpoint.downstream_offset if self.last is not None else None
+        return self.there is not None and self.there.offset == last
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a position: `write` is the offset to commit on the target, None to leave it."""
+
+    state: SyncState
+    reason: SyncReason
+    text: str
+    write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSwitch:
+    """Whether positions are written at all, and why not."""
+
+    on: bool
+    why_not: str = ""
+
+
+def judge(it: Standing, sync: SyncSwitch) -> Verdict:
+    """Decide about one position."""
+    return _impossible(it) or _possible(it, it.position or Position(0, exact=False, ahead=False), sync)
+
+
+def _impossible(it: Standing) -> Verdict | None:
+    """Say why there is no position to write, None when there is one."""
+    if it.committed.offset > it.source.end:
+        text = f"committed {it.committed.offset}, beyond the source's end {it.source.end}: made anew, or cut"
+        return _wrong(SyncReason.INVALID_OFFSET, text)
+    if it.target is None:
+        return _wrong(SyncReason.NO_TOPIC, f"{it.remote.topic}-{it.remote.partition} does not exist")
+    if it.position is None:
+        text = f"nothing is known of upstream offset {it.committed.offset} and what lies before it"
+        return _wrong(SyncReason.NOT_MAPPED, text)
+    return None
+
+
+def _possible(it: Standing, position: Position, sync: SyncSwitch) -> Verdict:
+    there = it.there.offset if it.there is not None else None
+    if there == position.offset:
+        return Verdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
+    if it.there_state.active:
+        return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
+    if there is not None and there > position.offset:
+        return _when_before(it, position, there, sync)
+    if not sync.on:
+        return _leave(SyncReason.SYNC_DISABLED, sync.why_not)
+    return _written(position.offset, "moved on" if there is not None else "set for the first time")
+
+
+def _when_before(it: Standing, position: Position, there: int, sync: SyncSwitch) -> Verdict:
+    """The translation lies before the position there: a rewind, which only a policy allows."""
+    rewinds = it.policy is GroupSyncPolicy.FORCE or (it.policy is GroupSyncPolicy.FOLLOW and it.ours)
+    if rewinds and sync.on:
+        return _written(position.offset, f"taken back from {there} ({it.policy})")
+    if it.target is not None and there > it.target.end:
+        text = f"its position {there} lies beyond the target's end {it.target.end}; policy force would correct it"
+        return _wrong(SyncReason.BEYOND_END, text)
+    if it.ours:
+        return _leave(
+            SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
+        )
+    return Verdict(SyncState.SYNCED, SyncReason.READ_ON_THERE, "it has read on there, or was moved there")
+
+
+def _written(offset: int, text: str) -> Verdict:
+    return Verdict(SyncState.SYNCED, SyncReason.WRITTEN, text, write=offset)
+
+
+def _leave(reason: SyncReason, text: str) -> Verdict:
+    return Verdict(SyncState.INTENTIONALLY_NOT, reason, text)
+
+
+def _wrong(reason: SyncReason, text: str) -> Verdict:
+    return Verdict(SyncState.WRONGLY_NOT, reason, text)
+
+
+def checkpoint_of(it: Standing, now_ms: int, repeat_ms: int) -> Checkpoint | None:
+    """Make the checkpoint that is due, None when the topic says it already.
+
+    MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a first one, a group that was rewound on the source, or
+    progress on the target.  Beside it: a last one that points beyond the target's end is corrected, and one that still
+    holds is repeated after `repeat_ms`, so that its age tells that somebody looked.
+    """
+    if it.position is None or it.target is None or it.committed.offset > it.source.end:
+        return None
+    due = Checkpoint(
+        it.group,
+        it.remote.topic,
+        it.remote.partition,
+        it.committed.offset,
+        it.position.offset,
+        it.committed.metadata,
+    )
+    if it.last is None:
+        return due
+    last = it.last.checkpoint
+    rewound = due.upstream_offset < last.upstream_offset
+    moved = due.downstream_offset > last.downstream_offset
+    holds = due.downstream_offset == last.downstream_offset
+    old = now_ms - it.last.at_ms >= repeat_ms
+    wrong = last.downstream_offset > it.target.end
+    return due if rewound or moved or wrong or (holds and old) else None
+
+
+def row_of(it: Standing, verdict: Verdict, again: int | None, at_ms: int) -> GroupPartitionRow:
+    """Make the row of the report; `again` counts mapped records between the position there and the translation."""
+    position = it.position
+    return GroupPartitionRow(
+        group=it.group,
+        topic=it.topic,
+        remote_topic=it.remote.topic,
+        partition=it.remote.partition,
+        upstream_offset=it.committed.offset,
+        downstream_offset=position.offset if position is not None else None,
+        exact=position is not None and position.exact,
+        ahead=position is not None and position.ahead,
+        committed_there=it.there.offset if it.there is not None else None,
+        state=verdict.state,
+        reason=verdict.reason,
+        text=verdict.text,
+        expected_duplicates=None if again is None or position is None else again + position.slack,
+        at_ms=at_ms,
+    )
+
+
+def settled(row: GroupPartitionRow, verdict: Verdict, refused: Verdict | None) -> GroupPartitionRow:
+    """Say in the row what came of a write."""
+    if refused is not None:
+        return replace(row, state=refused.state, reason=refused.reason, text=refused.text)
+    return replace(row, committed_there=verdict.write)

@@ -1,0 +1,205 @@
+"""What both clusters say about the flow's groups, read once.  Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
+from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.progress import SourceLife, packed_maps, read_packed
+from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError, TwinlogError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.ledger import GapCause
+from twinlog.formats.packed_map import PackedMap
+from twinlog.policy.replication import ReplicationPolicy
+from twinlog.steps import discover
+from twinlog.steps.discovery import Discovery
+from twinlog.steps.group_report import UncoveredGroup
+from twinlog.steps.group_verdict import WrittenCheckpoint
+
+LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
+"""Gaps in which nothing was ever copied."""
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where one partition of the source is on the target, and the map of the way.
+
+    `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B, mm2-behaviour 7.4): then the
+    map is that of the flow which copied it, read backwards.  `trouble` says why nothing can be translated.
+    """
+
+    remote: TopicPartition
+    source: PartitionOffsets
+    target: PartitionOffsets | None
+    packed: PackedMap | None
+    gaps: tuple[tuple[int, int], ...] = ()
+    back: bool = False
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The flow's groups at `at_ms`.
+
+    `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
+    the target's groups.  `routes` has the partitions they can go to.  `checkpoints` is the topic's content; `gone` are
+    groups in it that no longer exist on the source.
+    """
+
+    at_ms: int
+    committed: Mapping[str, Offsets]
+    uncovered: tuple[UncoveredGroup, ...]
+    routes: Mapping[TopicPartition, Route]
+    there: Mapping[str, Offsets]
+    there_refused: Mapping[str, TwinlogError]
+    states: Mapping[str, GroupListing]
+    checkpoints: Mapping[GroupPartition, WrittenCheckpoint]
+    gone: frozenset[str]
+    ledger: Ledger
+    notes: tuple[str, ...]
+
+
+def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
+    """Read groups, positions, topics, maps and checkpoints.
+
+    Committed offsets are read before the logs' ends, so that no honest position lies beyond an end.  Raises
+    ClusterUnreachable, ClusterRefused, and FormatError for a map that cannot be read.
+    """
+    at_ms = int(time.time() * 1000)
+    listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
+    followed = [it.group for it in listed if it.type.commits_offsets]
+    committed = clusters.source.committed_offsets(followed)
+    there = clusters.target.committed_offsets(committed.found)
+    states = {it.group: it for it in clusters.target.groups()}
+    discovery = discover.run(flow, clusters)
+    ledger = read_ledger(flow, clusters.target)
+    wanted = {it for offsets in committed.found.values() for it in offsets}
+    checkpoints, notes = _checkpoints(flow, clusters.target)
+    return GroupView(
+        at_ms=at_ms,
+        committed=committed.found,
+        uncovered=(*_uncovered(listed), *_refused(committed.refused)),
+        routes=dict(_routes(flow, clusters, discovery, ledger, wanted)),
+        there=there.found,
+        there_refused=there.refused,
+        states=states,
+        checkpoints=checkpoints,
+        gone=_gone(clusters.source, {it.group for it in checkpoints} - {it.group for it in listed}, flow),
+        ledger=ledger,
+        notes=notes,
+    )
+
+
+def _uncovered(listed: Iterable[GroupListing]) -> Iterator[UncoveredGroup]:
+    for it in listed:
+        if it.type in {"share", "streams"}:
+            reason = f"a {it.type} group keeps its progress in no offsets that could be translated"
+            yield UncoveredGroup(it.group, it.type, reason)
+
+
+def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:
+    for name, error in refused.items():
+        yield UncoveredGroup(name, GroupType.OTHER, str(error))
+
+
+def _gone(source: ClusterReader, missing: Iterable[str], flow: FlowSettings) -> frozenset[str]:
+    """Groups that were deleted: asked one by one, because a listing also hides what this user may not see."""
+    asked = [name for name in sorted(missing) if flow.groups.accepts(name)]
+    described = source.describe_groups(asked).found if asked else {}
+    return frozenset(name for name, it in described.items() if it.state is GroupState.DEAD)
+
+
+def _checkpoints(
+    flow: FlowSettings, target: ClusterReader
+) -> tuple[Mapping[GroupPartition, WrittenCheckpoint], tuple[str, ...]]:
+    """Read the newest checkpoint of every key; what is no checkpoint is passed over with a note, as MM2's do."""
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    found: dict[GroupPartition, WrittenCheckpoint] = {}
+    unread = 0
+    for key, record in _latest_records(target, topic).items():
+        try:
+            it = Checkpoint.parse(key, record.value or b"")
+        except FormatError:
+            unread += 1
+            continue
+        found[GroupPartition(it.group, it.topic, it.partition)] = WrittenCheckpoint(it, record.timestamp)
+    return found, (f"{topic}: {unread} records are no checkpoints",) if unread else ()
+
+
+def _latest_records(target: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
+    try:
+        return target.latest_records(topic)
+    except TwinlogError as error:
+        if error.code == "no-internal-topic":
+            return {}
+        raise
+
+
+def _routes(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    ledger: Ledger,
+    wanted: set[TopicPartition],
+) -> Iterator[tuple[TopicPartition, Route]]:
+    packed = read_packed(flow, clusters.target)
+    gaps: defaultdict[SourceLife, list[tuple[int, int]]] = defaultdict(list)
+    for gap in ledger.gaps:
+        if gap.cause in LOST:
+            life = SourceLife(gap.topic, gap.topic_id, gap.partition)
+            gaps[life].append((gap.first_offset, gap.last_offset + 1))
+    problems = {it.topic: it.message for it in discovery.problems if it.blocking}
+    for topic in discovery.topics:
+        for partition in topic.partitions:
+            life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+            it = TopicPartition(topic.topic, partition.partition)
+            if it in wanted:
+                yield (
+                    it,
+                    Route(
+                        remote=TopicPartition(topic.remote_topic, partition.partition),
+                        source=partition.source,
+                        target=partition.target,
+                        packed=packed.get(life),
+                        gaps=tuple(gaps.get(life, ())),
+                        trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
+                    ),
+                )
+    yield from _routes_back(flow, clusters, wanted)
+
+
+def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:
+    """Name on the target of a topic that was copied from there, None for every other one; one hop only."""
+    return policy.upstream_topic(topic) if policy.topic_source(topic) == target_alias else None
+
+
+def _routes_back(
+    flow: FlowSettings, clusters: Clusters, wanted: set[TopicPartition]
+) -> Iterator[tuple[TopicPartition, Route]]:
+    originals = {
+        it: TopicPartition(name, it.partition)
+        for it in wanted
+        if flow.topics.accepts(it.topic)
+        and (name := original_on_target(flow.policy, flow.target.alias, it.topic)) is not None
+    }
+    if not originals:
+        return
+    maps = packed_maps(latest_or_empty(clusters.source, f"mm2-offset-map.{flow.target.alias}.internal"))
+    lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
+    here = clusters.source.offsets(originals)
+    there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)
+    for it, original in originals.items():
+        if it in here.found:
+            topic_id = lives[original.topic].topic_id if original.topic in lives else ""
+            packed = maps.get(SourceLife(original.topic, topic_id, original.partition))
+            yield it, Route(original, here.found[it], there.found.get(original), packed, back=True)

@@ -1,0 +1,115 @@
+"""Step `offset_syncs`: the pairs of offsets MM2's own checkpoint connector translates by, derived from the map.
+
+twinlog does not need them: it translates by the map.  They are written for MM2, and for whoever reads its topics.
+So nothing here ever stops a copy: a source that cannot be written to is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import Cluster
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.internal_topics import InternalTopic
+from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.progress import SourceLife, read_packed
+from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError, TwinlogError
+from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.packed_map import PackedMap
+from twinlog.offsets.sync_emission import Pair, due_syncs
+from twinlog.steps import discover
+from twinlog.steps.discovery import Discovery
+from twinlog.steps.topic_plan import clamped
+
+SYNCS_PARTITION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSyncsResult:
+    """What was written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
+
+    `warning` says why nothing was, "" when all is well.
+    """
+
+    flow: str
+    cluster: str
+    topic: str
+    syncs: int = 0
+    partitions: int = 0
+    warning: str = ""
+
+
+def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
+    """Write the syncs that are due.  Running it again writes nothing until something was copied.
+
+    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map that cannot be read.
+    """
+    host, topic = syncs_topic(flow, clusters)
+    nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
+    if not flow.emit_offset_syncs:
+        return nothing
+    packed = read_packed(flow, clusters.target)
+    discovery = discover.run(flow, clusters)
+    try:
+        due = due_of(flow, discovery, packed, _last(host, topic.name))
+        if due and not dry_run:
+            _ensure(host, topic)
+            host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
+    except TwinlogError as error:
+        if isinstance(error, FormatError) or host is clusters.target:
+            raise
+        warning = f"no offset syncs on {host.alias}: {error}"
+        return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
+    partitions = {(it.topic, it.partition) for it in due}
+    return OffsetSyncsResult(flow.name, host.alias, topic.name, len(due), len(partitions))
+
+
+def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, InternalTopic]:
+    """Where the syncs are, by `offset-syncs.topic.location` (KIP-716): the name has the *other* cluster's alias."""
+    on_source = flow.offset_syncs_topic_location == "source"
+    host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
+    name = flow.policy.offset_syncs_topic(other.alias)
+    return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
+
+
+def due_of(
+    flow: FlowSettings,
+    discovery: Discovery,
+    packed: Mapping[SourceLife, PackedMap],
+    last: Mapping[TopicPartition, Pair],
+) -> list[OffsetSync]:
+    """List the syncs due for all partitions.  Only the end of a map is opened.  Pure."""
+    due: list[OffsetSync] = []
+    for topic in discovery.topics:
+        for partition in () if topic.blocked else topic.partitions:
+            it = TopicPartition(topic.topic, partition.partition)
+            known = packed.get(SourceLife(topic.topic, topic.topic_id, partition.partition))
+            if known is None:
+                continue
+            newest = last.get(it)
+            # A sync from beyond the map belongs to another life of the topic: all begins anew.
+            beyond = newest is None or newest[0] >= known.end_upstream
+            tail = known.opened_from(0 if newest is None or beyond else newest[0])
+            due += [OffsetSync(*it, *pair) for pair in due_syncs(tail, newest, flow.offset_lag_max)]
+    return due
+
+
+def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
+    """Read the newest sync of each partition; a record that is none was not written by MM2 or us, and is replaced."""
+    found: dict[TopicPartition, Pair] = {}
+    for key, value in latest_or_empty(host, topic).items():
+        try:
+            it = OffsetSync.parse(key, value or b"")
+        except FormatError:
+            continue
+        found[TopicPartition(it.topic, it.partition)] = it.upstream_offset, it.downstream_offset
+    return found
+
+
+def _ensure(host: Cluster, topic: InternalTopic) -> None:
+    if host.describe_topics([topic.name]).refused:
+        factor = clamped(topic.replication_factor, host.broker_count())
+        host.create_topics([topic.creation(factor)]).require()

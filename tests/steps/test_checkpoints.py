@@ -1,0 +1,298 @@
+"""Groups are translated, committed and reported; nothing is guessed, nobody is overwritten."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.fake import FakeCluster
+from twinlog.cluster.group import GroupState, GroupType
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, GroupSyncPolicy, GroupSyncSettings
+from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.ledger import FlowPhase, FlowState
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.policy.filters import NameFilter
+from twinlog.steps import checkpoints
+from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
+
+TOPIC = "A.checkpoints.internal"
+REMOTE = TopicPartition("A.orders", 0)
+
+
+@pytest.fixture
+def flow(flow) -> FlowSettings:
+    return replace(flow, sync_group_offsets=True)
+
+
+@pytest.fixture
+def step(flow, clusters) -> Callable[..., checkpoints.CheckpointsResult]:
+    return lambda **changes: checkpoints.run(replace(flow, **changes), clusters)
+
+
+def with_policy(policy: str) -> GroupSyncSettings:
+    return GroupSyncSettings(GroupSyncPolicy(policy))
+
+
+def only(result: checkpoints.CheckpointsResult) -> GroupPartitionRow:
+    (row,) = result.rows
+    return row
+
+
+def seen(row: GroupPartitionRow) -> tuple:
+    return row.state, row.reason, row.downstream_offset, row.committed_there, row.expected_duplicates
+
+
+def there(target: FakeCluster, group: str = "billing") -> dict:
+    return {it: found.offset for it, found in target.committed_offsets([group]).require()[group].items()}
+
+
+def written(target: FakeCluster) -> list[Checkpoint | None]:
+    return [
+        Checkpoint.parse(it.key, it.value) if it.value is not None else None
+        for it in target.topics[TOPIC].logs[0].records
+    ]
+
+
+SYNCED, LEFT, WRONG = SyncState.SYNCED, SyncState.INTENTIONALLY_NOT, SyncState.WRONGLY_NOT
+
+
+def test_a_position_is_translated_committed_and_written_down(step, orders, copied, source, target):
+    """With its metadata, once: the second time there is nothing to do."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3, "its own words")
+    first, second = step(), step()
+    assert (SYNCED, SyncReason.WRITTEN, 3, 3, 0) == seen(only(first))
+    assert (SYNCED, SyncReason.UNCHANGED, 3, 3, 0) == seen(only(second))
+    assert [(1, 1, ("billing",)), (0, 0, ())] == [
+        (it.checkpoints, it.committed, it.groups_synced) for it in (first, second)
+    ]
+    assert [Checkpoint("billing", "A.orders", 0, 3, 3, "its own words")] == written(target)
+    assert "its own words" == target.committed_offsets(["billing"]).found["billing"][REMOTE].metadata
+
+
+def test_without_the_setting_it_is_only_reported(step, orders, copied, source, target):
+    """MM2's default: checkpoints, and nothing committed; what a start there would cost is known."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    target.commit("billing", REMOTE, 1)
+    assert (LEFT, SyncReason.SYNC_DISABLED, 3, 1, 2) == seen(only(step(sync_group_offsets=False)))
+    assert {REMOTE: 1} == there(target)
+
+
+def test_a_group_with_members_there_is_never_touched(step, orders, copied, source, target):
+    """It commits for itself."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 5)
+    target.commit("billing", REMOTE, 2).state = GroupState.STABLE
+    assert (LEFT, SyncReason.ACTIVE_THERE, 5, 2, 3) == seen(only(step()))
+    assert {REMOTE: 2} == there(target)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ours", "expected"),
+    [
+        ("never-rewind", True, (LEFT, SyncReason.NEVER_REWIND, 1, 4, 0)),
+        ("never-rewind", False, (SYNCED, SyncReason.READ_ON_THERE, 1, 5, 0)),
+        ("follow", True, (SYNCED, SyncReason.WRITTEN, 1, 1, 0)),
+        ("follow", False, (SYNCED, SyncReason.READ_ON_THERE, 1, 5, 0)),
+        ("force", True, (SYNCED, SyncReason.WRITTEN, 1, 1, 0)),
+        ("force", False, (SYNCED, SyncReason.WRITTEN, 1, 1, 0)),
+    ],
+)
+def test_a_rewind_follows_the_policy(step, orders, copied, source, target, policy, ours, expected):
+    """Only `force` overwrites what somebody read on the target; checkpoints tell the rewind either way."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 4)
+    step()
+    if not ours:
+        target.commit("billing", REMOTE, 5)
+    source.commit("billing", orders, 1)
+    assert expected == seen(only(step(group_sync=with_policy(policy))))
+    assert 1 == written(target)[-1].downstream_offset
+
+
+def test_a_group_that_read_on_there_is_moved_forward_only(step, orders, copied, source, target):
+    """What it read on either side it does not read again."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 2)
+    step()
+    target.commit("billing", REMOTE, 3)
+    assert SyncReason.READ_ON_THERE == only(step()).reason
+    source.commit("billing", orders, 5)
+    assert (SYNCED, SyncReason.WRITTEN, 5, 5, 0) == seen(only(step()))
+
+
+def test_beyond_the_copy_a_group_waits_at_its_end(step, orders, copied, source, target):
+    """And the report says how much it would see again; the next copy cures it."""
+    copied(orders, 0, 3)
+    source.commit("billing", orders, 5)
+    row = only(step())
+    assert (SYNCED, SyncReason.WRITTEN, 3, 3, 2) == seen(row)
+    assert (True, True) == (row.exact, row.ahead)
+    copied(orders, 3, 5)
+    assert (SYNCED, SyncReason.WRITTEN, 5, 5, 0) == seen(only(step()))
+
+
+def test_in_a_hole_nothing_is_skipped(step, flow, orders, copied, source, target):
+    """Somebody else copied two records between two of our pieces."""
+    copied(orders, 0, 2)
+    for _ in range(2):
+        target.append(REMOTE, key=b"k", value=b"v")
+    copied(orders, 4, 5)
+    source.commit("billing", orders, 3)
+    row = only(step())
+    assert (SYNCED, SyncReason.WRITTEN, 2, 2, 1) == seen(row)
+    assert not row.exact
+
+
+def test_below_everything_mapped_nothing_is_guessed(step, orders, copied, source, target):
+    """Records of somebody else lie before ours: where the group stands among them is unknown."""
+    for _ in range(2):
+        target.append(REMOTE, key=b"k", value=b"v")
+    copied(orders, 2, 5)
+    source.commit("billing", orders, 1)
+    assert (WRONG, SyncReason.NOT_MAPPED, None, None, None) == seen(only(step()))
+    target.delete_records(REMOTE, 2)
+    assert (SYNCED, SyncReason.WRITTEN, 2, 2, 0) == seen(only(step()))
+
+
+def test_positions_are_held_within_the_log(step, orders, copied, source, target):
+    """Never below the target's log start."""
+    copied(orders, 0, 5)
+    target.delete_records(REMOTE, 4)
+    source.commit("billing", orders, 1)
+    assert (SYNCED, SyncReason.WRITTEN, 4, 4, 0) == seen(only(step()))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "expected"),
+    [
+        (lambda source, orders: source.commit("billing", orders, 9), SyncReason.INVALID_OFFSET),
+        (
+            lambda source, orders: source.commit("billing", orders, 3, "x" * 40_000),
+            SyncReason.METADATA_TOO_LONG,
+        ),
+    ],
+)
+def test_what_cannot_be_is_named_and_nothing_is_written(
+    step, orders, copied, source, target, prepare, expected
+):
+    """A position beyond the source's end, metadata longer than a checkpoint's."""
+    copied(orders, 0, 5)
+    prepare(source, orders)
+    row = only(step())
+    assert (WRONG, expected, {}, []) == (row.state, row.reason, there(target), written(target))
+
+
+def test_a_refusal_of_one_group_costs_no_other(step, orders, copied, source, target):
+    """It is reported, and tried again in the next cycle."""
+    copied(orders, 0, 5)
+    for group in ("a,b", "c:d/e", "группа"):
+        source.commit(group, orders, 3)
+    target.refuse("alter_offsets", "c:d/e", ClusterRefused("B says no"))
+    rows = {row.group: row.reason for row in step().rows}
+    assert {"a,b": SyncReason.WRITTEN, "c:d/e": SyncReason.REFUSED, "группа": SyncReason.WRITTEN} == rows
+
+
+def test_groups_by_filter_and_type(step, orders, copied, source):
+    """Share and streams groups are listed as not covered, groups that the filter leaves out are not."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    source.commit("console-consumer-1", orders, 3)
+    source.commit("shared", orders, 3).type = GroupType.SHARE
+    source.commit("streaming", orders, 3).type = GroupType.STREAMS
+    result = step(groups=NameFilter((".*",), ("console-consumer-.*",)))
+    assert ["billing"] == [row.group for row in result.rows]
+    assert [("shared", "share"), ("streaming", "streams")] == [(it.group, it.type) for it in result.uncovered]
+
+
+def test_a_group_that_is_gone_leaves_a_tombstone(step, orders, copied, source, target):
+    """Its checkpoint would mislead; one that this user may not see any more keeps it."""
+    copied(orders, 0, 5)
+    for group in ("billing", "hidden"):
+        source.commit(group, orders, 3)
+    step()
+    for group in ("billing", "hidden"):
+        source.delete_groups([group])
+    source.refuse("describe_groups", "hidden", ClusterRefused("A does not show it"))
+    result = step()
+    assert (1, ["hidden"]) == (result.tombstones, [it.group for it in result.ages])
+    assert None is written(target)[-1]
+    assert 0 == step().tombstones
+
+
+def test_old_checkpoints_are_repeated(step, flow, orders, copied, source, target):
+    """So that the age of each tells when it was last true."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    old = Checkpoint("billing", "A.orders", 0, 3, 3)
+    target.append(TopicPartition(TOPIC, 0), key=old.key(), value=old.value(), timestamp=1)
+    assert 1 == step().checkpoints
+    assert 0 == step().checkpoints
+
+
+def test_a_topic_that_came_from_the_target_goes_back_by_one_hop(step, flow, source, with_internal, clusters):
+    """`B.x.y` on A is `x.y` on B, by the map of B->A read backwards."""
+    target = with_internal
+    source.add_topic("B.x.y")
+    target.add_topic("x.y")
+    for cluster, topic in ((source, "B.x.y"), (target, "x.y")):
+        for _ in range(6):
+            cluster.append(TopicPartition(topic, 0), key=b"k", value=b"v")
+    source.add_topic("mm2-offset-map.B.internal")
+    key = MapKey("x.y", target.topics["x.y"].topic_id, 0, 0)
+    piece = MapPiece(0, 6, (Run(0, 0, 2), Run(4, 2, 2)))
+    source.append(
+        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_piece(piece)
+    )
+    source.commit("billing", TopicPartition("B.x.y", 0), 3)
+    result = step()
+    assert ("x.y", SYNCED, SyncReason.WRITTEN, 5, 5, 0) == (only(result).remote_topic, *seen(only(result)))
+
+
+@pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED])
+def test_after_a_failover_nobody_is_moved(step, flow, orders, copied, source, target, phase):
+    """The groups belong to the target then."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    state = FlowState(phase, 1, "somebody", "a drill")
+    target.append(TopicPartition(flow.ledger_topic, 0), key=state.key(), value=state.value())
+    assert (LEFT, SyncReason.SYNC_DISABLED) == seen(only(step()))[:2]
+    assert {} == there(target)
+
+
+def test_a_map_that_cannot_be_read_stops_everything(step, flow, orders, copied, source, target):
+    """An unknown version, say: nothing is written."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    key = encode_map_key(MapKey("orders", source.topics["orders"].topic_id, 0, 7))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=key, value=b"\x09\x00\x00")
+    with pytest.raises(FormatError, match="version 9"):
+        step()
+    assert ({}, []) == (there(target), written(target))
+
+
+def test_a_dry_run_reports_and_writes_nothing(flow, clusters, orders, copied, source, target):
+    """What `twinlog groups` shows."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    row = only(checkpoints.run(flow, clusters, dry_run=True))
+    assert (SYNCED, SyncReason.WRITTEN, {}, []) == (row.state, row.reason, there(target), written(target))
+
+
+def test_a_recreated_topic_is_not_translated(step, orders, copied, source, target):
+    """Its offsets are another life's."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    step()
+    source.delete_topics(["orders"])
+    source.add_topic("orders")
+    for number in range(5):
+        source.append(orders, key=b"k", value=b"new", timestamp=number)
+    row = only(step())
+    assert row.state is WRONG
+    assert {REMOTE: 3} == there(target)
