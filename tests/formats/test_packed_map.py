@@ -35,7 +35,7 @@ def packed(pieces: list[MapPiece], open_runs: int) -> PackedMap:
     )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(maps(), st.integers(1, 3))
 def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
     """Both ways, at every offset, alone and together; and counts."""
