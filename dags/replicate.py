@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain, task
 
 from twinlog.airflow import tasks
-from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.form import PARAMS, describe_flow
 from twinlog.airflow.operators import ReplicateOperator
@@ -53,7 +53,17 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             task_id="copy", flow=flow.name, doc_md="Copy the ranges with one Spark job, exactly once."
         )
 
-        # Also after a copy that was skipped or failed: the cycle is reported either way.
+        # Also after a copy that was skipped or failed: the cycle is reported either way, and groups go on.
+        @task(trigger_rule=TriggerRule.ALL_DONE)
+        def offset_syncs() -> Any:
+            """Write MM2-compatible offset syncs, derived from the map."""
+            return tasks.offset_syncs(flow.name)
+
+        @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[groups_synced(flow.name)])
+        def checkpoints(*, outlet_events: Any) -> Any:
+            """Translate every group's position, write checkpoints, commit for groups nobody is in."""
+            return tasks.checkpoints(flow.name, outlet_events)
+
         @task(trigger_rule=TriggerRule.ALL_DONE)
         def heartbeats() -> Any:
             """Write MM2-compatible heartbeat records."""
@@ -69,7 +79,8 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             """Write the cycle report, and tell other Dags what is new on the remote cluster."""
             return tasks.publish(flow.name, outlet_events)
 
-        chain(discover(), sync_topics(), plan_ranges(), copy, heartbeats(), validate(), publish())
+        before = [discover(), sync_topics(), plan_ranges()]
+        chain(*before, copy, offset_syncs(), checkpoints(), heartbeats(), validate(), publish())
     return cycle
 
 

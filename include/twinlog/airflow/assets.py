@@ -1,10 +1,10 @@
-"""The asset event that tells other Dags a remote cluster has new records."""
+"""The asset events that tell other Dags what is new on a remote cluster: records, and positions of groups."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetAlias
 
 
 def remote_cluster(alias: str) -> Asset:
@@ -14,3 +14,17 @@ def remote_cluster(alias: str) -> Asset:
     event's extra says by which flow, with how many records, and how many are still to come.
     """
     return Asset(name=f"twinlog {alias}", uri=f"twinlog://{quote(alias, safe='')}", group="twinlog")
+
+
+def groups_synced(flow: str) -> AssetAlias:
+    """Return what stands for `remote_groups` in a flow's Dag: an event comes only when there is something to tell."""
+    return AssetAlias(name=f"twinlog {flow} groups", group="twinlog")
+
+
+def remote_groups(alias: str) -> Asset:
+    """Return the asset of the groups of one target cluster, `twinlog://<alias>/groups`.
+
+    Its event says that positions of groups were committed there; the extra says by which flow, and of which groups.
+    """
+    uri = f"twinlog://{quote(alias, safe='')}/groups"
+    return Asset(name=f"twinlog {alias} groups", uri=uri, group="twinlog")

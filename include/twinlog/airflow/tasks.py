@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import gauge_checks
@@ -23,8 +23,12 @@ from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
+    from twinlog.steps.group_report import CheckpointsResult
 
 log = logging.getLogger(__name__)
+
+MOST_GROUPS = 100
+"""Groups named in an event, and in a task's result: XCom is a table of the metadata database."""
 
 Json = Mapping[str, Any]
 
@@ -64,6 +68,33 @@ def plan_ranges(flow_name: str) -> Json:
     with _open(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
         return _show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics))
+
+
+def offset_syncs(flow_name: str) -> Json:
+    """Run the step; a dry run only counts.  A source that cannot be written to is a warning."""
+    from twinlog.steps import offset_syncs as step
+
+    with _open(flow_name) as (flow, clusters):
+        result = step.run(flow, clusters, dry_run=_request().dry_run)
+    if result.warning:
+        log.warning(result.warning)
+    return _show(result)
+
+
+def checkpoints(flow_name: str, outlet_events: Any) -> Json:
+    """Run the step; tell of the groups whose positions were committed.  A dry run only reports."""
+    from twinlog.steps import checkpoints as step
+
+    with _open(flow_name) as (flow, clusters):
+        result = step.run(flow, clusters, dry_run=_request().dry_run)
+    if result.groups_synced:
+        extra = {
+            "flow": flow.name,
+            "groups": list(result.groups_synced[:MOST_GROUPS]),
+            "positions": result.committed,
+        }
+        outlet_events[groups_synced(flow.name)].add(remote_groups(flow.target.alias), extra=extra)
+    return _show(shown_groups(result))
 
 
 def heartbeats(flow_name: str) -> Json:
@@ -147,6 +178,23 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
 
 def _request() -> CycleRequest:
     return request_of(get_current_context())
+
+
+def shown_groups(result: CheckpointsResult) -> Json:
+    """Choose what a task log and XCom show of thousands of groups: counts, and what needs somebody."""
+    from twinlog.steps.checkpoints import counts
+
+    return {
+        "flow": result.flow,
+        "groups": result.groups,
+        "checkpoints": result.checkpoints,
+        "tombstones": result.tombstones,
+        "committed": result.committed,
+        "positions": counts(result),
+        "wrongly": to_json(result.wrongly[:MOST_GROUPS]),
+        "uncovered": to_json(result.uncovered[:MOST_GROUPS]),
+        "notes": list(result.notes),
+    }
 
 
 @contextmanager

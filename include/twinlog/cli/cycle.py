@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.say import say, warn
 from twinlog.cli.topics import refuse_strangers
+from twinlog.errors import TwinlogError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from twinlog.steps.plan_ranges import RangePlan
     from twinlog.steps.publish import FlowReport
     from twinlog.steps.sync_topics import SyncTopicsResult
+
+
+SHOWN = 10
+"""Positions of groups that are named on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,21 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsRun:
+    """What a cycle did for the groups of a flow; `states` counts positions by how they stand.
+
+    `error` says why it could not be done.
+    """
+
+    groups: int = 0
+    committed: int = 0
+    checkpoints: int = 0
+    offset_syncs: int = 0
+    states: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FlowRun:
     """What became of a flow: its report, what failed in it, and the checks that did not pass.
 
@@ -57,6 +78,7 @@ class FlowRun:
     failures: tuple[Trouble, ...] = ()
     failed_checks: tuple[CheckResult, ...] = ()
     latency_ms: int | None = None
+    groups: GroupsRun | None = None
     cycles: int = 1
     error: Failure | None = None
 
@@ -69,8 +91,12 @@ class FlowRun:
 
     @property
     def succeeded(self) -> bool:
-        """Whether everything was copied and no critical check failed."""
-        return self.state != "failed" and not any(it.severity == "critical" for it in self.failed_checks)
+        """Whether everything was copied, no critical check failed, and groups could be looked after."""
+        return (
+            self.state != "failed"
+            and not any(it.severity == "critical" for it in self.failed_checks)
+            and not (self.groups and self.groups.error)
+        )
 
     @property
     def document(self) -> dict[str, Any]:
@@ -90,6 +116,7 @@ class FlowRun:
             "failures": to_json(self.failures),
             "failed_checks": to_json(self.failed_checks),
             "heartbeat_latency_ms": self.latency_ms,
+            "groups": to_json(self.groups),
             "cycles": self.cycles,
             "error": to_json(self.error),
         }
@@ -118,6 +145,7 @@ def run_cycle(
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )
+    groups = run_groups(flow, clusters)
     beat = heartbeats.run(flow, clusters)
     judged = validate.run(flow, clusters)
     for check in judged.failed:
@@ -130,7 +158,31 @@ def run_cycle(
         failures=tuple(_failures(synced, planned, copied)),
         failed_checks=judged.failed,
         latency_ms=beat.latency_ms,
+        groups=groups,
     )
+
+
+def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
+    """Write offset syncs and checkpoints, and commit positions of groups.
+
+    What fails here is in the result and said on stderr: it costs no record of the copy.
+    """
+    from twinlog.steps import checkpoints, offset_syncs
+
+    try:
+        syncs = offset_syncs.run(flow, clusters)
+        if syncs.warning:
+            warn(f"{flow.name}: {syncs.warning}")
+        result = checkpoints.run(flow, clusters)
+    except TwinlogError as error:
+        warn(f"{flow.name}: groups: {error}")
+        return GroupsRun(error=str(error))
+    for row in result.wrongly[:SHOWN]:
+        warn(f"{flow.name}: group {row.group} on {row.topic}-{row.partition}: {row.text}")
+    if len(result.wrongly) > SHOWN:
+        warn(f"{flow.name}: and {len(result.wrongly) - SHOWN} positions more; see `twinlog groups`")
+    states = Counter(row.state.value for row in result.rows)
+    return GroupsRun(result.groups, result.committed, result.checkpoints, syncs.syncs, dict(states))
 
 
 def added(before: FlowRun | None, after: FlowRun) -> FlowRun:
