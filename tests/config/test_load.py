@@ -18,6 +18,8 @@ from twinlog.config.settings import (
     CycleRule,
     FlowSettings,
     GateSettings,
+    GroupSyncPolicy,
+    GroupSyncSettings,
     Guarantee,
     PoisonPolicy,
     Tier,
@@ -140,6 +142,10 @@ EVERY_SETTING = {
     "twinlog.tier.gold.topics=pay.*,orders\ntwinlog.tier.gold.rpo.seconds=5\ntwinlog.lag.records=3": (
         "tiers",
         (Tier(lag_records=3), Tier("gold", NameFilter(("pay.*", "orders")), 5, 3)),
+    ),
+    "twinlog.group.sync.policy=follow\ntwinlog.group.sync.policy.force=batch-.*,jobs": (
+        "group_sync",
+        GroupSyncSettings(GroupSyncPolicy.FOLLOW, force=NameFilter(("batch-.*", "jobs"))),
     ),
     "A->B.twinlog.tier.tin.topics=t\ntwinlog.tier.tin.lag.records=9\ntwinlog.tier.tin.audit.percent=1": (
         "tiers",
@@ -274,6 +280,13 @@ def test_a_password_may_hold_what_separates_users(loaded: Loader) -> None:
     flow = loaded(text, JO="a, b=c", ANN="${x}").flows["A->B"]
     assert ["a, b=c", "${x}"] == [user.password.reveal() for user in flow.metadata.scram_users]
     assert "a, b" not in repr(flow)
+
+
+def test_the_most_careful_policy_of_a_group_counts(loaded: Loader) -> None:
+    """Of several lists that match."""
+    lines = "policy=force\ntwinlog.group.sync.policy.never-rewind=a.*\ntwinlog.group.sync.policy.follow=.*b,c"
+    policies = loaded(MINIMAL + "twinlog.group.sync." + lines).flows["A->B"].group_sync
+    assert ["never-rewind", "follow", "follow", "force"] == [policies.of(it) for it in ("ab", "b", "c", "d")]
 
 
 def test_every_field_has_a_case() -> None:
