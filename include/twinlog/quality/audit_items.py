@@ -1,0 +1,89 @@
+"""What an audit looks at and what it answers: plain frozen values.
+
+Offsets called upstream are on the source, downstream on the target; ends are exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.formats.ledger_audit import DifferenceKind, UnprovedSpan
+from twinlog.offsets.offset_map import OffsetMap
+
+LISTED = 100
+"""Differences of one partition that are shown; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is compared: upstream [start, end) with downstream [downstream_start, downstream_end).
+
+    Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined`
+    upstream offsets were left out on purpose.  `compacted` says that either side may have dropped records for
+    which there is a later one of the same key.
+    """
+
+    offset_map: OffsetMap
+    start: int
+    end: int
+    downstream_start: int
+    downstream_end: int
+    quarantined: frozenset[int] = frozenset()
+    compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning of a record's fields as people read them: text where it is text, hex where it is not."""
+
+    key: str | None
+    value: str | None
+    headers: tuple[tuple[str, str | None], ...]
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One record that is not equal.
+
+    `kind` is the first field that differs, `fields` are all of them.  `upstream_offset` is None for an extra
+    record that no source record belongs to; `downstream_offset` of a missing record is where the map says that
+    its copy stands, None when it says nothing.
+    """
+
+    kind: DifferenceKind
+    upstream_offset: int | None
+    downstream_offset: int | None
+    message: str
+    fields: tuple[str, ...] = ()
+    source: Excerpt | None = None
+    target: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What became of a scope.
+
+    `records` are the copied records of the scope that were looked at; `equal_bytes` of them are equal as whole
+    batches, `equal_records` one by one, and `superseded` are gone on one side by compaction, rightly.
+    `differences` holds the first of them in order, `counts` all of them by kind.
+    """
+
+    records: int = 0
+    equal_bytes: int = 0
+    equal_records: int = 0
+    superseded: int = 0
+    unproved: tuple[UnprovedSpan, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference was found; what could not be proved is in `unproved`."""
+        return not self.counts
+
+    @property
+    def difference_count(self) -> int:
+        """All differences, listed or not."""
+        return sum(self.counts.values())

@@ -1,0 +1,282 @@
+"""Compare the copied records of one partition on both sides, batch by batch and record by record.  Pure.
+
+| on the source   | on the target                         | outcome                                              |
+|-----------------|---------------------------------------|------------------------------------------------------|
+| a whole batch   | the same bytes, where the map puts it | equal, without decoding a record                     |
+| a record        | equal, where the map puts it          | equal                                                |
+| a record        | another one                           | key, value, headers or timestamp differs             |
+| a record        | nothing there                         | missing; unless retention or compaction explains it  |
+| nothing there   | a record that the map knows           | extra; unless retention or compaction explains it    |
+|                 | a record that the map does not know   | extra                                                |
+| records         | the same ones, elsewhere              | order                                                |
+
+Law: with both sides good this finds nothing; every record of the scope is accounted for exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from twinlog.formats.ledger_audit import DifferenceKind, Unproved
+from twinlog.offsets.offset_map import Column, OffsetMap
+from twinlog.quality.alignment import Pair, align, by_offset
+from twinlog.quality.audit_items import Comparison, Scope
+from twinlog.quality.audit_log import Batch, Item, Side
+from twinlog.quality.compaction import AwaitedKeys
+from twinlog.quality.record_fields import RawRecord, differing
+from twinlog.quality.tally import Tally
+from twinlog.relay.batch import CODEC_MASK, DELETE_HORIZON, HEADER_BYTES, LOG_APPEND_TIME
+from twinlog.relay.codec import decompress
+
+WINDOW = 256
+"""Records of each side that are looked at together when they do not pair up by offset."""
+
+
+def compare(
+    scope: Scope,
+    source: Iterable[Item],
+    target: Iterable[Item],
+    source_behind: Iterable[Item] | None = None,
+    target_behind: Iterable[Item] | None = None,
+) -> Comparison:
+    """Compare the scope's records; both sides are read once, in order, as far as they are needed.
+
+    The two iterables `behind` continue them to the ends of the logs; they are only read for keys that
+    compaction must have kept there.  Without them such records are unproved.
+    """
+    walk = _Walk(scope, source, target)
+    walk.run()
+    if source_behind is not None and target_behind is not None:
+        walk.awaited.look_behind(source_behind, target_behind)
+        walk.settle()
+    else:
+        walk.leave_open()
+    return walk.tally.result(walk.awaited.superseded)
+
+
+class _Places:
+    """Where the map puts offsets, quick for offsets asked in order."""
+
+    def __init__(self, offset_map: OffsetMap) -> None:
+        self._downstream = _Lookup(offset_map.upstream, offset_map.downstream, offset_map.length)
+        self._upstream = _Lookup(offset_map.downstream, offset_map.upstream, offset_map.length)
+
+    def downstream(self, upstream: int) -> int | None:
+        return self._downstream.find(upstream)
+
+    def upstream(self, downstream: int) -> int | None:
+        return self._upstream.find(downstream)
+
+    def downstream_of_all(self, upstream: int, count: int) -> int | None:
+        """Where `count` records from `upstream` on stand in one piece."""
+        place = self._downstream.find(upstream)
+        return place if place is not None and upstream + count <= self._downstream.end else None
+
+
+class _Lookup:
+    """One direction of the map; `[begin, end)` is the run that was asked for last."""
+
+    def __init__(self, froms: Column, tos: Column, length: Column) -> None:
+        self._froms, self._tos, self._length = froms, tos, length
+        self.begin = self.end = self._shift = 0
+
+    def find(self, offset: int) -> int | None:
+        if not self.begin <= offset < self.end:
+            index = int(np.searchsorted(self._froms, offset, side="right")) - 1
+            if index < 0 or offset >= self._froms[index] + self._length[index]:
+                return None
+            self.begin = int(self._froms[index])
+            self.end = self.begin + int(self._length[index])
+            self._shift = int(self._tos[index]) - self.begin
+        return offset + self._shift
+
+
+class _Walk:
+    """The state of one comparison.
+
+    `shift` is how far the target's records stand from where the map puts them: 0 unless a record is missing or
+    extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one.
+    """
+
+    def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
+        self.scope = scope
+        self.source = Side(source, scope.start, scope.end)
+        self.target = Side(target, scope.downstream_start, scope.downstream_end)
+        self.places = _Places(scope.offset_map)
+        self.tally = Tally()
+        self.awaited = AwaitedKeys()
+        self.shift = 0
+        self.last_upstream = -1
+
+    def run(self) -> None:
+        """Walk both sides to their ends."""
+        while self._whole_batch() or self._equal_record() or self._unequal():
+            pass
+
+    def settle(self) -> None:
+        """Judge the records whose keys did not occur again anywhere."""
+        for record, lacks_target in self.awaited.unresolved():
+            at = record.upstream, record.downstream
+            if lacks_target and record.tombstone:
+                # Expired with delete.retention.ms, or lost: the log does not tell.
+                self.tally.unproved(record.upstream, Unproved.COMPACTED)
+            elif lacks_target:
+                self.tally.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
+            elif record.tombstone:
+                self.awaited.superseded += 1  # its key has no value on either side
+            else:
+                self.tally.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
+
+    def leave_open(self) -> None:
+        """Say that the keys were not looked for."""
+        for record, _ in self.awaited.unresolved():
+            self.tally.unproved(record.upstream, Unproved.COMPACTED)
+
+    def _whole_batch(self) -> bool:
+        """Compare the next batch of both sides as bytes, when both begin one where the map says."""
+        if self.shift or self.awaited:
+            return False
+        ours = self.source.batch()
+        theirs = self.target.batch() if ours is not None else None
+        if ours is None or theirs is None:
+            return False
+        count = ours.header.record_count
+        place = self.places.downstream_of_all(ours.header.base_offset, count)
+        if place != theirs.header.base_offset or not same_records(ours, theirs):
+            return False
+        self.source.take_batch()
+        self.target.take_batch()
+        self.tally.equal(count, as_bytes=True)
+        return True
+
+    def _equal_record(self) -> bool:
+        """Compare the next record of both sides, when they stand where the map says."""
+        ours, theirs = self.source.head(), self.target.head()
+        if ours is None or theirs is None or self.shift or ours.content != theirs.content:
+            return False
+        if self.places.downstream(ours.offset) != theirs.offset:
+            return False
+        self._take(ours, theirs)
+        self.tally.equal(1)
+        return True
+
+    def _unequal(self) -> bool:
+        """Judge the next records by what belongs together; False at the end of both sides."""
+        pairs = self._next_by_offset() if self._compacted() else self._next_window()
+        surplus = 0
+        for ours, theirs in pairs:
+            self._take(ours, theirs)
+            if ours is not None and theirs is not None:
+                surplus = self._judge_pair(ours, theirs, surplus)
+            elif ours is not None:
+                surplus -= self._judge_missing(ours)
+            elif theirs is not None:
+                surplus += self._judge_extra(theirs)
+        return bool(pairs)
+
+    def _next_by_offset(self) -> list[Pair]:
+        ours, theirs = self.source.head(), self.target.head()
+        at_end = ours is None, theirs is None
+        return by_offset([ours] if ours else [], [theirs] if theirs else [], self._place, at_end=at_end)
+
+    def _next_window(self) -> list[Pair]:
+        ours, theirs = self.source.window(WINDOW), self.target.window(WINDOW)
+        at_end = self.source.exhausted_behind(len(ours)), self.target.exhausted_behind(len(theirs))
+        return align(ours, theirs, self._place, at_end=at_end)
+
+    def _place(self, upstream: int) -> int | None:
+        place = self.places.downstream(upstream)
+        return None if place is None else place + self.shift
+
+    def _take(self, ours: RawRecord | None, theirs: RawRecord | None) -> None:
+        if ours is not None:
+            self.source.take()
+            self.last_upstream = ours.offset
+            self.awaited.seen(ours.rest)
+        if theirs is not None:
+            self.target.take()
+            self.awaited.seen(theirs.rest)
+
+    def _judge_pair(self, ours: RawRecord, theirs: RawRecord, surplus: int) -> int:
+        """Judge two records that belong together; return the surplus of extra records not yet explained."""
+        at = ours.offset, theirs.offset
+        fields = differing(ours, theirs)
+        if fields:
+            message = f"{', '.join(fields)} of the copy {'differ' if len(fields) > 1 else 'differs'}"
+            self.tally.differ(fields[0], at, message, ours, theirs, fields)
+            return surplus
+        place = self.places.downstream(ours.offset)
+        if place is None:
+            self.tally.unproved(ours.offset, Unproved.NO_MAP)
+            return surplus
+        shift = theirs.offset - place
+        if shift != self.shift and shift - self.shift != surplus:
+            message = f"it and what follows stand {abs(shift)} offsets {'behind' if shift > 0 else 'before'} the map"
+            self.tally.differ(DifferenceKind.ORDER, at, message, ours, theirs)
+        elif shift:
+            self.tally.unproved(ours.offset, Unproved.DISPLACED)
+        else:
+            self.tally.equal(1)
+        self.shift = shift
+        return 0
+
+    def _judge_missing(self, ours: RawRecord) -> int:
+        """Judge a source record without copy; return how many records the target is short of."""
+        place = self.places.downstream(ours.offset)
+        if place is None:
+            if ours.offset in self.scope.quarantined:
+                return 0
+            self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), "it was never copied", ours)
+            return 0
+        gone = self.target.lost_at(place)
+        if gone is not None and gone is not Unproved.UNREADABLE:
+            self.tally.unproved(ours.offset, gone)
+        elif not (self._compacted() and self.awaited.not_on_target(ours.rest, ours.offset, place)):
+            message = "the target's batch cannot be read" if gone else "there is no record in its place"
+            self.tally.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
+        return 1
+
+    def _judge_extra(self, theirs: RawRecord) -> int:
+        """Judge a target record without source record; return how many records the target has too many."""
+        upstream = self.places.upstream(theirs.offset - self.shift)
+        if upstream is None or not self.scope.start <= upstream < self.scope.end or self._is_there(upstream):
+            self.tally.differ(
+                DifferenceKind.EXTRA, (None, theirs.offset), "the flow did not write it", target=theirs
+            )
+            return 1
+        gone = self.source.lost_at(upstream)
+        if gone is not None:
+            self.tally.unproved(upstream, gone)
+        elif not (self._compacted() and self.awaited.not_on_source(theirs.rest, upstream, theirs.offset)):
+            message = "the source no longer has the record it was copied from"
+            self.tally.differ(DifferenceKind.EXTRA, (upstream, theirs.offset), message, target=theirs)
+        return 1
+
+    def _is_there(self, upstream: int) -> bool:
+        """Whether the source has the record at `upstream`: it is the next one, or was already taken."""
+        ours = self.source.head()
+        return upstream <= self.last_upstream or (ours is not None and ours.offset <= upstream)
+
+    def _compacted(self) -> bool:
+        return self.scope.compacted or self.source.gaps_inside or self.target.gaps_inside
+
+
+def same_records(ours: Batch, theirs: Batch) -> bool:
+    """Whether two batches hold the same records with the same timestamps, told without decoding one."""
+    left, right = ours.header, theirs.header
+    odd = LOG_APPEND_TIME | DELETE_HORIZON
+    if (
+        left.record_count != right.record_count
+        or left.base_timestamp != right.base_timestamp
+        or (left.attributes | right.attributes) & odd
+        or not left.dense
+        or not right.dense
+    ):
+        return False
+    ours_block, theirs_block = ours.data[HEADER_BYTES:], theirs.data[HEADER_BYTES:]
+    if (left.attributes ^ right.attributes) & CODEC_MASK:
+        ours_block, theirs_block = decompress(left.codec, ours_block), decompress(right.codec, theirs_block)
+    # A bytearray compares itself with any buffer by memcmp; two memoryviews would go byte by byte.
+    return len(ours_block) == len(theirs_block) and bytearray(ours_block) == theirs_block
