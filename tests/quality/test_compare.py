@@ -18,9 +18,9 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.quality.audit_items import Comparison, Scope
-from twinlog.quality.audit_log import Batch, Item, Lost
 from twinlog.quality.compare import WINDOW, compare
 from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.partition_reader import Batch, Item, Lost
 
 Log = list[tuple[int, Rec]]
 """A partition: (offset, record)."""

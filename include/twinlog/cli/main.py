@@ -16,6 +16,8 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli import kafka, metadata
+from twinlog.cli import kafka
+from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
@@ -58,6 +60,7 @@ def twinlog(
 
 
 app.command("demo")(demo)
+app.command("audit")(audit)
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("explain")(explain)

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.quality.record_fields import RawRecord, records_of
-from twinlog.relay.batch import BatchHeader
+from twinlog.relay.partition_reader import Batch, Item, Lost
 
 WINDOW_BYTES = 4 << 20
-
-
-class Batch(NamedTuple):
-    """A batch of committed records; `data` is valid until the next item of its side is asked for."""
-
-    header: BatchHeader
-    data: memoryview
-
-
-class Lost(NamedTuple):
-    """Offsets [start, end) of this side can no longer be read, or not be understood."""
-
-    start: int
-    end: int
-    reason: Unproved
-
-
-Item = Batch | Lost
 
 
 class Side:

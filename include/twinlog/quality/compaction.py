@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from twinlog.quality.audit_log import Item, Lost
 from twinlog.quality.record_fields import is_tombstone, key_of, records_of
+from twinlog.relay.partition_reader import Item, Lost
 
 MOST_AWAITED = 200_000
 """Keys remembered at once, of each side: what bounds the memory of an audit."""

@@ -23,12 +23,13 @@ from twinlog.formats.ledger_audit import DifferenceKind, Unproved
 from twinlog.offsets.offset_map import Column, OffsetMap
 from twinlog.quality.alignment import Pair, align, by_offset
 from twinlog.quality.audit_items import Comparison, Scope
-from twinlog.quality.audit_log import Batch, Item, Side
+from twinlog.quality.audit_log import Side
 from twinlog.quality.compaction import AwaitedKeys
 from twinlog.quality.record_fields import RawRecord, differing
 from twinlog.quality.tally import Tally
 from twinlog.relay.batch import CODEC_MASK, DELETE_HORIZON, HEADER_BYTES, LOG_APPEND_TIME
 from twinlog.relay.codec import decompress
+from twinlog.relay.partition_reader import Batch, Item
 
 WINDOW = 256
 """Records of each side that are looked at together when they do not pair up by offset."""

@@ -1,4 +1,4 @@
-"""A whole copy as one Spark application: what `jobs/replicate_partitions.py` and a Connect client run (driver)."""
+"""A whole copy, or audit, as one Spark application: what the jobs and a Connect client run (driver)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from twinlog.config.connections import handed_over
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
+from twinlog.spark.audit_runner import open_audit_runner
 from twinlog.spark.runner import open_runner
+from twinlog.steps import audit as audit_step
 from twinlog.steps import copy
+from twinlog.steps.audit_plan import AuditRequest
+from twinlog.steps.audit_result import AuditResult
 from twinlog.steps.copy_result import CopyResult
 
 SUBMITTED = ""
@@ -34,6 +38,18 @@ def replicate(
     flow = flow_named(config, flow_name)
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
         return copy.run(flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics)
+
+
+def audit(
+    config: Path, flow_name: str, request: AuditRequest | None = None, *, master: str = SUBMITTED
+) -> AuditResult:
+    """Load the configuration, open a session on `master` and audit one flow.
+
+    Raises ConfigError for the file, UsageError for a flow it does not have, and what the step `audit` raises.
+    """
+    flow = flow_named(config, flow_name)
+    with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
+        return audit_step.run(flow, clusters, runner, request)
 
 
 def flow_named(config: Path, name: str) -> FlowSettings:

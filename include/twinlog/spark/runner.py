@@ -40,7 +40,7 @@ class SparkLaneRunner:
             rows = frame.collect()
         except Exception as error:
             raise TransientError(
-                f"the Spark job of {lanes[0].flow} failed: {_reason(error)}",
+                f"the Spark job of {lanes[0].flow} failed: {reason_of(error)}",
                 hint="what was committed counts; the driver fences again",
                 code=TASKS_DIED,
                 flow=lanes[0].flow,
@@ -48,7 +48,7 @@ class SparkLaneRunner:
         return tuple(parse_report(row["report"]) for row in rows)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Find the line that says what happened in the pages Spark says it with."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _EXCEPTION_LINE.match(line)]

@@ -1,0 +1,177 @@
+"""`twinlog audit`: prove that the copy is equal, or show where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.render import Grid, Lines, show
+from twinlog.cli.topics import parse_topics
+from twinlog.errors import ExitCode, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.audit_plan import AuditRequest
+    from twinlog.steps.audit_result import AuditedDifference, AuditResult
+
+FullOption = Annotated[
+    bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
+]
+SampleOption = Annotated[
+    float | None, typer.Option("--sample", metavar="SHARE", help="A share of everything: 0.1 is a tenth.")
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Which sample; the same number chooses the same records.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOf:
+    """The audit of one flow, or why there is none; then nothing is called equal."""
+
+    flow: str
+    result: AuditResult | None = None
+    error: Failure | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON that others rely on (design: `audit`)."""
+        unknown: dict[str, Any] = {"flow": self.flow, "equal": False, "differences": [], "partitions": []}
+        known: dict[str, Any] = unknown if self.result is None else to_json(self.result)
+        return {**known, "error": to_json(self.error)}
+
+
+def audit(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    full: FullOption = False,
+    sample: SampleOption = None,
+    seed: SeedOption = 0,
+    topics: TopicsOption = None,
+    master: MasterOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Compare the copy with its source, record by record, and remember what is proved.
+
+    Exit 0: everything compared is equal. 1: it is not, or something could not be audited. 3: a cluster, such as a
+    dead source, cannot be reached; then nothing is proved anew.
+    """
+    flows = load_flows(config, flow, strict=strict)
+    asked = _request(full, sample, seed, topics)
+    done = each_flow(
+        flows,
+        lambda one: AuditOf(one.name, audit_of(one, asked, master)),
+        lambda one, failure: AuditOf(one.name, error=failure),
+    )
+    documents = [it.document for it in done.results]
+    # One flow is the document itself; several are a list, as elsewhere.
+    show(
+        documents[0] if len(documents) == 1 else {"flows": documents},
+        output,
+        (grid for it in done.results if it.result is not None for grid in _grids(it.result)),
+    )
+    equal = all(it.result is None or it.result.equal for it in done.results)
+    return done.exit_code or int(ExitCode.DONE if equal else ExitCode.SAYS_NO)
+
+
+def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> AuditResult:
+    """Audit one flow, in this process or on Spark."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import audit as step
+    from twinlog.steps.audit_lane import LocalAuditRunner
+
+    with open_clusters(flow) as clusters:
+        if master is None:
+            return step.run(flow, clusters, LocalAuditRunner(), asked)
+        from twinlog.spark.audit_runner import open_audit_runner
+
+        with open_audit_runner(master, f"twinlog audit {flow.name}") as runner:
+            return step.run(flow, clusters, runner, asked)
+
+
+def _request(full: bool, sample: float | None, seed: int, topics: str | None) -> AuditRequest:
+    from twinlog.steps.audit_plan import AuditMode, AuditRequest
+
+    if full and sample is not None:
+        raise UsageError("audit takes --full or --sample, not both")
+    if sample is not None and not 0 < sample <= 1:
+        raise UsageError(f"--sample {sample} is no share", hint="a number above 0 and up to 1, such as 0.1")
+    mode = AuditMode.FULL if full else AuditMode.INCREMENTAL if sample is None else AuditMode.SAMPLE
+    return AuditRequest(mode, 1.0 if sample is None else sample, seed, parse_topics(topics))
+
+
+def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
+    verdict = "equal" if result.equal else "NOT equal"
+    yield Grid(
+        f"{result.flow}: {verdict}; {result.records:,} records compared in {result.seconds:,.1f} s,"
+        f" {100 * result.coverage:.1f} % of the copy proved",
+        ("topic", "copy", "partition", "compared", "proved %", "as bytes", "one by one", "differences"),
+        [
+            (
+                it.topic,
+                it.remote_topic,
+                it.partition,
+                it.records,
+                100 * it.coverage,
+                it.equal_bytes,
+                it.equal_records,
+                it.differences,
+            )
+            for it in result.partitions
+        ],
+        empty="no copied partition",
+    )
+    if result.differences:
+        yield Grid(
+            f"{result.flow}: differences",
+            ("topic", "partition", "upstream", "downstream", "kind", "what"),
+            [
+                (it.topic, it.partition, it.upstream_offset, it.downstream_offset, it.kind.value, it.message)
+                for it in result.differences
+            ],
+        )
+        yield Lines("", [line for it in result.differences[:20] for line in _excerpts(it)])
+    unproved = [(row, span) for row in result.partitions for span in row.unproved]
+    if unproved:
+        yield Grid(
+            f"{result.flow}: could not be proved",
+            ("topic", "partition", "from upstream", "to", "records", "why"),
+            [
+                (row.topic, row.partition, span.start, span.end, span.records, span.reason.value)
+                for row, span in unproved
+            ],
+        )
+    if result.problems:
+        yield Grid(
+            f"{result.flow}: could not be audited",
+            ("topic", "code", "what", "what to do"),
+            [(it.topic, it.code, it.message, it.hint) for it in result.problems],
+        )
+
+
+def _excerpts(difference: AuditedDifference) -> Iterator[str]:
+    name = f"{difference.topic}-{difference.partition}"
+    for side, offset, seen in (
+        ("source", difference.upstream_offset, difference.source),
+        ("target", difference.downstream_offset, difference.target),
+    ):
+        if seen is not None:
+            headers = ", ".join(f"{key}={value or 'null'}" for key, value in seen.headers)
+            yield (
+                f"{name} {side} {offset}: key={seen.key or 'null'} value={seen.value or 'null'}"
+                f" headers=[{headers}] timestamp={seen.timestamp}"
+            )

@@ -1,0 +1,46 @@
+"""Runs the lanes of an audit as Spark tasks, one task a lane."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from twinlog.errors import TransientError
+from twinlog.spark import session as spark_session
+from twinlog.spark.audit_task import SCHEMA, audit_lanes, parse_audit
+from twinlog.spark.runner import reason_of
+from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkAuditRunner:
+    """The AuditRunner over a Spark session, classic or Connect (driver)."""
+
+    def __init__(self, spark: SparkSession, slots: int) -> None:
+        self._spark = spark
+        self.slots = slots
+
+    def run(self, lanes: Sequence[AuditLaneSpec]) -> tuple[AuditLaneReport, ...]:
+        """Run one job with exactly one task per lane.  Raises TransientError when a task died without a report."""
+        task = functools.partial(audit_lanes, pickle.dumps(tuple(lanes)))
+        try:
+            rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
+        except Exception as error:
+            raise TransientError(
+                f"the Spark job of the audit failed: {reason_of(error)}",
+                hint="nothing was remembered; audit again",
+                code="tasks-died",
+            ) from error
+        return tuple(parse_audit(row["report"]) for row in rows)
+
+
+@contextmanager
+def open_audit_runner(master: str, app_name: str = "twinlog audit") -> Iterator[SparkAuditRunner]:
+    """Open a session on `master` and give a runner over it."""
+    with spark_session.session(master, app_name) as spark:
+        yield SparkAuditRunner(spark, spark_session.slots(spark, master))

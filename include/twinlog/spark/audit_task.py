@@ -1,0 +1,44 @@
+"""What a Spark task of an audit does: compare the partitions of one lane and answer with one row.
+
+No record passes through Spark.  A task only reads, so it may be tried again as often as Spark likes.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twinlog.jsonable import to_json
+from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec, audit_lane
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = "lane int, report string"
+_ARROW_SCHEMA = pa.schema([("lane", pa.int32()), ("report", pa.string())])
+
+
+def audit_lanes(lanes: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Audit the lane whose number stands in each row (task, once per lane); `lanes` are pickled AuditLaneSpecs."""
+    specs: dict[int, AuditLaneSpec] = dict(enumerate(pickle.loads(lanes)))
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            report = json.dumps(to_json(audit_lane(specs[number])))
+            yield pa.RecordBatch.from_pydict({"lane": [number], "report": [report]}, schema=_ARROW_SCHEMA)
+
+
+def parse_audit(text: str) -> AuditLaneReport:
+    """Read the report of a lane back from its row (driver)."""
+    return _adapter().validate_json(text)
+
+
+@cache
+def _adapter() -> TypeAdapter[AuditLaneReport]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(AuditLaneReport)

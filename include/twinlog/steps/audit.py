@@ -1,0 +1,213 @@
+"""Step `audit`: compare the copy with its source, and remember what is proved.
+
+The ends of the logs are read first and the map after them, so that every record below those ends that this flow
+wrote is in the map.  Changes nothing but the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.progress import SourceLife, read_maps, read_progress
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleAudit
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.audit_items import Comparison
+from twinlog.quality.coverage import mapped_between
+from twinlog.steps import discover
+from twinlog.steps.audit_lane import (
+    AuditLaneReport,
+    AuditLaneSpec,
+    AuditRunner,
+    AuditSpec,
+    ScopeReport,
+)
+from twinlog.steps.audit_plan import (
+    AuditMode,
+    AuditPlan,
+    AuditRequest,
+    AuditState,
+    PartitionPlan,
+    plan,
+)
+from twinlog.steps.audit_result import (
+    AuditResult,
+    differences_of,
+    gathered,
+    in_flight,
+    judged_to,
+    partition_row,
+    remembered,
+    remembered_sample,
+    unfinished,
+)
+from twinlog.steps.discovery import Discovery
+
+SETTLE_SECONDS = 2.0
+"""How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
+written within milliseconds of one another."""
+
+
+def run(
+    flow: FlowSettings, clusters: Clusters, runner: AuditRunner, request: AuditRequest | None = None
+) -> AuditResult:
+    """Compare what `request` asks for, by default what is new since the last audit.
+
+    Raises ClusterUnreachable and ClusterRefused, UsageError for a topic the flow does not replicate, FormatError and
+    TerminalError `offset-map` for state that cannot be read.  Differences are an answer, not an error.
+    """
+    request = request or AuditRequest()
+    began, at_ms = time.monotonic(), int(time.time() * 1000)
+    discovery = discover.run(flow, clusters)
+    _refuse_strangers(discovery, request)
+    decided = plan(flow, _state(flow, clusters, discovery), request)
+    lanes = pack(flow, decided, runner.slots)
+    answers = runner.run(lanes) if lanes else ()
+    reports = _by_life(answers)
+    found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
+    newer: Mapping[SourceLife, OffsetMap] = {}
+    if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
+        time.sleep(SETTLE_SECONDS)
+        newer = read_maps(flow, clusters.target)
+        found = {it.life: in_flight(it, found[it.life], newer.get(it.life)) for it in decided.partitions}
+    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
+    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
+
+
+def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
+    """Spread the partitions over at most `slots` lanes, the largest first, so that all end together."""
+    sizes = [
+        (sum(mapped_between(it.offset_map, spec.scope.start, spec.scope.end) for spec in it.specs), it)
+        for it in decided.partitions
+        if it.specs
+    ]
+    bins: list[tuple[int, list[AuditSpec]]] = [(0, []) for _ in range(max(1, min(slots, len(sizes))))]
+    for size, partition in sorted(sizes, key=lambda item: (-item[0], item[1].life)):
+        bins.sort(key=lambda item: item[0])
+        total, specs = bins[0]
+        specs += partition.specs
+        bins[0] = (total + size, specs)
+    return tuple(
+        AuditLaneSpec(
+            number,
+            flow.source.connection,
+            flow.target.connection,
+            tuple(specs),
+            flow.copy.read_committed,
+            flow.copy.fetch_bytes,
+        )
+        for number, (_, specs) in enumerate(bins)
+        if specs
+    )
+
+
+def _refuse_strangers(discovery: Discovery, request: AuditRequest) -> None:
+    known = {it.topic for it in discovery.topics}
+    for name in sorted((request.topics or frozenset()) - known):
+        reasons = {it.topic: it.reason for it in discovery.left_out}
+        why = reasons.get(name, "the source has no such topic, or does not show it")
+        raise UsageError(
+            f"flow {discovery.flow} does not replicate topic {name}: {why}",
+            hint="name source topics of the flow",
+            flow=discovery.flow,
+            topic=name,
+        )
+
+
+def _state(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> AuditState:
+    names = [it.topic for it in discovery.topics]
+    remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
+    compacted = _compacted(clusters.source, names)
+    compacted |= {remote[name] for name in _compacted(clusters.target, remote)}
+    return AuditState(
+        discovery,
+        read_ledger(flow, clusters.target),
+        read_maps(flow, clusters.target),
+        read_progress(flow, clusters.target),
+        compacted,
+    )
+
+
+def _compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
+    """Which of the topics drop superseded records; one whose configuration may not be read is taken for one."""
+    answers = cluster.topic_configs(topics)
+    policies = {
+        name: entry.value or ""
+        for name, configs in answers.found.items()
+        if (entry := configs.get("cleanup.policy")) is not None
+    }
+    return {name for name, policy in policies.items() if "compact" in policy} | set(answers.refused)
+
+
+def _by_life(answers: Sequence[AuditLaneReport]) -> Mapping[SourceLife, list[ScopeReport]]:
+    reports: defaultdict[SourceLife, list[ScopeReport]] = defaultdict(list)
+    for answer in answers:
+        for it in answer.scopes:
+            reports[SourceLife(it.topic, it.topic_id, it.partition)].append(it)
+    return reports
+
+
+def _remember(
+    flow: FlowSettings,
+    clusters: Clusters,
+    decided: AuditPlan,
+    found: Mapping[SourceLife, Comparison],
+    reports: Mapping[SourceLife, Sequence[ScopeReport]],
+    newer: Mapping[SourceLife, OffsetMap],
+    request: AuditRequest,
+    at_ms: int,
+) -> Mapping[SourceLife, PartitionAudit]:
+    """Write what was proved into the ledger; a partition that was not finished keeps what it had."""
+    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
+    if request.mode is AuditMode.SAMPLE:
+        samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
+        write_ledger(flow, clusters.target, samples)
+        return {}
+    audits = {
+        it.life: remembered(it, found[it.life], judged_to(it, newer.get(it.life)), at_ms) for it in whole
+    }
+    write_ledger(flow, clusters.target, audits.values())
+    return audits
+
+
+def _result(
+    flow: FlowSettings,
+    request: AuditRequest,
+    decided: AuditPlan,
+    found: Mapping[SourceLife, Comparison],
+    audits: Mapping[SourceLife, PartitionAudit],
+    answers: Sequence[AuditLaneReport],
+    at_ms: int,
+    seconds: float,
+) -> AuditResult:
+    reports = _by_life(answers)
+    rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
+    troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
+    problems = (*decided.problems, *troubles)
+    weights = [_weight(it) for it in decided.partitions]
+    covered = sum(row.coverage * weight for row, weight in zip(rows, weights, strict=True))
+    difference_count = sum(row.differences for row in rows)
+    return AuditResult(
+        flow=flow.name,
+        mode=request.mode,
+        equal=not difference_count and not problems,
+        records=sum(row.records for row in rows),
+        coverage=covered / sum(weights) if sum(weights) else 0.0,
+        difference_count=difference_count,
+        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+        partitions=rows,
+        problems=problems,
+        at_ms=at_ms,
+        seconds=round(seconds, 3),
+        cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+    )
+
+
+def _weight(plan: PartitionPlan) -> int:
+    return plan.offset_map.records

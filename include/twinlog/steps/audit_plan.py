@@ -1,0 +1,292 @@
+"""What an audit will compare, and what it cannot: decided from state that was read before.  Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.audit_items import Scope
+from twinlog.quality.coverage import mapped_between
+from twinlog.steps.audit_lane import AuditSpec
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+
+SAMPLE_OFFSETS = 5_000
+"""Upstream offsets in one piece of a sample."""
+
+
+class AuditMode(StrEnum):
+    """How much is compared: what is new since the last audit, everything, or a share of everything."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+    SAMPLE = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What is asked for.  `share` (0 to 1) and `seed` choose a sample; `topics` None means all of the flow."""
+
+    mode: AuditMode = AuditMode.INCREMENTAL
+    share: float = 1.0
+    seed: int = 0
+    topics: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditProblem:
+    """Why a topic, or a partition of it, could not be audited; the audit does not call the flow equal."""
+
+    code: str
+    topic: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
+
+    `end` is how far it will be audited.  `claims` is false when what is found may be told but proves nothing of
+    the topic as it is now.
+    """
+
+    life: SourceLife
+    remote_topic: str
+    remote_topic_id: str
+    offset_map: OffsetMap
+    start: int
+    end: int
+    downstream_end: int
+    specs: tuple[AuditSpec, ...]
+    unproved: tuple[UnprovedSpan, ...] = ()
+    before: PartitionAudit | None = None
+    claims: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """What to compare, and what stands against comparing more."""
+
+    partitions: tuple[PartitionPlan, ...]
+    problems: tuple[AuditProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """What was read for the plan: the ends of the logs first, then ledger, map and progress.
+
+    `compacted` are the source topics of which either side has `compact` in its cleanup.policy.
+    """
+
+    discovery: Discovery
+    ledger: Ledger
+    maps: Mapping[SourceLife, OffsetMap]
+    progress: Mapping[TopicPartition, int]
+    compacted: Collection[str]
+
+
+def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
+    """Decide what is compared."""
+    partitions: list[PartitionPlan] = []
+    problems: list[AuditProblem] = []
+    for topic in state.discovery.topics:
+        if request.topics is None or topic.topic in request.topics:
+            problems += _topic_problems(topic, state)
+            partitions += (
+                it
+                for partition in topic.partitions
+                if (it := _partition(flow, topic, partition, state, request))
+            )
+    if not any(it.offset_map.records for it in partitions) and not problems:
+        message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
+        problems.append(AuditProblem("nothing-copied", "", message, "run a cycle first"))
+    return AuditPlan(tuple(partitions), tuple(problems))
+
+
+def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
+    name = topic.topic
+    lives = {life.topic_id for life, it in state.maps.items() if life.topic == name and it.records}
+    copied = sorted(it.partition for it in state.progress if it.topic == name)
+    blocking = [it for it in state.discovery.problems if it.topic == name and it.blocking]
+    if lives and topic.topic_id not in lives:
+        message = (
+            f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
+        )
+        yield AuditProblem(ProblemCode.RECREATED.value, name, message, "decide what becomes of the copy")
+    elif copied and not lives:
+        message = f"partitions {copied} of {name} were copied, but no offset map says where to"
+        hint = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
+        yield AuditProblem("no-map", name, message, hint)
+    elif (lives or copied) and topic.remote is None:
+        message = f"the copy {topic.remote_topic} of {name} does not exist"
+        yield AuditProblem(ProblemCode.COPY_DELETED.value, name, message, "it must be copied anew")
+    yield from (
+        AuditProblem(it.code.value, name, it.message, it.hint)
+        for it in blocking
+        if it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED}
+    )
+
+
+def _partition(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    state: AuditState,
+    request: AuditRequest,
+) -> PartitionPlan | None:
+    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    offset_map = state.maps.get(life)
+    claims = offset_map is not None
+    if offset_map is None:
+        offset_map = _map_of_an_earlier_life(life, state)
+    if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
+        return None
+    before = next((it for it in state.ledger.audits if (it.topic, it.topic_id, it.partition) == life), None)
+    if before is not None and (
+        request.mode is not AuditMode.INCREMENTAL or before.remote_topic_id != topic.remote.topic_id
+    ):
+        before = None
+    start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
+    unproved = [] if before else list(_before_the_map(partition, offset_map, state.ledger, life))
+    for begin, reason in (
+        (partition.source.log_start, Unproved.SOURCE_RETENTION),
+        (first_upstream_at(offset_map, partition.target.log_start), Unproved.TARGET_RETENTION),
+    ):
+        if begin > start:
+            lost = mapped_between(offset_map, start, min(begin, offset_map.end_upstream))
+            if lost:
+                unproved.append(UnprovedSpan(start, min(begin, offset_map.end_upstream), lost, reason))
+            start = min(begin, offset_map.end_upstream)
+    scopes = _scopes(flow, partition, offset_map, start, before, state, life, request)
+    look_behind = request.mode is not AuditMode.SAMPLE
+    specs = tuple(
+        AuditSpec(
+            life.topic,
+            life.topic_id,
+            topic.remote_topic,
+            life.partition,
+            scope,
+            partition.source.stable_end if flow.copy.read_committed else partition.source.end,
+            partition.target.stable_end,
+            look_behind,
+        )
+        for scope in scopes
+    )
+    return PartitionPlan(
+        life,
+        topic.remote_topic,
+        topic.remote.topic_id,
+        offset_map,
+        before.start if before else offset_map.first_upstream,
+        offset_map.end_upstream,
+        max((it.downstream_end for it in scopes), default=before.downstream_end if before else 0),
+        specs,
+        tuple(unproved),
+        before,
+        claims,
+    )
+
+
+def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
+    for earlier in reversed(state.ledger.lives):
+        found = state.maps.get(SourceLife(life.topic, earlier.topic_id, life.partition))
+        if earlier.topic == life.topic and found is not None:
+            return found
+    return None
+
+
+def _before_the_map(
+    partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceLife
+) -> Iterator[UnprovedSpan]:
+    """What the source has before the map begins, though the copy should hold it."""
+    beginning = ledger.beginnings.get(life.topic)
+    begin = partition.source.log_start
+    if beginning is not None and beginning.topic_id == life.topic_id:
+        begin = max(begin, beginning.offsets.get(str(life.partition), 0))
+    if begin < offset_map.first_upstream:
+        expired = partition.target is not None and partition.target.log_start > 0
+        reason = Unproved.TARGET_RETENTION if expired else Unproved.NO_MAP
+        end = offset_map.first_upstream
+        yield UnprovedSpan(begin, end, end - begin, reason)
+
+
+def _scopes(
+    flow: FlowSettings,
+    partition: DiscoveredPartition,
+    offset_map: OffsetMap,
+    start: int,
+    before: PartitionAudit | None,
+    state: AuditState,
+    life: SourceLife,
+    request: AuditRequest,
+) -> list[Scope]:
+    assert partition.target is not None
+    quarantined = frozenset(
+        it.offset
+        for it in state.ledger.quarantined
+        if (it.topic, it.partition) == (life.topic, life.partition) and it.topic_id in {"", life.topic_id}
+    )
+    compacted = life.topic in state.compacted
+    if request.mode is AuditMode.SAMPLE:
+        ranges = sample(
+            start, offset_map.end_upstream, request.share, f"{request.seed}/{life.topic}/{life.partition}"
+        )
+        whole = [(low, high, *_downstream(offset_map, low, high)) for low, high in ranges]
+    else:
+        first, last = _downstream(offset_map, start, offset_map.end_upstream)
+        if before is not None and start == before.end:
+            # What stands between the last audit and the first new record must be nobody else's.
+            first = min(first, before.downstream_end) if first < last else before.downstream_end
+            last = max(first, last)
+        if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            last = max(
+                last, partition.target.stable_end
+            )  # what is there and not in the map is nobody's of ours
+        whole = [(start, offset_map.end_upstream, first, last)]
+    return [
+        Scope(offset_map, low, high, first, last, quarantined, compacted)
+        for low, high, first, last in whole
+        if low < high or first < last
+    ]
+
+
+def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
+    """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
+    pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
+    wanted = max(1, round(share * len(pieces)))
+    return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))
+
+
+def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
+    """First upstream offset whose copy stands at `downstream` or behind it; the map's end when there is none."""
+    ends = offset_map.downstream + offset_map.length
+    index = int(np.searchsorted(ends, downstream, side="right"))
+    if index == len(ends):
+        return offset_map.end_upstream
+    into = max(0, downstream - int(offset_map.downstream[index]))
+    first = int(offset_map.upstream[index]) + into
+    return first if index or into else offset_map.first_upstream
+
+
+def _downstream(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
+    """Return where the copies of upstream [start, end) begin and end; the map's end twice when there are none."""
+    upstream_ends = offset_map.upstream + offset_map.length
+    first = int(np.searchsorted(upstream_ends, start, side="right"))
+    behind = int(np.searchsorted(offset_map.upstream, end, side="left"))
+    if first >= behind:
+        map_end = int(offset_map.downstream[-1] + offset_map.length[-1])
+        return map_end, map_end
+    low = int(offset_map.downstream[first]) + max(0, start - int(offset_map.upstream[first]))
+    last = behind - 1
+    length = min(end, int(upstream_ends[last])) - int(offset_map.upstream[last])
+    return low, int(offset_map.downstream[last]) + length
