@@ -69,7 +69,8 @@ def measure(
     by_bytes = sum(it.equal_bytes for it in result.partitions)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{kind.name:18} {result.records:>9,} records audited  cpu {cpu:6.2f} s  {result.records / cpu:>10,.0f} rec/cpu-s"
+        f"{kind.name:18} {result.records:>9,} records audited  cpu {cpu:6.2f} s"
+        f"  {result.records / cpu:>10,.0f} rec/cpu-s"
         f"  wall {wall:5.1f} s  {100 * by_bytes / result.records:3.0f} % as bytes"
         f"  (copied at {copied.records / copied.lane_cpu_seconds:,.0f} rec/cpu-s), {peak:.0f} MB peak",
         flush=True,

@@ -16,7 +16,6 @@ import typer
 
 from twinlog import __version__
 from twinlog.cli import kafka, metadata
-from twinlog.cli import kafka
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.demo import demo
