@@ -2,18 +2,14 @@
 
 import json
 import re
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twinlog.cli.cycle import FlowRun, Request, added
+from twinlog.cli.cycle import FlowRun
 from twinlog.cli.main import main
-from twinlog.cli.run import new_run_id, repeat
+from twinlog.cli.run import new_run_id
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.load import load
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.quality.checks import Severity
@@ -34,6 +30,7 @@ def _run(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int,
         (("--once", "--for", "1m"), "run needs either --once or --for"),
         (("--for", "soon"), "--for: 'soon' is no duration"),
         (("--once", "--until", "soon"), "--until: 'soon' is no time"),
+        (("--for", "1m", "--until", "2026-01-01"), "it does not go with --for"),
     ],
 )
 def test_wrong_usage_is_said_before_anything_is_read(
@@ -138,49 +135,12 @@ REPORT = FlowReport(
 )
 
 
-def test_cycles_add_up() -> None:
-    """Counts are of all cycles; offsets and lag are as they are now."""
-    first = FlowRun("A->B", "r", REPORT)
-    later = replace(
-        REPORT, state="nothing", records=0, bytes=0, seconds=1.0, lag_records=0,
-        topics=(TopicReport("t", "A.t", (PartitionReport(0, 0, 6, 0),)),),
-    )  # fmt: skip
-    run = added(first, FlowRun("A->B", "r", later))
-    assert run.report is not None
-    assert (run.state, run.cycles, run.report.records, run.report.seconds) == ("done", 2, 5, 3.0)
-    assert run.report.topics[0].partitions == (PartitionReport(0, 5, 6, 0),)
-
-
-def test_a_failed_cycle_does_not_forget_what_was_copied() -> None:
-    """Its error is the state, until a later cycle works again."""
-    failed = FlowRun("A->B", "r", error=SimpleNamespace(exit_code=3))  # type: ignore[arg-type]
-    run = added(FlowRun("A->B", "r", REPORT), failed)
-    assert (run.state, run.cycles) == ("failed", 2)
-    run = added(run, FlowRun("A->B", "r", REPORT))
-    assert run.report is not None
-    assert (run.state, run.cycles, run.report.records) == ("done", 3, 10)
-
-
 @pytest.mark.parametrize(("severity", "succeeded"), [(Severity.CRITICAL, False), (Severity.WARNING, True)])
 def test_only_a_critical_check_says_no(severity: Severity, succeeded: bool) -> None:
     """A warning is shown, and the run is a success."""
     check = CheckResult("lag", severity, passed=False, observed="7", expected="0", message="behind")
     run = FlowRun("A->B", "r", REPORT, failed_checks=(check,))
     assert (run.state, run.succeeded) == ("done", succeeded)
-
-
-@pytest.mark.parametrize(("seconds", "cycles"), [(0, 1), (3.5, 4), (5, 5)])
-def test_cycles_are_repeated_until_the_time_is_up(world, seconds: float, cycles: int) -> None:
-    """At least once, with a pause between two, and no cycle begun after the end."""
-    now = [0.0]
-
-    def sleep(pause: float) -> None:
-        now[0] += pause
-
-    flows = load(Path(world.file)).enabled_flows
-    world.source.add_topic("orders")
-    done = repeat(flows, Request("r"), None, None, seconds, clock=lambda: now[0], sleep=sleep)  # type: ignore[arg-type]
-    assert [it.cycles for it in done.results] == [cycles]
 
 
 def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.CaptureFixture[str]) -> None:

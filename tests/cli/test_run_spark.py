@@ -1,8 +1,10 @@
 """`twinlog run` as people start it: a process of its own, real brokers, a real Spark session."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,7 @@ def _values(cluster: EmbeddedKafka, topic: str, count: int) -> list[list[int]]:
 def test_cycles_copy_everything_once(
     cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """The first run copies all, further cycles what came since; stdout is one JSON document."""
+    """The first run copies all, following what came since; stdout is one JSON document."""
     topic = unique_topic("run")
     create_topics(
         Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
@@ -80,8 +82,35 @@ def test_cycles_copy_everything_once(
     _produce(cluster_a, topic, range(1000, 1500))
     code, report, err = _twinlog("run", "--for", "3s", "--config", str(file), "--master", "local[1]")
     (flow,) = report["flows"]
-    assert (code, flow["state"], flow["records"], flow["cycles"] > 0) == (0, "done", 500, True), err
+    assert (code, flow["state"], flow["records"], flow["windows"] > 0) == (0, "done", 500, True), err
 
     code, report, _ = _twinlog("status", "--config", str(file))
     assert (code, report["flows"][0]["lag_records"]) == (0, 0)
     assert _values(cluster_b, f"A.{topic}", 1500) == [list(range(0, 1500, 2)), list(range(1, 1500, 2))]
+
+
+def test_a_followed_flow_ends_in_order_on_ctrl_c(
+    cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The report says what was copied, and no open transaction is left behind for readers to wait for."""
+    topic = unique_topic("ctrlc")
+    create_topics(
+        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
+    ).require()
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
+    )
+    command = [sys.executable, "-m", "twinlog.cli.main", "run", "--for", "10m", "--config", str(file)]
+    with subprocess.Popen([*command, "--output", "json"], stdout=subprocess.PIPE, text=True) as running:
+        _produce(cluster_a, topic, range(100))
+        deadline = time.monotonic() + 180
+        while sum(map(len, _values(cluster_b, f"A.{topic}", 100))) < 100 and time.monotonic() < deadline:
+            time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+    (flow,) = json.loads(out)["flows"]
+    assert (0, "done", 100, []) == (running.returncode, flow["state"], flow["records"], flow["failures"])
+    assert _values(cluster_b, f"A.{topic}", 100) == [list(range(0, 100, 2)), list(range(1, 100, 2))]

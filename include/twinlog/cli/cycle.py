@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
+from twinlog.cli.progress import shown
 from twinlog.cli.say import say, warn
 from twinlog.cli.topics import refuse_strangers
 from twinlog.errors import TwinlogError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from twinlog.steps.copy_result import CopyResult
     from twinlog.steps.copy_round import LaneRunner
     from twinlog.steps.discovery import Discovery
-    from twinlog.steps.plan_ranges import RangePlan
+    from twinlog.steps.plan_ranges import RangePlan, StoppedPartition
     from twinlog.steps.publish import FlowReport
     from twinlog.steps.sync_topics import SyncTopicsResult
 
@@ -69,7 +70,8 @@ class GroupsRun:
 class FlowRun:
     """What became of a flow: its report, what failed in it, and the checks that did not pass.
 
-    `error` is set when the flow as a whole could not be run; `report` is then that of earlier cycles, if any.
+    `error` is set when the flow as a whole could not be run; there is no report then.  `windows` counts those of
+    follow mode.
     """
 
     flow: str
@@ -79,7 +81,7 @@ class FlowRun:
     failed_checks: tuple[CheckResult, ...] = ()
     latency_ms: int | None = None
     groups: GroupsRun | None = None
-    cycles: int = 1
+    windows: int = 0
     error: Failure | None = None
 
     @property
@@ -117,7 +119,7 @@ class FlowRun:
             "failed_checks": to_json(self.failed_checks),
             "heartbeat_latency_ms": self.latency_ms,
             "groups": to_json(self.groups),
-            "cycles": self.cycles,
+            "windows": self.windows,
             "error": to_json(self.error),
         }
 
@@ -130,7 +132,7 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises what stops the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
-    from twinlog.steps import copy, discover, heartbeats, plan_ranges, publish, sync_topics, validate
+    from twinlog.steps import copy, discover, plan_ranges, sync_topics
 
     started_ms = round(time.time() * 1000)
     discovery = discover.run(flow, clusters)
@@ -141,10 +143,38 @@ def run_cycle(
     copied = None
     if planned.ranges:
         until, topics = request.until_ms, request.topics
-        copied = copy.run(flow, clusters, runner(), run_id=request.run_id, until_ms=until, topics=topics)
+        with shown() as on_progress:
+            copied = copy.run(
+                flow,
+                clusters,
+                runner(),
+                run_id=request.run_id,
+                until_ms=until,
+                topics=topics,
+                on_progress=on_progress,
+            )
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )
+    failures = (
+        *_not_synced(synced),
+        *_not_copied(copied.stopped if copied is not None else planned.stopped, copied),
+    )
+    return conclude(flow, clusters, request, copied, failures, started_ms)
+
+
+def conclude(
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: Request,
+    copied: CopyResult | None,
+    failures: tuple[Trouble, ...],
+    started_ms: int,
+    windows: int = 0,
+) -> FlowRun:
+    """Beat, judge and report what was copied since `started_ms` (epoch ms)."""
+    from twinlog.steps import heartbeats, publish, validate
+
     groups = run_groups(flow, clusters)
     beat = heartbeats.run(flow, clusters)
     judged = validate.run(flow, clusters)
@@ -155,10 +185,11 @@ def run_cycle(
         flow=flow.name,
         run_id=request.run_id,
         report=report,
-        failures=tuple(_failures(synced, planned, copied)),
+        failures=failures,
         failed_checks=judged.failed,
         latency_ms=beat.latency_ms,
         groups=groups,
+        windows=windows,
     )
 
 
@@ -185,38 +216,6 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
     return GroupsRun(result.groups, result.committed, result.checkpoints, syncs.syncs, dict(states))
 
 
-def added(before: FlowRun | None, after: FlowRun) -> FlowRun:
-    """Add what an earlier cycle copied to a later one's result; everything else is as it is now."""
-    if before is None:
-        return after
-    reports = [it for it in (before.report, after.report) if it is not None]
-    report = _added_reports(*reports) if len(reports) == 2 else next(iter(reports), None)
-    return replace(after, report=report, cycles=before.cycles + 1)
-
-
-def _added_reports(before: FlowReport, after: FlowReport) -> FlowReport:
-    copied = {
-        (topic.topic, it.partition): it.copied_records for topic in before.topics for it in topic.partitions
-    }
-    return replace(
-        after,
-        state="done" if "done" in {before.state, after.state} and after.state == "nothing" else after.state,
-        records=before.records + after.records,
-        bytes=before.bytes + after.bytes,
-        seconds=round(before.seconds + after.seconds, 3),
-        topics=tuple(
-            replace(
-                topic,
-                partitions=tuple(
-                    replace(it, copied_records=it.copied_records + copied.get((topic.topic, it.partition), 0))
-                    for it in topic.partitions
-                ),
-            )
-            for topic in after.topics
-        ),
-    )
-
-
 def _say_planned(
     flow: FlowSettings, discovery: Discovery, synced: SyncTopicsResult, planned: RangePlan
 ) -> None:
@@ -230,15 +229,23 @@ def _say_planned(
     )
 
 
-def _failures(synced: SyncTopicsResult, planned: RangePlan, copied: CopyResult | None) -> Iterator[Trouble]:
-    """Everything of the flow that was not copied though it should have been, each once."""
+def follow_failures(copied: CopyResult) -> tuple[Trouble, ...]:
+    """List what a followed flow could not copy, each once."""
+    problems = (Trouble(it.topic, None, it.code.value, it.message, it.hint) for it in copied.problems)
+    return (*problems, *_not_copied(copied.stopped, copied))
+
+
+def _not_synced(synced: SyncTopicsResult) -> Iterator[Trouble]:
     for problem in synced.problems:
         if problem.blocking:
             yield Trouble(problem.topic, None, problem.code.value, problem.message, problem.hint)
     for refusal in synced.refused:
         yield Trouble(refusal.name, None, refusal.code, refusal.message, refusal.hint)
-    for stopped in copied.stopped if copied is not None else planned.stopped:
-        yield Trouble(stopped.topic, stopped.partition, stopped.code, stopped.message)
+
+
+def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[Trouble]:
+    for it in stopped:
+        yield Trouble(it.topic, it.partition, it.code, it.message)
     for partition in copied.partitions if copied is not None else ():
         if partition.error:
             yield Trouble(partition.topic, partition.partition, partition.error_code, partition.error)

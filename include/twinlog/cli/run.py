@@ -1,18 +1,18 @@
-"""`twinlog run`: whole cycles without Airflow, once or again and again on a warm Spark session."""
+"""`twinlog run`: without Airflow, one whole cycle, or lanes that follow the source."""
 
 from __future__ import annotations
 
 import datetime as dt
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.cycle import FlowRun, Request, added, run_cycle, say_failures
+from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.each_flow import Done, each_flow
 from twinlog.cli.flows import load_flows
+from twinlog.cli.follow import follow_flows
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -31,12 +31,9 @@ from twinlog.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
 
-PAUSE_SECONDS = 1.0
-"""Between two cycles of `--for`: an idle pair of clusters is not asked without end."""
-
 OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow.")]
 ForOption = Annotated[
-    str | None, typer.Option("--for", metavar="TIME", help="Cycle after cycle for so long: 90s, 10m, 1h30m.")
+    str | None, typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
 ]
 MasterOption = Annotated[
     str | None,
@@ -58,14 +55,20 @@ def run(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Run replication cycles here, without Airflow."""
+    """Run a replication cycle here, or follow the source, without Airflow."""
     if once == bool(duration):
         raise UsageError("run needs either --once or --for", hint="such as: twinlog run --once")
+    if until and duration:
+        raise UsageError("--until bounds one cycle, it does not go with --for", hint="use --once")
     seconds = parse_duration(duration) if duration else 0
     asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
     flows = load_flows(config, flow, strict=strict)
     with WarmSpark() as spark:
-        done = repeat(flows, asked, spark, master, seconds)
+        done = (
+            follow_flows(flows, asked, spark, master, seconds)
+            if seconds
+            else run_once(flows, asked, spark, master)
+        )
     show(
         {"flows": [it.document for it in done.results]},
         output,
@@ -83,34 +86,17 @@ def new_run_id() -> str:
     return f"cli-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
 
 
-def repeat(
-    flows: Sequence[FlowSettings],
-    asked: Request,
-    spark: WarmSpark,
-    master: str | None,
-    seconds: float,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+def run_once(
+    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None
 ) -> Done[FlowRun]:
-    """Cycle through the flows until `seconds` have passed, at least once; sums are over all cycles.
-
-    The exit code is the last cycle's: what went away by itself did not stop the run.
-    """
+    """Run one cycle of each flow, one after the other."""
     from twinlog.cluster.clusters import open_clusters
 
     def cycle(flow: FlowSettings) -> FlowRun:
         with open_clusters(flow) as clusters:
             return run_cycle(flow, clusters, asked, lambda: spark.runner(master or flow.copy.spark_master))
 
-    deadline = clock() + seconds
-    totals: dict[str, FlowRun] = {}
-    while True:
-        done = each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
-        totals = {it.flow: added(totals.get(it.flow), it) for it in done.results}
-        if clock() + PAUSE_SECONDS >= deadline:
-            return Done(tuple(totals.values()), done.exit_code)
-        sleep(PAUSE_SECONDS)
+    return each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
 
 
 def _grids(run: FlowRun) -> Iterator[Grid]:

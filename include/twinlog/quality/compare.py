@@ -20,7 +20,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from twinlog.formats.ledger_audit import DifferenceKind, Unproved
-from twinlog.offsets.offset_map import Column, OffsetMap
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece_table import Column
 from twinlog.quality.alignment import Pair, align, by_offset
 from twinlog.quality.audit_items import Comparison, Scope
 from twinlog.quality.audit_log import Side

@@ -47,6 +47,17 @@ class SparkLaneRunner:
             ) from error
         return tuple(parse_report(row["report"]) for row in rows)
 
+    def cancel(self) -> None:
+        """Cancel the session's jobs; Spark kills the Python workers of their tasks."""
+        if _is_remote(self._spark):
+            self._spark.interruptAll()
+        else:
+            self._spark.sparkContext.cancelAllJobs()
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
 
 def reason_of(error: Exception) -> str:
     """Find the line that says what happened in the pages Spark says it with."""

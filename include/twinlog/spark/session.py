@@ -25,6 +25,7 @@ CONF = {
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "twinlog.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
 }
 

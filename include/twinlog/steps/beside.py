@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.steps import heartbeats
+from twinlog.steps import checkpoints, heartbeats, offset_syncs
+
+OFFSET_SYNCS_SECONDS = 5.0
+"""MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
 
 Step = Callable[[FlowSettings, Clusters], object]
 
@@ -29,10 +32,18 @@ class Turn:
 
 
 def turns(flow: FlowSettings) -> tuple[Turn, ...]:
-    """List what is done beside the copy of `flow`, at MM2's intervals.  Pure."""
-    listed = (
-        [Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.run)] if flow.emit_heartbeats else []
-    )
+    """List what is done beside the copy of `flow`, at MM2's intervals.  Pure.
+
+    Checkpoints also commit the positions of groups, so they follow the shorter of the two intervals.
+    """
+    listed: list[Turn] = []
+    if flow.emit_heartbeats:
+        listed.append(Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.run))
+    if flow.emit_offset_syncs:
+        listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, offset_syncs.run))
+    if flow.emit_checkpoints or flow.sync_group_offsets:
+        every = min(flow.emit_checkpoints_interval_seconds, flow.sync_group_offsets_interval_seconds)
+        listed.append(Turn("checkpoints", every, checkpoints.run))
     return tuple(listed)
 
 

@@ -34,6 +34,9 @@ class LaneRunner(Protocol):
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run every lane to its end.  Raises TransientError (TASKS_DIED) when tasks died without a report."""
 
+    def cancel(self) -> None:
+        """Kill all lanes that run, from another thread: their `run` raises TASKS_DIED."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:

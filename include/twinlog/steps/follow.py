@@ -11,6 +11,7 @@ grows, because a cluster that is down comes back.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,10 +19,11 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.progress import SourceLife, all_runs, read_pieces
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TransientError
-from twinlog.relay.spec import Follow, LaneSpec, RangeSpec
+from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeReport, RangeSpec
 from twinlog.steps import discover, sync_topics
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
@@ -72,9 +74,11 @@ def run(
     lanes: int | None = None,
     topics: Collection[str] | None = None,
     on_window: Callable[[Window], None] = lambda window: None,
+    stop: threading.Event | None = None,
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with `lanes` lanes (as many as slots if not said).
 
+    Setting `stop` (and cancelling the runner's lanes) ends it early; what the lanes had open is aborted at once.
     `lag_records` of the result counts what was not copied at the end.  Raises FencedError when another twinlog
     runs the flow, TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
     """
@@ -96,6 +100,9 @@ def run(
             raise window.failure
         idle = not window.records and window.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
+        if stop is not None and stop.is_set():
+            following.count_unreported(window)
+            return following.result(replace(window, failure=None), time.monotonic() - began)
         if time.monotonic() + pause >= end:
             return following.result(window, time.monotonic() - began)
         time.sleep(pause)
@@ -111,7 +118,11 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
 
 @dataclass(slots=True)
 class _Following:
-    """One flow being followed.  `copied` are the bytes of each partition up to the end of the last window."""
+    """One flow being followed.
+
+    `open_ranges` are those of the newest window.  `copied` are the bytes of each partition up to its end, `last`
+    those of that window alone.
+    """
 
     flow: FlowSettings
     clusters: Clusters
@@ -119,6 +130,7 @@ class _Following:
     rounds: Rounds
     prepared: Prepared
     number: int = 0
+    open_ranges: tuple[RangeSpec, ...] = ()
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -147,6 +159,25 @@ class _Following:
             failure=failure,
         )
 
+    def count_unreported(self, window: Window) -> None:
+        """Fence once more after lanes were cancelled, and count by the map what they committed but did not report.
+
+        Without the fence, readers would wait for the time-out of what the lanes had open.
+        """
+        grant = self.rounds.fence()
+        if window.failure is None or window.failure.code != TASKS_DIED:
+            return
+        pieces = read_pieces(self.flow, self.clusters.target)
+        for item in self.open_ranges:
+            life = SourceLife(item.topic, item.topic_id, item.partition)
+            copied = sum(
+                max(0, run.upstream_end - max(run.upstream, item.start))
+                for run in all_runs(pieces.get(life, ()))
+            )
+            reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
+            report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached, -1)
+            self.rounds.tally.add(LaneReport(0, "done", (report,)))
+
     def result(self, last: Window, seconds: float) -> CopyResult:
         """Say what was copied in all windows, and what is left."""
         tally, rounds = self.rounds.tally, self.rounds
@@ -172,6 +203,7 @@ class _Following:
         grant = self.rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
         settled = settle(self.flow, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True)
+        self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
         packed = pack([self._weighed(item) for item in settled.ranges], self.rounds.lanes)
         specs = lane_specs(self.flow, self.rounds.state, grant, packed, Follow(seconds))

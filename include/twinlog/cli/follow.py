@@ -1,0 +1,124 @@
+"""`twinlog run --for`: every flow followed at the same time, over one Spark session."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from twinlog.cli.cycle import FlowRun, Request, conclude, follow_failures
+from twinlog.cli.each_flow import Done, each_flow
+from twinlog.cli.say import say, warn
+from twinlog.cli.warm_spark import WarmSpark
+from twinlog.errors import TwinlogError, UsageError
+from twinlog.spark.master import without_options
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.copy_round import LaneRunner
+    from twinlog.steps.follow import Window
+
+
+def follow_flows(
+    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None, seconds: float
+) -> Done[FlowRun]:
+    """Follow `flows` for `seconds`; each has its share of the session's slots, because a lane never gives its back.
+
+    Ctrl-C and SIGTERM end it early and in order: what was committed counts, and is reported.  Raises UsageError
+    when there are more flows than slots, or more than one Spark master.
+    """
+    masters = sorted({master or flow.copy.spark_master for flow in flows})
+    if len(masters) > 1:
+        raise UsageError(
+            f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",
+            hint="choose one with --master, or flows with --flow",
+        )
+    runner = spark.runner(masters[0])
+    lanes = runner.slots // len(flows)
+    if not lanes:
+        raise UsageError(
+            f"{len(flows)} flows cannot be followed with {runner.slots} Spark slots: each needs one at least",
+            hint=f"use --master 'local[{2 * len(flows)}]', or choose flows with --flow",
+        )
+    stop = threading.Event()
+
+    def work(flow: FlowSettings) -> FlowRun:
+        return _followed(flow, asked, runner, lanes, seconds, stop)
+
+    def failed(flow: FlowSettings, failure: object) -> FlowRun:
+        return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor(len(flows)) as pool, _ended_by_signals(stop, runner):
+        futures = [pool.submit(each_flow, [flow], work, failed) for flow in flows]
+        while not all(future.done() for future in futures):
+            time.sleep(0.2)
+    done = [future.result() for future in futures]
+    return Done(tuple(it for each in done for it in each.results), max(each.exit_code for each in done))
+
+
+def _followed(
+    flow: FlowSettings,
+    asked: Request,
+    runner: LaneRunner,
+    lanes: int,
+    seconds: float,
+    stop: threading.Event,
+) -> FlowRun:
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import follow
+    from twinlog.steps.beside import beside, turns
+
+    def say_trouble(step: str, error: TwinlogError) -> None:
+        warn(f"{flow.name}: {step}: {error.message}")
+
+    started_ms = round(time.time() * 1000)
+    windows: list[Window] = []
+
+    def on_window(window: Window) -> None:
+        windows.append(window)
+        say(_line(window))
+
+    with open_clusters(flow) as clusters:
+        with beside(flow, turns(flow), say_trouble):
+            copied = follow.run(
+                flow,
+                clusters,
+                runner,
+                run_id=asked.run_id,
+                seconds=seconds,
+                lanes=lanes,
+                topics=asked.topics,
+                on_window=on_window,
+                stop=stop,
+            )
+        return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, len(windows))
+
+
+def _line(window: Window) -> str:
+    ended = f"; {window.failure}" if window.failure is not None else ""
+    stopped = f"; {len(window.stopped)} partitions stopped" if window.stopped else ""
+    return (
+        f"{window.flow}: window {window.number}: {window.records:,} records, {window.bytes:,} bytes"
+        f" of {window.partitions:,} partitions in {window.seconds:,.1f} s{stopped}{ended}"
+    )
+
+
+@contextmanager
+def _ended_by_signals(stop: threading.Event, runner: LaneRunner) -> Iterator[None]:
+    """Within, SIGINT and SIGTERM end the lanes and let everything else come to its end."""
+
+    def end(number: int, frame: object) -> None:
+        say(f"ending on {signal.Signals(number).name}; what is committed counts")
+        stop.set()
+        runner.cancel()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
