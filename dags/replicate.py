@@ -16,14 +16,14 @@ from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.form import PARAMS, describe_flow
 from twinlog.airflow.operators import ReplicateOperator
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import CONTINUOUS, FlowSettings
 
 
 def replicate(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow: a run is a cycle, and there is one cycle at a time."""
     with DAG(
         dag_id,
-        schedule=CronDataIntervalTimetable(flow.schedule, timezone="UTC"),
+        schedule=CONTINUOUS if flow.continuous else CronDataIntervalTimetable(flow.schedule, timezone="UTC"),
         catchup=False,
         max_active_runs=1,
         params=PARAMS,

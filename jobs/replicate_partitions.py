@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import uuid
 from pathlib import Path
@@ -27,15 +28,25 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--run-id", default=uuid.uuid4().hex, help="names this run in the ledger")
     parser.add_argument("--until-ms", type=int, help="copy records before this time only (epoch ms)")
     parser.add_argument("--topics", default="", help="only these source topics, comma separated")
+    parser.add_argument("--follow-seconds", type=float, help="stay, and copy what arrives, for so long")
     return parser.parse_args()
 
 
 def main() -> int:
     """Copy and print."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     given = arguments()
     topics = frozenset(filter(None, given.topics.split(","))) or None
     try:
-        result = replicate(given.config, given.flow, given.run_id, until_ms=given.until_ms, topics=topics)
+        result = replicate(
+            given.config,
+            given.flow,
+            given.run_id,
+            until_ms=given.until_ms,
+            topics=topics,
+            follow_seconds=given.follow_seconds,
+        )
     except TwinlogError as error:
         outcome = {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
         print(json.dumps({"twinlog": outcome}), flush=True)  # noqa: T201

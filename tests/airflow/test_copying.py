@@ -32,6 +32,12 @@ class TestWhyNoJob:
         """A cold Spark job costs 15 CPU-seconds."""
         assert "nothing to copy" == why_no_job(plan(), CycleRequest())
 
+    def test_following_needs_a_job_though_nothing_waits(self) -> None:
+        """Records that arrive later are what it is for; the job is told for how long."""
+        asked = CycleRequest(follow_seconds=30.0)
+        assert "" == why_no_job(plan(), asked)
+        assert ["--follow-seconds", "30.0"] == job_arguments(Path("f"), "A->B", "r", asked)[-2:]
+
     def test_dry_run_says_what_would_be_copied(self) -> None:
         """And runs nothing."""
         said = why_no_job(plan(ranges=[RANGE]), CycleRequest(dry_run=True))

@@ -135,6 +135,7 @@ EVERY_SETTING = {
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
+    "twinlog.schedule=@continuous": ("continuous", True),
     "twinlog.rpo.seconds=5\ntwinlog.lag.records=7\ntwinlog.audit.percent=90": (
         "tiers",
         (Tier(rpo_seconds=5, lag_records=7, audit_percent=90),),

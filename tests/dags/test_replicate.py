@@ -132,3 +132,12 @@ def test_parsing_is_fast(read_dags) -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == said.stdout.strip().splitlines()[-1]
+
+
+def test_a_continuous_flow_has_a_continuous_dag(read_dags) -> None:
+    """Its runs follow each other; each follows the source."""
+    bag = read_dags(THREE_FLOWS + "B->C.twinlog.schedule = @continuous\n")
+    assert ({}, "ContinuousTimetable") == (
+        bag.import_errors,
+        type(bag.dags["replicate__B__C"].timetable).__name__,
+    )

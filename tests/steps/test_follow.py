@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.beside import Turn, due
-from twinlog.steps.copy_progress import progress_of
+from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.steps.follow import with_offsets
@@ -85,3 +85,11 @@ def _spec(ranges: list[RangeSpec]):
     spec = Spec()
     spec.ranges = ranges
     return spec
+
+
+def test_a_line_says_what_is_done_what_is_left_and_each_lane() -> None:
+    """Records, speed, and MB where sizes are known."""
+    lanes = (LaneProgress(0, 3, 50, 100, 500_000), LaneProgress(1, 1, 100, 100, 1_500_000))
+    assert CopyProgress("A->B", 2.0, lanes).line == (
+        "A->B: 150 records copied, 50 to go, 75 records/s, 1.0 MB/s (lane 0 50%, lane 1 100%)"
+    )

@@ -22,7 +22,7 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
     """
     if request.dry_run:
         return f"dry run: up to {plan['records']} records in {len(plan['ranges'])} partitions would be copied"
-    if plan["ranges"]:
+    if plan["ranges"] or request.follow_seconds:
         return ""
     if plan["stopped"]:
         raise TerminalError(
@@ -36,6 +36,8 @@ def job_arguments(config: Path, flow: str, run_id: str, request: CycleRequest) -
     arguments = ["--config", str(config), "--flow", flow, "--run-id", run_id]
     if request.until_ms is not None:
         arguments += ["--until-ms", str(request.until_ms)]
+    if request.follow_seconds is not None:
+        arguments += ["--follow-seconds", str(request.follow_seconds)]
     if request.topics:
         arguments += ["--topics", ",".join(request.topics)]
     return arguments

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from twinlog.airflow.copying import failure_of, job_arguments, why_no_job
 from twinlog.airflow.flows import REPLICATE_JOB, configuration_path, read_configuration
-from twinlog.airflow.request import CycleRequest, request_of
+from twinlog.airflow.request import CycleRequest, followed, request_of
 from twinlog.airflow.secrets import RememberedConnections
 
 
@@ -29,7 +29,10 @@ class ReplicateOperator(BaseOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> Mapping[str, Any]:
         """Run the job, if there is one to run.  Raises what went wrong, as transient or terminal."""
+        flow = read_configuration(RememberedConnections()).flows[self.flow]
         request, ti = request_of(context), context["ti"]
+        if flow.continuous:
+            request = followed(request, context["dag_run"].run_type.value, flow.copy.follow_seconds)
         reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request)
         if reason:
             raise AirflowSkipException(reason)
@@ -61,7 +64,13 @@ class ReplicateOperator(BaseOperator):  # type: ignore[misc]
 
         topics = frozenset(request.topics) or None
         result = replicate(
-            configuration_path(), self.flow, run_id, until_ms=request.until_ms, topics=topics, master=master
+            configuration_path(),
+            self.flow,
+            run_id,
+            until_ms=request.until_ms,
+            topics=topics,
+            follow_seconds=request.follow_seconds,
+            master=master,
         )
         outcome: Mapping[str, Any] = to_json(result)
         return outcome

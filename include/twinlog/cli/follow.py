@@ -80,7 +80,7 @@ def _followed(
 
     def on_window(window: Window) -> None:
         windows.append(window)
-        say(_line(window))
+        say(window.line)
 
     with open_clusters(flow) as clusters:
         with beside(flow, turns(flow), say_trouble):
@@ -96,15 +96,6 @@ def _followed(
                 stop=stop,
             )
         return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, len(windows))
-
-
-def _line(window: Window) -> str:
-    ended = f"; {window.failure}" if window.failure is not None else ""
-    stopped = f"; {len(window.stopped)} partitions stopped" if window.stopped else ""
-    return (
-        f"{window.flow}: window {window.number}: {window.records:,} records, {window.bytes:,} bytes"
-        f" of {window.partitions:,} partitions in {window.seconds:,.1f} s{stopped}{ended}"
-    )
 
 
 @contextmanager

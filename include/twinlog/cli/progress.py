@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,8 +12,6 @@ from twinlog.cli.say import say
 if TYPE_CHECKING:
     from twinlog.steps.copy_progress import CopyProgress
 
-LINE_SECONDS = 10.0
-
 
 @contextmanager
 def shown() -> Iterator[Callable[[CopyProgress], None]]:
@@ -23,29 +20,9 @@ def shown() -> Iterator[Callable[[CopyProgress], None]]:
         with _bars() as listener:
             yield listener
     else:
-        yield _Lines().tell
+        from twinlog.steps.copy_progress import Lines
 
-
-class _Lines:
-    """A line every LINE_SECONDS: a log is not a terminal."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def tell(self, progress: CopyProgress) -> None:
-        if time.monotonic() - self._last >= LINE_SECONDS:
-            self._last = time.monotonic()
-            say(f"{progress.flow}: {line(progress)}")
-
-
-def line(progress: CopyProgress) -> str:
-    """Say in a line how far all lanes and each of them are."""
-    lanes = ", ".join(f"lane {it.lane} {it.done * 100 // max(it.total, 1)}%" for it in progress.lanes)
-    size = f", {progress.bytes_per_second / 1e6:,.1f} MB/s" if progress.bytes_per_second else ""
-    return (
-        f"{progress.done:,} records copied, {progress.total - progress.done:,} to go,"
-        f" {progress.records_per_second:,.0f} records/s{size} ({lanes})"
-    )
+        yield Lines(say).tell
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from twinlog.config.promises import gate_settings, tiers
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader, ResolvedValue
 from twinlog.config.settings import (
+    CONTINUOUS,
     ClusterSettings,
     CycleRule,
     FlowSettings,
@@ -126,7 +127,7 @@ def resolve_flow(
         admin_timeout_ms=read.integer("admin.timeout.ms", at_least=1),
         connector_name=read.text("twinlog.connector.name") or read.text("name"),
         copy=copy_settings(read),
-        schedule=_schedule(read, "twinlog.schedule"),
+        schedule=_flow_schedule(read),
         gate=gate_settings(read, lambda key: _schedule(read, key)),
         tiers=tiers(read, sources.settings, enabled=_enabled(read)),
         metadata=metadata_settings(read),
@@ -173,6 +174,11 @@ def _offsets_topic(read: Reader) -> str:
     own = read.text("offsets.storage.topic")
     worker = read.text("offset.storage.topic")
     return own or (worker if read.origin("offset.storage.topic").line else "")
+
+
+def _flow_schedule(read: Reader) -> str:
+    key = "twinlog.schedule"
+    return CONTINUOUS if read.text(key).strip() == CONTINUOUS else _schedule(read, key)
 
 
 def _schedule(read: Reader, key: str) -> str:

@@ -20,6 +20,9 @@ from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPoli
 
 MIB = 1024 * 1024
 
+CONTINUOUS = "@continuous"
+"""The schedule of a Dag whose runs follow each other (Airflow's ContinuousTimetable)."""
+
 
 class Guarantee(StrEnum):
     """How records are written to the target (`twinlog.guarantee`)."""
@@ -163,7 +166,7 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
-    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`).
+    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.
     """
 
     source: ClusterSettings
@@ -219,6 +222,11 @@ class FlowSettings:
     def name(self) -> str:
         """`A->B`."""
         return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the flow's Dag follows the source, run after run, instead of copying on a schedule."""
+        return self.schedule == CONTINUOUS
 
     @property
     def offsets_topic(self) -> str:

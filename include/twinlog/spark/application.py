@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from pathlib import Path
 
@@ -9,14 +10,18 @@ from twinlog.cluster.clusters import open_clusters
 from twinlog.config.connections import handed_over
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import UsageError
+from twinlog.errors import TwinlogError, UsageError
 from twinlog.spark.audit_runner import open_audit_runner
 from twinlog.spark.runner import open_runner
 from twinlog.steps import audit as audit_step
-from twinlog.steps import copy
+from twinlog.steps import copy, follow
 from twinlog.steps.audit_plan import AuditRequest
 from twinlog.steps.audit_result import AuditResult
+from twinlog.steps.beside import beside, turns
+from twinlog.steps.copy_progress import Lines
 from twinlog.steps.copy_result import CopyResult
+
+log = logging.getLogger(__name__)
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -29,15 +34,34 @@ def replicate(
     *,
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
+    follow_seconds: float | None = None,
     master: str = SUBMITTED,
 ) -> CopyResult:
-    """Load the configuration, open a session on `master` and copy one flow.
+    """Load the configuration, open a session on `master` and copy one flow, or follow it for `follow_seconds`.
 
     Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.
     """
     flow = flow_named(config, flow_name)
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
-        return copy.run(flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics)
+        if follow_seconds is None:
+            listener = Lines(log.info).tell
+            return copy.run(
+                flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
+            )
+        with beside(flow, turns(flow), _log_trouble):
+            return follow.run(
+                flow,
+                clusters,
+                runner,
+                run_id=run_id,
+                seconds=follow_seconds,
+                topics=topics,
+                on_window=lambda window: log.info(window.line),
+            )
+
+
+def _log_trouble(step: str, error: TwinlogError) -> None:
+    log.warning("%s: %s", step, error)
 
 
 def audit(

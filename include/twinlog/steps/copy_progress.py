@@ -20,6 +20,7 @@ from twinlog.relay.log_reader import StateLog
 from twinlog.relay.spec import LaneSpec
 
 LOOK_SECONDS = 2.0
+LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,30 @@ class CopyProgress:
     def bytes_per_second(self) -> float:
         """Mean speed since the round began, by estimated sizes; 0 where there is no estimate."""
         return sum(lane.bytes for lane in self.lanes) / self.seconds if self.seconds else 0.0
+
+    @property
+    def line(self) -> str:
+        """What a log says of it: all lanes together, and how far each of them is."""
+        lanes = ", ".join(f"lane {it.lane} {it.done * 100 // max(it.total, 1)}%" for it in self.lanes)
+        size = f", {self.bytes_per_second / 1e6:,.1f} MB/s" if self.bytes_per_second else ""
+        return (
+            f"{self.flow}: {self.done:,} records copied, {self.total - self.done:,} to go,"
+            f" {self.records_per_second:,.0f} records/s{size} ({lanes})"
+        )
+
+
+class Lines:
+    """Tells a log how far a copy is, a line every LINE_SECONDS."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._last = time.monotonic()
+
+    def tell(self, progress: CopyProgress) -> None:
+        """Say it if it is time again."""
+        if time.monotonic() - self._last >= LINE_SECONDS:
+            self._last = time.monotonic()
+            self._say(progress.line)
 
 
 def progress_of(

@@ -63,6 +63,16 @@ class Window:
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
 
+    @property
+    def line(self) -> str:
+        """What a log says of it."""
+        ended = f"; {self.failure}" if self.failure is not None else ""
+        stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
+        return (
+            f"{self.flow}: window {self.number}: {self.records:,} records, {self.bytes:,} bytes"
+            f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
+        )
+
 
 def run(
     flow: FlowSettings,
