@@ -28,7 +28,7 @@ from twinlog.relay.copy_lane import copy_lane
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.steps import copy, sync_topics
 
-BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "3600000"}
+BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
 
 
 @dataclass

@@ -6,16 +6,18 @@ import itertools
 import random
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.topics import Kind
 from twinlog.config.connection import ConnectionSettings
 from twinlog.relay import wire
 from twinlog.relay.batch import walk
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import Record, build_batch, record_rest
@@ -25,7 +27,7 @@ _CHANCE = random.Random(7)
 WORDS = [b"%06x" % _CHANCE.randrange(1 << 24) for _ in range(4096)]
 """What compressible values are made of: about 3:1, as JSON of a shop or of sensors."""
 
-Plan = Iterator[Mapping[TopicPartition, memoryview]]
+Plan = Iterator[Mapping[tuple[str, int], memoryview]]
 """Produce requests: at most one batch a partition in each."""
 
 
@@ -37,7 +39,7 @@ def settings(servers: str, alias: str = "bench") -> ConnectionSettings:
 
 def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> None:
     """Make a topic whose segments go soon after it is deleted."""
-    config = {"file.delete.delay.ms": "1000", "retention.ms": "-1"} | configs
+    config = {"file.delete.delay.ms": "1000", "retention.ms": "-1", "segment.bytes": str(64 << 20)} | configs
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(30)
@@ -46,9 +48,23 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
 
 
 def delete_topics(servers: str, topics: list[str]) -> None:
-    """Delete topics that exist or not."""
-    for future in AdminClient({"bootstrap.servers": servers}).delete_topics(topics).values():
-        future.exception(30)
+    """Ask for topics to be deleted, and do not wait."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_topics(topics).values():
+        with suppress(KafkaException, TimeoutError):
+            future.result(5)
+
+
+def forget_records(servers: str, topic: str) -> None:
+    """Give the disk back: everything before the end is deleted; the topic stays, so that nobody looks for it."""
+    with Brokers(settings(servers)) as brokers:
+        partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
+        ends = brokers.offsets(partitions, LATEST)
+    admin = AdminClient({"bootstrap.servers": servers})
+    wanted = [TopicPartition(name, number, end) for (name, number), end in ends.items()]
+    for future in admin.delete_records(wanted).values():
+        with suppress(KafkaException, TimeoutError):
+            future.result(5)
 
 
 def create(servers: str, kind: Kind, topic: str) -> None:
@@ -98,12 +114,12 @@ def _answer(connection: Connection) -> None:
 
 
 def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int = 0) -> memoryview:
-    """One batch of records with 8-byte keys; every second key is one of `hot` ones, if any."""
+    """One batch of records with 8-byte keys; with `hot` ones, every other eight records have one of these."""
     chance = random.Random(size)
     now = int(time.time() * 1000)
 
     def key(number: int) -> bytes:
-        return b"%08x" % (number % hot if hot and number % 2 else number)
+        return b"%08x" % (number % hot if hot and number // 8 % 2 else number)
 
     def value() -> bytes:
         if not codec:
@@ -138,16 +154,18 @@ def _skewed(kind: Kind, topic: str, records: int) -> Plan:
     """Traffic as it is: a few busy partitions with large batches, many quiet ones with small ones (Zipf)."""
     weights = [1 / (rank + 1) for rank in range(kind.partitions)]
     share = [records * weight / sum(weights) for weight in weights]
-    sizes = (100, 300, 1000, 1000, 3000)
+    sizes = (1000, 100, 300, 1000, 3000)
     ready = {
-        (count, codec): batch_of(count, sizes[count % len(sizes)], codec)
+        (count, size, codec): batch_of(count, size, codec)
         for count in (1, 3, 7, 20, 60, 200)
-        for codec in (0, 0, 3, 4)
+        for size in sizes
+        for codec in (0, 3, 4)
     }
     todo = {}
     for partition, wanted in enumerate(share):
         count = next((it for it in (200, 60, 20, 7, 3) if wanted > 40 * it), 1)
-        todo[partition] = [ready[count, (0, 0, 3, 4)[partition % 4]]] * max(1, int(wanted / count))
+        batch = ready[count, sizes[partition % 5], (0, 0, 3, 4)[partition % 4]]
+        todo[partition] = [batch] * max(1, int(wanted / count))
     for number in itertools.count():
         batches = {(topic, p): queue[number] for p, queue in todo.items() if number < len(queue)}
         if not batches:

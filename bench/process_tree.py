@@ -1,14 +1,37 @@
-"""CPU time of a process and of all its children, the dead ones included."""
+"""CPU time and memory of a process and of all its children, by role, the dead ones included."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import psutil
 
 _EVERY_S = 0.1
+JVM, WORKERS, DRIVER = "JVM", "workers", "driver"
+
+
+@dataclass
+class _Seen:
+    role: str
+    cpu_s: float = 0.0
+
+
+@dataclass
+class Peaks:
+    """Most memory seen, in MiB: of all processes together, and of the largest Python worker."""
+
+    total: float = 0.0
+    worker: float = 0.0
+
+
+@dataclass
+class _State:
+    processes: dict[tuple[int, float], _Seen] = field(default_factory=dict)
+    peaks: Peaks = field(default_factory=Peaks)
 
 
 class ProcessTree:
@@ -16,7 +39,7 @@ class ProcessTree:
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
-        self._seen: dict[tuple[int, float], float] = {}
+        self._state = _State()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -31,11 +54,20 @@ class ProcessTree:
         self._over.set()
         self._thread.join()
 
-    def cpu_s(self) -> float:
-        """User and system seconds of all processes seen so far."""
+    def cpu_s(self) -> Counter[str]:
+        """User and system seconds of all processes seen so far, by role."""
         self._sample()
         with self._lock:
-            return sum(self._seen.values())
+            result: Counter[str] = Counter()
+            for seen in self._state.processes.values():
+                result[seen.role] += seen.cpu_s  # type: ignore[assignment]
+            return result
+
+    def take_peaks(self) -> Peaks:
+        """Most memory since the last call."""
+        with self._lock:
+            peaks, self._state.peaks = self._state.peaks, Peaks()
+            return peaks
 
     def is_running(self) -> bool:
         """Whether the root process lives."""
@@ -58,10 +90,28 @@ class ProcessTree:
             family = [self._root, *self._root.children(recursive=True)]
         except psutil.NoSuchProcess:
             return
+        total = worker = 0.0
         for process in family:
             try:
-                times = process.cpu_times()
-                with self._lock:
-                    self._seen[process.pid, process.create_time()] = times.user + times.system
+                with process.oneshot():
+                    key = process.pid, process.create_time()
+                    times, memory = process.cpu_times(), process.memory_info().rss / 2**20
+                    seen = self._state.processes.get(key)
+                    # A role is looked up anew: a child is a copy of its parent until it runs its own program.
+                    role = _role(process) if seen is None or seen.role == DRIVER else seen.role
             except psutil.NoSuchProcess:
                 continue
+            with self._lock:
+                self._state.processes[key] = _Seen(role, times.user + times.system)
+            total += memory
+            worker = max(worker, memory if role == WORKERS else 0.0)
+        with self._lock:
+            peaks = self._state.peaks
+            self._state.peaks = Peaks(max(peaks.total, total), max(peaks.worker, worker))
+
+
+def _role(process: psutil.Process) -> str:
+    command = " ".join(process.cmdline()[:4])
+    if "pyspark.daemon" in command or "spark_daemon" in command:
+        return WORKERS
+    return JVM if "java" in command.split(" ", 1)[0] else DRIVER

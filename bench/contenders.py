@@ -1,0 +1,106 @@
+"""What is compared: MM2 with its defaults, MM2 with a tuned producer, and twinlog; all from cluster to cluster B."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.process_tree import ProcessTree
+from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.embedded.mirror_maker import MirrorMaker
+
+CORES = 2
+WARM = "warm"
+"""A topic that every contender copies: with its first record it has started."""
+
+_COMMON = """
+clusters = {alias}, B
+{alias}.bootstrap.servers = {source}
+B.bootstrap.servers = {target}
+{alias}->B.enabled = true
+{alias}->B.topics = {topics}
+B->{alias}.enabled = false
+emit.heartbeats.enabled = false
+heartbeats.replication.enabled = false
+replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+"""
+
+# Paused while topics are filled, a worker of MM2 must not fall out of its group: that would be a rebalance to measure.
+_MM2 = f"""
+tasks.max = {CORES}
+B.session.timeout.ms = 600000
+B.rebalance.timeout.ms = 600000
+"""
+
+_TUNED = """
+B.producer.batch.size = 524288
+B.producer.linger.ms = 20
+B.producer.buffer.memory = 134217728
+B.producer.max.request.size = 8388608
+B.producer.max.in.flight.requests.per.connection = 5
+"""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One replicator: its name in the tables, and the alias it knows the source cluster by."""
+
+    name: str
+    alias: str
+    extra: str = ""
+
+    @property
+    def is_twinlog(self) -> bool:
+        """Whether this is us."""
+        return self.alias == "A"
+
+    def remote(self, topic: str) -> str:
+        """The topic's name on the target."""
+        return f"{self.alias}.{topic}"
+
+    def properties(self, source: EmbeddedKafka, target: EmbeddedKafka, topics: str) -> str:
+        """Its mm2.properties for some topics (patterns, comma separated)."""
+        return self.extra + _COMMON.format(
+            alias=self.alias, source=source.bootstrap_servers, target=target.bootstrap_servers, topics=topics
+        )
+
+    @contextmanager
+    def running(self, properties: str, folder: Path) -> Iterator[ProcessTree]:
+        """Start it; it ends with the context."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self.is_twinlog:
+            with MirrorMaker(properties, folder) as mirror_maker, ProcessTree(mirror_maker.pid) as tree:
+                yield tree
+            return
+        config = folder / "twinlog.properties"
+        config.write_text(properties)
+        command = [twinlog(), "run", "--for", "10h", "--config", config]
+        with (
+            (folder / "twinlog.log").open("wb") as output,
+            subprocess.Popen(command, stdout=output, stderr=output) as process,
+        ):
+            try:
+                with ProcessTree(process.pid) as tree:
+                    yield tree
+            finally:
+                process.terminate()
+
+
+def twinlog() -> Path:
+    """The command beside the Python that runs this."""
+    return Path(sys.executable).with_name("twinlog")
+
+
+MM2 = Contender("MM2 4.3.1", "M", _MM2)
+TUNED = Contender("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
+TWINLOG = Contender("twinlog", "A")

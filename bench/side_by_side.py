@@ -1,0 +1,202 @@
+"""The comparison: each contender copies a backlog of each kind, one after the other, several times over.
+
+A contender is started, copies a little to be warm, is paused (SIGSTOP) while a topic is filled, and resumed: counted is
+what all of its processes use from then until everything has arrived, and a second more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import load
+from bench.contenders import WARM, Contender
+from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
+from bench.topics import KINDS, Kind
+from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.relay.brokers import Brokers
+
+GIVE_UP_AFTER_S = 900
+QUIET_S = 1.0
+"""So long nothing more has arrived when a copy is over."""
+
+WARM_UP = Kind("warm up", 1000)
+WARM_UP_RECORDS = 100_000
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One copy of one topic.  CPU in seconds, by role; memory in MiB; bytes as they were read and written."""
+
+    contender: str
+    kind: str
+    repetition: int
+    records: int
+    read_bytes: int
+    written_bytes: int
+    wall_s: float
+    cpu_s: float
+    jvm_cpu_s: float
+    driver_cpu_s: float
+    workers_cpu_s: float
+    memory_mib: float
+    worker_mib: float
+
+
+@dataclass(frozen=True)
+class Started:
+    """What it took until the first record had arrived."""
+
+    contender: str
+    repetition: int
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Both brokers, and where they keep their logs."""
+
+    source: EmbeddedKafka
+    target: EmbeddedKafka
+
+    @property
+    def source_data(self) -> Path:
+        return self.source.folder / "node-1" / "data"
+
+    @property
+    def target_data(self) -> Path:
+        return self.target.folder / "node-1" / "data"
+
+
+def run(
+    clusters: Clusters,
+    contenders: Sequence[Contender],
+    kinds: Sequence[Kind],
+    *,
+    repetitions: int,
+    scale: float,
+    folder: Path,
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each start and each copy, contenders in turn."""
+    load.create_topic(clusters.source.bootstrap_servers, WARM, 1)
+    load.produce(clusters.source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
+    for repetition in range(repetitions):
+        for contender in contenders:
+            yield from _one(clusters, contender, kinds, repetition, scale, folder)
+
+
+def _one(
+    clusters: Clusters,
+    contender: Contender,
+    kinds: Sequence[Kind],
+    repetition: int,
+    scale: float,
+    folder: Path,
+) -> Iterator[dict[str, Any]]:
+    """Start a contender, and let it copy one topic of each kind."""
+    source = clusters.source.bootstrap_servers
+    prefix = f"{contender.alias}{repetition}"
+    topics = {kind: f"{prefix}-{kind.slug}" for kind in (WARM_UP, *kinds)}
+    for kind, topic in topics.items():  # before the start: MM2 looks for new topics every ten minutes
+        load.create(source, kind, topic)
+    properties = contender.properties(clusters.source, clusters.target, f"{WARM}, {prefix}-.*")
+    began = time.monotonic()
+    with contender.running(properties, folder / prefix) as tree:
+        watch = _Watch(clusters.target.bootstrap_servers, tree, contender.name)
+        watch.wait_for(contender.remote(WARM), 1)
+        yield asdict(
+            Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
+        )
+        for kind, topic in topics.items():
+            volume = WARM_UP_RECORDS if kind is WARM_UP else int(scale * volume_of(contender, kind))
+            copied = _copy(clusters, contender, kind, topic, volume, tree, watch, repetition)
+            if kind is not WARM_UP:
+                yield asdict(copied)
+            if not kind.compacted:
+                load.forget_records(source, topic)
+                load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
+    load.delete_topics(source, list(topics.values()))
+    load.delete_topics(clusters.target.bootstrap_servers, [contender.remote(it) for it in topics.values()])
+
+
+def volume_of(contender: Contender, kind: Kind) -> int:
+    """How many records it gets."""
+    return kind.twinlog_records if contender.is_twinlog else kind.mm2_records
+
+
+def _copy(
+    clusters: Clusters,
+    contender: Contender,
+    kind: Kind,
+    topic: str,
+    volume: int,
+    tree: ProcessTree,
+    watch: _Watch,
+    repetition: int,
+) -> Copied:
+    tree.pause()
+    try:
+        records = load.fill(clusters.source.bootstrap_servers, kind, topic, volume, clusters.source_data)
+        time.sleep(0.3)  # until the sampler has seen what happened before the pause
+        tree.take_peaks()
+        before, began = tree.cpu_s(), time.monotonic()
+    finally:
+        tree.resume()
+    arrived = watch.wait_for(contender.remote(topic), records)
+    used = tree.cpu_s()
+    used.subtract(before)
+    peaks = tree.take_peaks()
+    return Copied(
+        contender=contender.name,
+        kind=kind.name,
+        repetition=repetition,
+        records=records,
+        read_bytes=load.stored_bytes(clusters.source_data, topic),
+        written_bytes=load.stored_bytes(clusters.target_data, contender.remote(topic)),
+        wall_s=arrived - began,
+        cpu_s=sum(used.values()),
+        jvm_cpu_s=used[JVM],
+        driver_cpu_s=used[DRIVER],
+        workers_cpu_s=used[WORKERS],
+        memory_mib=peaks.total,
+        worker_mib=peaks.worker,
+    )
+
+
+@dataclass
+class _Watch:
+    """Looks at the end offsets of the target."""
+
+    servers: str
+    tree: ProcessTree
+    name: str
+
+    def wait_for(self, topic: str, count: int) -> float:
+        """Return when the last of at least `count` records arrived, once nothing more does."""
+        deadline = time.monotonic() + GIVE_UP_AFTER_S
+        seen, at = -1, time.monotonic()
+        with Brokers(load.settings(self.servers)) as brokers:
+            while seen < count or time.monotonic() - at < QUIET_S:
+                if not self.tree.is_running() or time.monotonic() > deadline:
+                    raise SystemExit(
+                        f"{self.name} did not copy {count} records to {topic} (it came to {seen})"
+                    )
+                now = load.end_offsets(brokers, topic)
+                if now != seen:
+                    seen, at = now, time.monotonic()
+                time.sleep(0.05)
+        return at
+
+
+def kinds_named(names: Sequence[str]) -> list[Kind]:
+    """Find kinds by name; all when there are none."""
+    unknown = set(names) - {kind.name for kind in KINDS}
+    if unknown:
+        raise SystemExit(
+            f"no such kind: {', '.join(sorted(unknown))}; there are {[kind.name for kind in KINDS]}"
+        )
+    return [kind for kind in KINDS if not names or kind.name in names]
