@@ -43,8 +43,10 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(30)
-    with Brokers(settings(servers)) as brokers:  # answered once the leaders know that they lead
-        brokers.offsets([(topic, number) for number in range(partitions)], LATEST)
+    with Brokers(settings(servers)) as brokers:
+        while len(brokers.metadata([topic])[topic].leaders) < partitions:
+            time.sleep(0.1)
+        brokers.offsets([(topic, number) for number in range(partitions)], LATEST)  # leaders know that they lead
 
 
 def delete_topics(servers: str, topics: list[str]) -> None:

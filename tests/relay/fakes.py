@@ -14,13 +14,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
+
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from twinlog.errors import ClusterUnreachable, TransientError
-from twinlog.relay import kafka_python, wire
+from twinlog.relay import fetch_by_id, kafka_python, wire
 from twinlog.relay.batch import HEADER, BatchHeader, walk
 from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, read_records
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+TOPIC_RESPONSE = FetchResponse.FetchableTopicResponse
+PARTITION_DATA = TOPIC_RESPONSE.PartitionData
 
 LOSE = "lose the answer"
 DIE = "die before doing it"
@@ -56,8 +63,11 @@ class Producer:
 class FakeConnection:
     """A connection to a fake: requests are done when sent, answers wait in order."""
 
-    def __init__(self, do: Callable[[int, memoryview], bytes]) -> None:
+    def __init__(
+        self, do: Callable[[int, memoryview], bytes], fetch_version: int = wire.FETCH_VERSION
+    ) -> None:
         self._do = do
+        self._fetch_version = fetch_version
         self._answers: deque[bytes | None] = deque()
 
     @property
@@ -67,6 +77,9 @@ class FakeConnection:
     @property
     def buffered(self) -> bool:
         return bool(self._answers)
+
+    def offers(self, api: int) -> int:
+        return self._fetch_version
 
     def keep_login(self) -> None:
         pass
@@ -258,19 +271,36 @@ class FakeTarget:
         return 0, base, []
 
 
+@dataclass
+class FakeSession:
+    """A fetch session: its number, the epoch of its last question, and what is wanted by (topic id, partition)."""
+
+    number: int
+    epoch: int = 0
+    wanted: dict[tuple[UUID, int], int] = field(default_factory=dict)
+
+
 class FakeSource:
     """A source cluster of one broker, made of batches with their upstream offsets."""
 
-    def __init__(self, logs: dict[TopicPartition, list[bytes]], *, block_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        logs: dict[TopicPartition, list[bytes]],
+        *,
+        block_bytes: int = 1 << 20,
+        fetch_version: int = wire.FETCH_VERSION,
+    ) -> None:
         self.settings = SimpleNamespace(alias="A")
         self.logs = logs
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.block_bytes = block_bytes
         self.errors: dict[TopicPartition, list[int]] = {}
         self.log_start = 0
-        self.topic_id = "id"
+        self.topic_id = TOPIC_ID
         self.requests_left: int | None = None
-        self._connection = FakeConnection(self._fetch)
+        self.session: FakeSession | None = None
+        by_id = fetch_version >= fetch_by_id.VERSION
+        self._connection = FakeConnection(self._fetch_by_id if by_id else self._fetch, fetch_version)
 
     def close(self) -> None:
         pass
@@ -321,11 +351,68 @@ class FakeSource:
                 out += struct.pack(">ii", -1, len(block)) + block
         return out
 
+    def _fetch_by_id(self, api: int, body: memoryview) -> bytes:
+        """Fetch v13 with sessions, read and written by kafka-python's schema."""
+        assert (api, body[0]) == (wire.FETCH, 0)
+        self._count()
+        asked = FetchRequest.decode(bytes(body[1:]), version=fetch_by_id.VERSION)
+        if self.session is None or asked.session_id == 0:
+            assert (asked.session_id, asked.session_epoch) == (0, 0)
+            self.session = FakeSession(4711)
+        elif (asked.session_id, asked.session_epoch) != (self.session.number, self.session.epoch + 1):
+            return _fetched_by_id(Code.INVALID_FETCH_SESSION_EPOCH, 0, [])
+        else:
+            self.session.epoch += 1
+        wanted = self.session.wanted
+        for topic in asked.topics:
+            wanted.update({(topic.topic_id, item.partition): item.fetch_offset for item in topic.partitions})
+        for topic in asked.forgotten_topics_data:
+            for partition in topic.partitions:
+                del wanted[topic.topic_id, partition]
+        entries = [self._entry(*key, offset) for key, offset in wanted.items()]
+        return _fetched_by_id(0, self.session.number, [it for it in entries if it is not None])
+
+    def _entry(self, topic_id: UUID, partition: int, offset: int) -> Any:
+        """What a session answers for a partition: nothing, if there is nothing new."""
+        item = ("t", partition)
+        errors = self.errors.get(item, [])
+        ours = topic_id.bytes == fetch_by_id.id_bytes(self.topic_id)
+        code = errors.pop(0) if errors else 0 if ours else Code.UNKNOWN_TOPIC_ID
+        block = b"" if code else self._block(item, offset)
+        if not code and not block:
+            return None
+        aborted = [
+            PARTITION_DATA.AbortedTransaction(producer_id=producer, first_offset=first)
+            for producer, first in self.aborted.get(item, [])
+        ]
+        data = PARTITION_DATA(
+            partition_index=partition,
+            error_code=code,
+            high_watermark=0,
+            last_stable_offset=0,
+            log_start_offset=0,
+            aborted_transactions=aborted or None,
+            preferred_read_replica=-1,
+            records=block,
+        )
+        return TOPIC_RESPONSE(topic_id=topic_id, partitions=[data])
+
     def _block(self, item: TopicPartition, offset: int) -> bytes:
         rest = [raw for raw in self.logs[item] if _last_offset(raw) >= offset]
         if not rest:
             return b""
         return b"".join(rest)[: max(self.block_bytes, len(rest[0]))]
+
+
+def _fetched_by_id(error: int, session: int, topics: list[Any]) -> bytes:
+    answer = FetchResponse(
+        version=fetch_by_id.VERSION,
+        throttle_time_ms=0,
+        error_code=error,
+        session_id=session,
+        responses=topics,
+    )
+    return b"\0" + bytes(answer.encode())
 
 
 def _last_offset(raw: bytes) -> int:

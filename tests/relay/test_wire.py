@@ -105,9 +105,9 @@ def test_a_fetch_answer_is_cut_without_copying() -> None:
             responses=[topic(topic="t", partitions=[data, empty])],
         ).encode()
     )
-    error, fetched = wire.fetch_response(memoryview(raw))
+    error, session, fetched = wire.fetch_response(memoryview(raw))
     first, second = fetched
-    assert error == 0
+    assert (error, session) == (0, 0)
     assert (first.topic, first.partition, first.high_watermark, first.last_stable_offset) == ("t", 1, 9, 8)
     assert (first.log_start, first.aborted, bytes(first.block)) == (2, [(5, 3)], b"the block")
     assert first.block.obj is raw

@@ -53,7 +53,7 @@ def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Fou
         connection = brokers.any_broker()
         body = fetch_request(positions, max_bytes=1, max_wait_ms=0, read_committed=False)
         connection.send(FETCH, FETCH_VERSION, [body])
-        _, answers = fetch_response(connection.receive(lambda size: memoryview(bytearray(size))))
+        _, _, answers = fetch_response(connection.receive(lambda size: memoryview(bytearray(size))))
     return {
         Resource(Kind.TOPIC, it.topic): _answer(READ, denied=it.error == Code.TOPIC_AUTHORIZATION_FAILED)
         for it in answers

@@ -70,6 +70,10 @@ class Connection:
         """Return the socket's descriptor, for `answering`."""
         return self._socket.fileno()
 
+    def offers(self, api: int) -> int:
+        """Return the highest version of a request that the broker takes, -1 if none."""
+        return self._versions.get(api, -1)
+
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
         self._socket.close()

@@ -17,7 +17,7 @@ from twinlog.errors import FencedError, FormatError, TerminalError, TransientErr
 from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
-from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
+from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.old_format import as_batches, is_old
@@ -67,6 +67,7 @@ class LaneCopy:
             partition_max_bytes=_fetch_size(spec, spec.partition_fetch_bytes),
             read_committed=spec.read_committed,
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(rhythm.IDLE_WAIT_SECONDS * 1000),
+            topic_ids={item.topic: item.topic_id for item in spec.ranges},
         )
         self._source = source
         self._target = target
@@ -247,9 +248,12 @@ class LaneCopy:
     def _strangers(self, moved: Iterable[RangeCopy]) -> list[RangeCopy]:
         """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
 
-        Fetches go by name.  But ids never come back: one that is the same now was the same at every fetch before.
-        A source that is lost tells nothing, and what it gave is worth keeping.
+        A fetch by id cannot be answered so; with older brokers fetches go by name.  But ids never come back: one that
+        is the same now was the same at every fetch before.  A source that is lost tells nothing, and what it gave is
+        worth keeping.
         """
+        if not self._fetcher.asked_by_name:
+            return []
         known = [item for item in moved if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
         try:
             found = self._source.metadata({item.spec.topic for item in known})
@@ -339,9 +343,21 @@ class LaneCopy:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             item.trouble = self._out_of_range(item)
+        elif fetched.error in ANOTHER_LIFE:
+            item.trouble = self._another_life(item)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
+
+    def _another_life(self, item: RangeCopy) -> Trouble | None:
+        """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
+        try:
+            found = self._source.metadata([item.spec.topic])[item.spec.topic]
+        except TwinlogError as error:
+            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return trouble.topic_deleted(item.name)
+        return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
 
     def _out_of_range(self, item: RangeCopy) -> Trouble:
         """Ask where the log begins, which this answer of a broker does not say."""

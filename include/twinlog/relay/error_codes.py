@@ -61,6 +61,8 @@ class Code(IntEnum):
     UNKNOWN_PRODUCER_ID = 59
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -69,6 +71,7 @@ class Code(IntEnum):
     PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
     FENCED_MEMBER_EPOCH = 110
     STALE_MEMBER_EPOCH = 113
     TRANSACTION_ABORTABLE = 120
@@ -104,6 +107,9 @@ REFUSED_RECORDS = frozenset({
     Code.UNSUPPORTED_COMPRESSION_TYPE,
 })
 """The target will never take this batch: one of its records is at fault."""
+
+ANOTHER_LIFE = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
+"""A fetch by topic id: the topic was deleted, or made anew, or the broker has not heard of it yet."""
 
 UNKNOWN_TOPIC = "unknown-topic-or-partition"
 """Code of the error for a topic or partition that does not exist."""

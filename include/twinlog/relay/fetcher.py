@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from twinlog.errors import TerminalError
+from twinlog.relay import fetch_by_id
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection, answering
-from twinlog.relay.error_codes import error_for
-from twinlog.relay.wire import FETCH, FETCH_VERSION, Fetched, FetchPosition, fetch_request, fetch_response
+from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.wire import (
+    FETCH,
+    FETCH_VERSION,
+    NO_SESSION,
+    Fetched,
+    FetchPosition,
+    FetchSession,
+    fetch_request,
+    fetch_response,
+)
 
-MAX_WAIT_MS = 500
+MAX_WAIT_MS: Final = 500
+
+NEW_SESSION: Final = FetchSession(0, 0)
+"""Asks for everything, and for a session in which only changes need to be said."""
+
+SESSION_LOST: Final = frozenset({
+    Code.FETCH_SESSION_ID_NOT_FOUND,
+    Code.INVALID_FETCH_SESSION_EPOCH,
+    Code.FETCH_SESSION_TOPIC_ID_ERROR,
+})
+"""The broker has forgotten the session, for a newer one or because it was restarted: begin anew."""
+
+_LAST_EPOCH: Final = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -28,20 +51,29 @@ class _Buffer:
 
 @dataclass(slots=True)
 class _Leader:
-    """One leader's conversation: its buffer, which partitions it was asked for, and where the next turn begins."""
+    """One leader's conversation: its buffer, what it was told so far, and whether a question is on its way.
+
+    `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
+    """
 
     connection: Connection
+    by_id: bool
     buffer: _Buffer = field(default_factory=_Buffer)
-    asked: dict[TopicPartition, int] = field(default_factory=dict)
+    told: dict[TopicPartition, int] = field(default_factory=dict)
+    session: FetchSession = NO_SESSION
+    asked: bool = False
     turn: int = 0
 
 
 class Fetcher:
-    """Reads partitions from upstream positions on; positions are asked for anew at each request.
+    """Reads partitions from upstream positions on; positions are given anew at each request.
 
-    `positions` returns the upstream offset of every partition still wanted.  A partition is in at most one
-    request at a time.  Blocks of an answer are valid until the next answer of the same leader is read, which
-    happens only when the iterator is advanced to it.
+    A partition is in at most one request at a time.  Blocks of an answer are valid until the next answer of the same
+    leader is read, which happens only when the iterator is advanced to it.
+
+    With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
+    changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
+    a topic of the same name made later.  `asked_by_name` says whether any was not.
     """
 
     def __init__(
@@ -52,34 +84,42 @@ class Fetcher:
         partition_max_bytes: int,
         read_committed: bool,
         max_wait_ms: int = MAX_WAIT_MS,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> None:
         self._brokers = brokers
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
         self._read_committed = read_committed
         self._max_wait_ms = max_wait_ms
+        known = topic_ids or {}
+        self._ids = (
+            {name: fetch_by_id.id_bytes(text) for name, text in known.items()} if all(known.values()) else {}
+        )
+        self._names = {number: name for name, number in self._ids.items()}
         self._leaders: dict[int, _Leader] = {}
+        self.asked_by_name = False
 
     def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TerminalError]:
         """Send a fetch to every leader without one on the way, for its partitions.
 
         Returns the partitions that no longer exist or may not be seen, with the reason; the others are asked for.
         """
-        by_leader: dict[int, list[TopicPartition]] = {}
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
         refused: dict[TopicPartition, TerminalError] = {}
-        for partition in positions:
+        leader_of = self._brokers.leader
+        for partition, position in positions.items():
             try:
-                by_leader.setdefault(self._brokers.leader(*partition), []).append(partition)
+                by_leader.setdefault(leader_of(*partition), {})[partition] = position
             except TerminalError as error:
                 refused[partition] = error
-        for node, partitions in by_leader.items():
+        for node, wanted in by_leader.items():
             leader = self._leader(node)
             if not leader.asked:
-                self._ask(leader, partitions, positions)
+                self._ask(leader, wanted)
         return refused
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
-        """Read one answer of each leader that has a request on the way.
+        """Read one answer of each leader that has a request on the way; partitions with nothing new are left out.
 
         With `within` (seconds) only of those that answer in time, and as soon as one does.
         """
@@ -89,12 +129,19 @@ class Fetcher:
             waiting = [leader for leader in waiting if leader.connection in ready]
         for leader in waiting:
             payload = leader.connection.receive(leader.buffer.allocate)
-            asked, leader.asked = leader.asked, {}
-            error, partitions = fetch_response(payload)
-            if error:
+            leader.asked = False
+            if leader.by_id:
+                error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
+            else:
+                error, session, partitions = fetch_response(payload)
+            if error in SESSION_LOST:
+                leader.session, leader.told = NEW_SESSION, {}
+            elif error:
                 raise error_for(error, "a fetch", self._brokers.settings.alias)
+            else:
+                leader.session = _following(leader.session, session)
             for fetched in partitions:
-                fetched.asked_offset = asked[fetched.topic, fetched.partition]
+                fetched.asked_offset = leader.told.get((fetched.topic, fetched.partition), -1)
             yield partitions
 
     def discard(self) -> None:
@@ -105,27 +152,63 @@ class Fetcher:
     def _leader(self, node: int) -> _Leader:
         found = self._leaders.get(node)
         if found is None:
-            found = self._leaders[node] = _Leader(self._brokers.node(node, "fetch"))
+            connection = self._brokers.node(node, "fetch")
+            by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
+            self.asked_by_name |= not by_id
+            session = NEW_SESSION if self._names else NO_SESSION
+            found = self._leaders[node] = _Leader(connection, by_id, session=session)
         return found
 
-    def _ask(
-        self, leader: _Leader, partitions: Sequence[TopicPartition], positions: Mapping[TopicPartition, int]
-    ) -> None:
-        """Ask in turns: brokers fill an answer in order, and only its first batch may exceed the limit."""
-        leader.turn = (leader.turn + 1) % len(partitions)
-        ordered = [*partitions[leader.turn :], *partitions[: leader.turn]]
-        body = fetch_request(
-            (
-                FetchPosition(topic, partition, positions[topic, partition], self._partition_max_bytes)
-                for topic, partition in _grouped(ordered)
-            ),
-            max_bytes=self._max_bytes,
-            max_wait_ms=self._max_wait_ms,
-            read_committed=self._read_committed,
-        )
+    def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:
+        """Ask for everything, or within a session for what has changed."""
+        if leader.session.id:
+            told = leader.told
+            changed = [item for item, position in wanted.items() if told.get(item) != position]
+            forgotten = (
+                [item for item in told if item not in wanted] if len(told) != len(wanted) or changed else []
+            )
+        else:
+            changed, forgotten = _in_turns(leader, wanted), []
+        positions = [
+            FetchPosition(topic, partition, wanted[topic, partition], self._partition_max_bytes)
+            for topic, partition in _grouped(changed)
+        ]
+        version, body = self._encoded(leader, positions, forgotten)
         leader.connection.keep_login()
-        leader.connection.send(FETCH, FETCH_VERSION, [body])
-        leader.asked = {item: positions[item] for item in ordered}
+        leader.connection.send(FETCH, version, [body])
+        leader.told = dict(wanted)
+        leader.asked = True
+
+    def _encoded(
+        self, leader: _Leader, positions: Sequence[FetchPosition], forgotten: Sequence[TopicPartition]
+    ) -> tuple[int, bytes]:
+        how: Any = {
+            "max_bytes": self._max_bytes,
+            "max_wait_ms": self._max_wait_ms,
+            "read_committed": self._read_committed,
+            "session": leader.session,
+            "forgotten": forgotten,
+        }
+        if leader.by_id:
+            return fetch_by_id.VERSION, fetch_by_id.fetch_request(positions, self._ids, **how)
+        return FETCH_VERSION, fetch_request(positions, **how)
+
+
+def _following(session: FetchSession, answered: int) -> FetchSession:
+    """The session of the next question; a broker that keeps none answers 0."""
+    if session == NO_SESSION or not answered:
+        return NO_SESSION if session == NO_SESSION else NEW_SESSION
+    return FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
+
+
+def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    """Begin with another one each time: brokers fill an answer in order, and only its first batch may exceed the limit.
+
+    (Within a session brokers do that themselves.)
+    """
+    partitions = list(wanted)
+    leader.turn = (leader.turn + 1) % len(partitions)
+    return [*partitions[leader.turn :], *partitions[: leader.turn]]
 
 
 def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:

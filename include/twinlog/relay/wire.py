@@ -43,6 +43,17 @@ class FetchPosition:
     max_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    """What a broker remembers of a fetcher (KIP-227): id 0 asks for a session, epoch -1 does without one."""
+
+    id: int = 0
+    epoch: int = -1
+
+
+NO_SESSION: Final = FetchSession()
+
+
 @dataclass(slots=True)
 class Fetched:
     """One partition of a fetch answer.
@@ -99,24 +110,36 @@ def fetch_request(
     max_wait_ms: int,
     read_committed: bool,
     min_bytes: int = 1,
+    session: FetchSession = NO_SESSION,
+    forgotten: Iterable[tuple[str, int]] = (),
 ) -> bytes:
-    """Body of a full (session-less) fetch of several partitions; brokers fill it in the order given."""
+    """Body of a fetch of several partitions; brokers fill it in the order given.
+
+    Within a session only partitions whose position changed are named, and those `forgotten` that are no longer wanted.
+    """
     topics: dict[str, list[bytes]] = {}
     for position in positions:
         topics.setdefault(position.topic, []).append(
             _FETCH_PARTITION.pack(position.partition, -1, position.offset, -1, position.max_bytes)
         )
-    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, int(read_committed), 0, -1)]
+    gone: dict[str, list[bytes]] = {}
+    for topic, partition in forgotten:
+        gone.setdefault(topic, []).append(_INT32.pack(partition))
+    isolation = int(read_committed)
+    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation, session.id, session.epoch)]
     parts.append(_INT32.pack(len(topics)))
     for topic, partitions in topics.items():
         parts += (string(topic), _INT32.pack(len(partitions)), *partitions)
-    parts += (_INT32.pack(0), string(""))
+    parts.append(_INT32.pack(len(gone)))
+    for topic, numbers in gone.items():
+        parts += (string(topic), _INT32.pack(len(numbers)), *numbers)
+    parts.append(string(""))
     return b"".join(parts)
 
 
-def fetch_response(payload: memoryview) -> tuple[int, list[Fetched]]:
-    """Cut a fetch answer (behind its correlation id) into partitions; return the top-level error code and them."""
-    error = _INT16.unpack_from(payload, 4)[0]
+def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
+    """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
+    error, session = _INT16.unpack_from(payload, 4)[0], _INT32.unpack_from(payload, 6)[0]
     at = 10
     (topics,) = _INT32.unpack_from(payload, at)
     at += 4
@@ -136,7 +159,7 @@ def fetch_response(payload: memoryview) -> tuple[int, list[Fetched]]:
             block = payload[at : at + size]
             at += size
             result.append(Fetched(topic, number, code, high_watermark, stable, log_start, aborted, block))
-    return error, result
+    return error, session, result
 
 
 def produce_request(
