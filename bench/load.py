@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from bench.topics import Kind
 from twinlog.config.connection import ConnectionSettings
@@ -46,7 +53,9 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
     with Brokers(settings(servers)) as brokers:
         while len(brokers.metadata([topic])[topic].leaders) < partitions:
             time.sleep(0.1)
-        brokers.offsets([(topic, number) for number in range(partitions)], LATEST)  # leaders know that they lead
+        brokers.offsets(
+            [(topic, number) for number in range(partitions)], LATEST
+        )  # leaders know that they lead
 
 
 def delete_topics(servers: str, topics: list[str]) -> None:
@@ -85,6 +94,7 @@ def fill(servers: str, kind: Kind, topic: str, records: int, data: Path) -> int:
     if not kind.compacted:
         return made
     wait_for_cleaner(data, topic, kind.partitions, made // kind.partitions * 2 // 3)
+    stop_cleaning(servers, topic)
     return count_records(servers, topic)
 
 
@@ -187,6 +197,15 @@ def wait_for_cleaner(data: Path, topic: str, partitions: int, offset: int, secon
         if time.monotonic() > deadline:
             raise SystemExit(f"{topic} was not compacted within {seconds:.0f} s")
         time.sleep(0.2)
+
+
+def stop_cleaning(servers: str, topic: str) -> None:
+    """Keep the topic as it is from now on."""
+    entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in AdminClient({"bootstrap.servers": servers}).incremental_alter_configs([resource]).values():
+        future.result(30)
+    time.sleep(2)  # for a cleaning that has begun
 
 
 def count_records(servers: str, topic: str) -> int:
