@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -74,12 +75,16 @@ class ProcessTree:
         return self._root.is_running() and self._root.status() != psutil.STATUS_ZOMBIE
 
     def pause(self) -> None:
-        """Stop the root process without ending it (SIGSTOP)."""
-        self._root.suspend()
+        """Stop all processes without ending them (SIGSTOP), the root first: it starts no more."""
+        for process in [self._root, *self._root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT)."""
-        self._root.resume()
+        """Let them go on (SIGCONT), the root last."""
+        for process in [*self._root.children(recursive=True), self._root]:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
