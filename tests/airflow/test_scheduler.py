@@ -59,7 +59,7 @@ def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
     said = scheduler.instance.command("dags", "list", "--output", "json")
 
     listed = json.loads(said.splitlines()[-1])  # warnings come before
-    assert {BY_CONNECT, BY_SUBMIT} == {dag["dag_id"] for dag in listed}
+    assert {BY_CONNECT, BY_SUBMIT, "translate_group"} == {dag["dag_id"] for dag in listed}
     assert [] == scheduler.api.import_errors()
 
 

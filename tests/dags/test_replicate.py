@@ -46,7 +46,7 @@ def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if text is not None:
             config.write_text(text)
         monkeypatch.setenv("TWINLOG_CONFIG", str(config))
-        return DagBag(dag_folder=repository / "dags")
+        return DagBag(dag_folder=repository / "dags" / "replicate.py")
 
     return read
 

@@ -22,6 +22,7 @@ from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.groups import groups
 from twinlog.cli.import_connectors import import_connectors
 from twinlog.cli.options import Output
 from twinlog.cli.plan import plan
@@ -31,6 +32,7 @@ from twinlog.cli.say import say
 from twinlog.cli.status import status
 from twinlog.cli.takeover import handover, takeover
 from twinlog.cli.topic_lines import show as show_topic
+from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
 
 app = typer.Typer(
@@ -66,6 +68,8 @@ app.command("explain")(explain)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)
+app.command("translate")(translate)
+app.command("groups")(groups)
 app.command("show")(show_topic)
 app.command("takeover")(takeover)
 app.command("handover")(handover)

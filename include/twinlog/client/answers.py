@@ -10,7 +10,7 @@ from enum import StrEnum
 class Ask:
     """The next offset somebody reads in a partition: `topic` is the name on the side the offset is from.
 
-    `group` is who, where that is known.  `hint_downstream` is what a checkpoint said already (-1: nothing did).
+    `group` is who, where that is known.
     """
 
     topic: str

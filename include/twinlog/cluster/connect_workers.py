@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from twinlog.errors import ClusterRefused
+from twinlog.errors import ClusterRefused, TransientError
 from twinlog.formats.connect_assignment import parse_assignment
 from twinlog.relay import kafka_python
+from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
+from twinlog.relay.error_codes import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
+
+PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +30,11 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
 
     Raises ClusterRefused where the group may not be described, FormatError for a group that is not Connect's.
     """
-    connections, failed = brokers.group_coordinators([group])
-    code = failed.get(group, 0)
-    if not code:
-        answer = connections[group].call(
-            kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
-        )
-        described = answer.groups[0]
-        code = described.error_code
-        if not code:
-            tasks: Counter[str] = Counter()
-            for member in described.members:
-                tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
-            return ConnectWorkers(len(described.members), dict(tasks))
+    alias = brokers.settings.alias
+    code, described = _described(brokers, group)
     if code == Code.GROUP_ID_NOT_FOUND:
         return ConnectWorkers()
     if code in AUTHORIZATION:
-        alias = brokers.settings.alias
         raise ClusterRefused(
             f"{alias} does not allow this user to describe group {group}, so nobody can say whether its workers run",
             hint=f"grant DESCRIBE on group {group}",
@@ -50,4 +42,32 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
             cluster=alias,
             group=group,
         )
-    raise error_for(code, f"the question who is in group {group}", brokers.settings.alias)
+    if code:
+        raise error_for(code, f"the question who is in group {group}", alias)
+    tasks: Counter[str] = Counter()
+    for member in described.members:
+        tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
+    return ConnectWorkers(len(described.members), dict(tasks))
+
+
+def _described(brokers: Brokers, group: str) -> tuple[int, Any]:
+    """Ask the group's coordinator, again while that is just changing; give the error code and the answer."""
+
+    def ask() -> tuple[int, Any] | None:
+        connections, failed = brokers.group_coordinators([group])
+        if group in failed:
+            return failed[group], None
+        answer = connections[group].call(
+            kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
+        )
+        code = int(answer.groups[0].error_code)
+        return None if code in COORDINATOR_MOVED else (code, answer.groups[0])
+
+    def give_up() -> TransientError:
+        return TransientError(
+            f"group {group} on {brokers.settings.alias} has no coordinator",
+            hint="try again",
+            code="unsettled",
+        )
+
+    return until(ask, give_up, seconds=PATIENCE_SECONDS, first_seconds=0.05)

@@ -29,6 +29,8 @@ from twinlog.relay.brokers import Brokers
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, progress_record
+from twinlog.steps import checkpoints as checkpoints_step
+from twinlog.steps import offset_syncs
 
 
 def run(
@@ -75,10 +77,20 @@ def run(
     )
     if report.refused or dry_run:
         return report if report.refused else replace(report, state="dry-run")
+    # Before the pause: a paused flow does not do this, and MM2 reads both when it starts.
+    syncs = offset_syncs.run(flow, clusters)
+    followed = checkpoints_step.run(flow, clusters) if flow.emit_checkpoints else None
     positions = _positions(flow, clusters, origin, state, proved)
     with Brokers(flow.target.connection) as target:
         write_fenced(target, grant.lanes[0], [*positions, _pause(state, origin)])
-    return replace(report, state="done", positions_written=len(positions))
+    notes = [f"{syncs.syncs} offset-sync(s) written to {syncs.topic} on {syncs.cluster}"]
+    notes += [syncs.warning] if syncs.warning else []
+    notes += (
+        [f"{followed.checkpoints} checkpoint(s) written to {checkpoints.topic}"]
+        if followed is not None
+        else []
+    )
+    return replace(report, state="done", positions_written=len(positions), notes=tuple(notes))
 
 
 def _rows(proved: Sequence[Proved], refused: Sequence[PartitionProof]) -> tuple[PartitionProof, ...]:

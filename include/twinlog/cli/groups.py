@@ -1,0 +1,111 @@
+"""`twinlog groups`: what every group's position on the target is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.errors import ExitCode
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.group_report import CheckpointsResult
+
+GroupsOption = Annotated[
+    str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
+]
+
+
+def groups(
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    pattern: GroupsOption = "",
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
+    from twinlog.policy.filters import NameFilter
+
+    wanted = NameFilter((pattern,)) if pattern else None
+
+    def shown(one: FlowSettings) -> dict[str, Any]:
+        document: dict[str, Any] = to_json(_report(one))
+        if wanted is not None:
+            for part in ("rows", "uncovered", "ages"):
+                document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
+        return document
+
+    done = each_flow(
+        load_flows(config, flow, strict=strict),
+        shown,
+        lambda one, failure: {"flow": one.name, "error": to_json(failure)},
+    )
+    reports = [it for it in done.results if "error" not in it]
+    show({"flows": list(done.results)}, output, (grid for it in reports for grid in _grids(it)))
+    wrongly = any(row["state"] == "wrongly-not" for it in reports for row in it["rows"])
+    return max(done.exit_code, int(ExitCode.SAYS_NO) if wrongly else 0)
+
+
+def _report(flow: FlowSettings) -> CheckpointsResult:
+    """Look, and change nothing."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import checkpoints
+
+    with open_clusters(flow) as clusters:
+        return checkpoints.run(flow, clusters, dry_run=True)
+
+
+def _grids(report: dict[str, Any]) -> Iterator[Grid]:
+    rows: Sequence[dict[str, Any]] = report["rows"]
+    yield Grid(
+        _title(report),
+        (
+            "group",
+            "topic",
+            "partition",
+            "upstream",
+            "downstream",
+            "exact",
+            "committed there",
+            "state",
+            "again",
+            "why",
+        ),
+        [
+            (
+                it["group"],
+                it["remote_topic"],
+                str(it["partition"]),
+                it["upstream_offset"],
+                it["downstream_offset"],
+                it["exact"],
+                it["committed_there"],
+                it["state"],
+                it["expected_duplicates"],
+                it["text"],
+            )
+            for it in rows
+        ],
+        empty="no group has committed offsets of what is replicated",
+    )
+    if report["uncovered"]:
+        listed = [(it["group"], it["type"], it["reason"]) for it in report["uncovered"]]
+        yield Grid(f"{report['flow']}: not covered", ("group", "type", "why"), listed)
+    if report["notes"]:
+        yield Grid("notes", ("what",), [(it,) for it in report["notes"]])
+
+
+def _title(report: dict[str, Any]) -> str:
+    states = [it["state"] for it in report["rows"]]
+    counts = ", ".join(
+        f"{states.count(state):,} {state}" for state in ("synced", "intentionally-not", "wrongly-not")
+    )
+    return f"{report['flow']}: {report['groups']:,} groups, positions: {counts}"

@@ -1,0 +1,230 @@
+"""`twinlog translate`: where to go on at the other side, for groups, single offsets, and files of offsets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+from twinlog.cli.times import parse_moment
+from twinlog.cli.topics import parse_topics
+from twinlog.errors import ExitCode, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from twinlog.client.answers import Answer, Ask
+    from twinlog.client.offset_documents import OffsetDocument
+    from twinlog.client.standing_translations import Translated
+    from twinlog.config.settings import FlowSettings
+
+OffsetsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),
+]
+GroupOption = Annotated[
+    list[str] | None, typer.Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
+]
+GroupsOption = Annotated[
+    str, typer.Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex).")
+]
+FileOption = Annotated[
+    str,
+    typer.Option(
+        "--offsets",
+        metavar="FILE",
+        help="A file of offsets (Spark, Flink, kafka-consumer-groups --export; - for stdin): docs/client.md.",
+    ),
+]
+WriteOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--write", metavar="FILE", help="Write the translated offsets in the form of the --offsets file."
+    ),
+]
+ReverseOption = Annotated[
+    bool, typer.Option("--reverse", help="Offsets are the target's: translate them back to the source.")
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="TIME", help="Where a group stood at a time; without a group: the first record then."
+    ),
+]
+
+
+def translate(
+    offsets: OffsetsArgument = None,
+    *,
+    config: ConfigOption,
+    flow: FlowOption = None,
+    group: GroupOption = None,
+    groups: GroupsOption = "",
+    offsets_file: FileOption = "",
+    write: WriteOption = None,
+    reverse: ReverseOption = False,
+    at: AtOption = None,
+    topics: TopicsOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
+    _check(offsets, group, groups, offsets_file, write, at, reverse=reverse)
+    one = _only(load_flows(config, flow, strict=strict))
+    document = _read(offsets_file) if offsets_file else None
+    at_ms = None if at is None else parse_moment(at, "--at")
+    from twinlog.client.group_positions import Groups, Standing
+    from twinlog.client.standing_translations import translate_groups, translate_time, translated
+    from twinlog.cluster.clusters import open_clusters
+
+    wanted = Groups(tuple(group or ()), groups)
+    with open_clusters(one) as clusters:
+        if wanted:
+            found = translate_groups(one, clusters, wanted, at_ms)
+        elif at_ms is not None:
+            found = translate_time(one, clusters, at_ms, parse_topics(topics))
+        else:
+            found = translated(one, clusters, Standing(tuple(_asks(document, offsets)), back=reverse))
+    for note in found.notes:
+        say(f"note: {note}")
+    _show(found, output)
+    if document is not None and write is not None:
+        _write(write, document, found.answers, reverse=reverse)
+    return int(ExitCode.DONE if found.complete else ExitCode.SAYS_NO)
+
+
+def _check(
+    offsets: Sequence[str] | None,
+    group: Sequence[str] | None,
+    groups: str,
+    offsets_file: str,
+    write: Path | None,
+    at: str | None,
+    *,
+    reverse: bool,
+) -> None:
+    """Refuse lines that ask for nothing, or for two things at once."""
+    asked = [bool(offsets), bool(group or groups), bool(offsets_file)]
+    if sum(asked) > 1:
+        raise UsageError("offsets, groups and a file cannot be translated in one go", hint="give one of them")
+    if not any(asked) and at is None:
+        raise UsageError(
+            "nothing to translate",
+            hint="give --group, --groups, --offsets, --at, or offsets such as orders:0:42",
+        )
+    if at is not None and (offsets or offsets_file):
+        raise UsageError("--at finds offsets by time", hint="leave out the offsets, or --at")
+    if reverse and (group or groups or at is not None):
+        raise UsageError("--reverse takes offsets of the target", hint="give them one by one, or in a file")
+    if write is not None and not offsets_file:
+        raise UsageError("--write writes the form of an --offsets file", hint="use --output json instead")
+
+
+def _only(flows: Sequence[FlowSettings]) -> FlowSettings:
+    if len(flows) != 1:
+        raise UsageError(
+            "offsets are those of one flow", hint=f"name it with --flow: {', '.join(it.name for it in flows)}"
+        )
+    return flows[0]
+
+
+def _read(path: str) -> OffsetDocument:
+    from twinlog.client.offset_documents import read_document
+
+    if path == "-":
+        return read_document(sys.stdin.read(), "standard input")
+    try:
+        return read_document(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"{path} cannot be read: {reason}", file=path) from None
+
+
+def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Iterator[Ask]:
+    from twinlog.client.answers import Ask
+
+    for entry in document.entries if document is not None else ():
+        if not entry.special:
+            yield Ask(entry.topic, entry.partition, entry.offset, entry.group)
+    for word in offsets or ():
+        topic, _, numbers = word.partition(":")
+        partition, _, offset = numbers.partition(":")
+        if not topic or not partition.isdigit() or not offset.removeprefix("-").isdigit():
+            raise UsageError(
+                f"{word!r} is no offset", hint="write topic:partition:offset, such as orders:0:42"
+            )
+        yield Ask(topic, int(partition), int(offset))
+
+
+def _show(found: Translated, output: Output) -> None:
+    times = found.as_of_ms or (None,) * len(found.answers)
+    rows: list[dict[str, Any]] = []
+    for answer, as_of in zip(found.answers, times, strict=True):
+        document = {"flow": found.flow, **to_json(answer)}
+        rows.append(document if as_of is None else {**document, "as_of": _iso(as_of)})
+    show(rows, output, [_grid(found.flow, rows)])
+
+
+def _grid(flow: str, rows: Sequence[dict[str, Any]]) -> Grid:
+    dated = any("as_of" in row for row in rows)
+    columns = ("group", "topic", "partition", "upstream", "downstream", "exact", "again at most", "remark")
+    return Grid(
+        f"{flow}: next offsets to read",
+        (*columns, "as of") if dated else columns,
+        [
+            (
+                row["group"] or "-",
+                row["topic"],
+                str(row["partition"]),
+                row["upstream_offset"],
+                row["downstream_offset"],
+                row["exact"],
+                row["again"],
+                row["message"],
+                *((row.get("as_of", ""),) if dated else ()),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _iso(at_ms: int) -> str:
+    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _write(path: Path, document: OffsetDocument, answers: Sequence[Answer], *, reverse: bool) -> None:
+    """Write all offsets, or none: a file with some missing would be read as complete."""
+    from dataclasses import replace
+
+    found = iter(answers)
+    entries = []
+    inexact = 0
+    names = _names(answers, reverse=reverse)
+    for entry in document.entries:
+        if entry.special:
+            entries.append(replace(entry, topic=names.get(entry.topic, entry.topic)))
+            continue
+        answer = next(found)
+        offset = answer.upstream_offset if reverse else answer.downstream_offset
+        if offset is None:
+            warn(f"{path} was not written: {answer.message}")
+            return
+        inexact += not answer.exact
+        topic = answer.source_topic if reverse else answer.topic
+        entries.append(replace(entry, topic=topic, offset=offset))
+    path.write_text(document.write(entries), encoding="utf-8")
+    if inexact:
+        warn(f"{inexact} offset(s) in {path} are not exact: records may be read again")
+
+
+def _names(answers: Iterable[Answer], *, reverse: bool) -> dict[str, str]:
+    if reverse:
+        return {it.topic: it.source_topic for it in answers}
+    return {it.source_topic: it.topic for it in answers}

@@ -1,0 +1,206 @@
+"""Where groups stand on the source, as questions for the translator: now, at a time, or as the last checkpoint says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.client.answers import Ask
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.group import GroupState
+from twinlog.cluster.mm2_topics import DatedCheckpoint, read_checkpoint_history
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, UsageError
+from twinlog.policy.filters import NameFilter
+from twinlog.steps.discover import all_partitions, left_out_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which groups: by name, or by a Java regex that matches the whole name, as MM2's `groups`."""
+
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+
+    def accepts(self, name: str) -> bool:
+        """Whether the group is meant."""
+        return name in self.names or (bool(self.pattern) and NameFilter((self.pattern,)).accepts(name))
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Questions, and what to know about them.
+
+    `as_of_ms` says, by question, when the group stood there (None: now).  `back`: the offsets are the target's.
+    `notes` are lines for people: who was left out, and why.
+    """
+
+    asks: tuple[Ask, ...]
+    notes: tuple[str, ...] = ()
+    as_of_ms: tuple[int | None, ...] = ()
+    back: bool = False
+
+
+@dataclass(slots=True)
+class _Notes:
+    lines: list[str] = field(default_factory=list)
+    not_replicated: set[tuple[str, str]] = field(default_factory=set)
+
+    def all(self, flow: FlowSettings) -> tuple[str, ...]:
+        by_group: dict[str, list[str]] = {}
+        for group, topic in sorted(self.not_replicated):
+            by_group.setdefault(group, []).append(topic)
+        for group, topics in by_group.items():
+            self.lines.append(f"{group} also reads what {flow.name} does not replicate: {', '.join(topics)}")
+        return tuple(self.lines)
+
+
+def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
+    """Read what groups have committed on the source; with the source gone, what their checkpoints say.
+
+    Raises UsageError for a named group that does not exist, or a pattern that matches none.
+    """
+    try:
+        return _committed(flow, clusters, groups)
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+    found = _last(read_checkpoint_history(flow, clusters.target), groups)
+    note = f"{flow.source.alias} is out of reach: groups stand where their last checkpoints say"
+    return _from_checkpoints(flow, found, groups, note)
+
+
+def standing_at(flow: FlowSettings, clusters: Clusters, groups: Groups, at_ms: int) -> Standing:
+    """Find the last checkpoint at or before a time: the group stood there or further on.
+
+    Kafka keeps no history of committed offsets; the checkpoints topic keeps what compaction has left of it.
+    Raises UsageError when nothing is left of any of the groups.
+    """
+    history = (it for it in read_checkpoint_history(flow, clusters.target) if it.at_ms <= at_ms)
+    note = "the last checkpoints left from before that time: groups stood there or further on"
+    return _from_checkpoints(flow, _last(history, groups), groups, note)
+
+
+def records_at(
+    flow: FlowSettings, clusters: Clusters, at_ms: int, topics: Collection[str] | None
+) -> Standing:
+    """Find the first record at or after a time (ms) in every partition: where one stands who has read all before it.
+
+    On the source, or on the copies while the source is gone.
+    """
+    try:
+        return _records_at(flow, clusters, at_ms, topics)
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+    names = clusters.target.topic_names()
+    policy, alias = flow.policy, flow.source.alias
+    copies = [
+        name
+        for name in names
+        if policy.topic_source(name) == alias
+        and not policy.is_internal_topic(name)
+        and (topics is None or policy.upstream_topic(name) in topics)
+    ]
+    described = clusters.target.describe_topics(copies).require()
+    partitions = all_partitions(described.values())
+    found = clusters.target.offsets_at(partitions, at_ms).require()
+    ends = clusters.target.offsets(partitions).require()
+    asks = [_first(it, found[it], ends[it].stable_end) for it in partitions]
+    return Standing(tuple(asks), (f"{alias} is out of reach: times are those of the copies",), back=True)
+
+
+def _records_at(
+    flow: FlowSettings, clusters: Clusters, at_ms: int, topics: Collection[str] | None
+) -> Standing:
+    names = [
+        name
+        for name in clusters.source.topic_names()
+        if left_out_reason(flow, name) is None and (topics is None or name in topics)
+    ]
+    unknown = sorted(set(topics or ()) - set(names))
+    if unknown:
+        raise UsageError(
+            f"flow {flow.name} does not replicate topic {unknown[0]}", hint="--topics takes source topics"
+        )
+    partitions = all_partitions(clusters.source.describe_topics(names).require().values())
+    found = clusters.source.offsets_at(partitions, at_ms).require()
+    ends = clusters.source.offsets(partitions).require()
+    return Standing(tuple(_first(it, found[it], ends[it].stable_end) for it in partitions))
+
+
+def _first(it: TopicPartition, offset: int | None, end: int) -> Ask:
+    return Ask(it.topic, it.partition, end if offset is None else offset)
+
+
+def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
+    notes = _Notes()
+    names = list(groups.names)
+    for listed in clusters.source.groups() if groups.pattern else ():
+        if groups.accepts(listed.group) and listed.group not in names:
+            if listed.type.commits_offsets:
+                names.append(listed.group)
+            else:
+                notes.lines.append(
+                    f"{listed.group} is a {listed.type.value} group: it has no offsets to translate"
+                )
+    if not names:
+        raise UsageError(
+            f"{flow.source.alias} has no consumer group that matches {groups.pattern!r}",
+            hint="the pattern is a Java regex and must match the whole name",
+        )
+    committed = clusters.source.committed_offsets(names).require()
+    _require_known(flow, clusters, [name for name in groups.names if not committed[name]])
+    asks = []
+    for name in sorted(names):
+        for it, position in sorted(committed[name].items()):
+            if left_out_reason(flow, it.topic) is not None:
+                notes.not_replicated.add((name, it.topic))
+            else:
+                asks.append(Ask(it.topic, it.partition, position.offset, name))
+    return Standing(tuple(asks), notes.all(flow))
+
+
+def _require_known(flow: FlowSettings, clusters: Clusters, names: Sequence[str]) -> None:
+    described = clusters.source.describe_groups(names).require() if names else {}
+    for name in names:
+        gone = described[name].state is GroupState.DEAD
+        raise UsageError(
+            f"{flow.source.alias} has no group {name}" if gone else f"group {name} has committed no offset",
+            hint="names are taken as they are; --groups takes a regex",
+            group=name,
+        )
+
+
+def _last(history: Iterable[DatedCheckpoint], groups: Groups) -> dict[tuple[str, str, int], DatedCheckpoint]:
+    last: dict[tuple[str, str, int], DatedCheckpoint] = {}
+    for it in history:
+        known = it.checkpoint
+        if groups.accepts(known.group):
+            last[known.group, known.topic, known.partition] = it
+    return last
+
+
+def _from_checkpoints(
+    flow: FlowSettings, found: dict[tuple[str, str, int], DatedCheckpoint], groups: Groups, note: str
+) -> Standing:
+    known = {group for group, _, _ in found}
+    missing = [name for name in groups.names if name not in known]
+    if missing or not found:
+        raise UsageError(
+            f"{flow.target.alias} has no checkpoint of {', '.join(missing) or 'any such group'} in"
+            f" {flow.policy.checkpoints_topic(flow.source.alias)}",
+            hint="nothing else is left of where it stood",
+        )
+    asks, times = [], []
+    upstream: Callable[[str], str | None] = flow.policy.upstream_topic
+    for (group, topic, partition), it in sorted(found.items()):
+        source = upstream(topic)
+        if source is not None:
+            asks.append(Ask(source, partition, it.checkpoint.upstream_offset, group))
+            times.append(it.at_ms)
+    return Standing(tuple(asks), (note,), tuple(times))

@@ -1,0 +1,104 @@
+"""Where groups stand: now, at a time, and with the source gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from twinlog.client.answers import Ask
+from twinlog.client.group_positions import Groups, records_at, standing_at, standing_now
+from twinlog.client.standing_translations import translate_groups, translate_time
+from twinlog.cluster.group import GroupType
+from twinlog.cluster.values import TopicPartition
+from twinlog.errors import UsageError
+from twinlog.formats.checkpoint import Checkpoint
+
+ORDERS = TopicPartition("orders", 0)
+STRANGE = "g,1:/é x"
+
+
+def checkpoint(world: Any, group: str, upstream: int, downstream: int, at_ms: int) -> None:
+    topic = world.flow.policy.checkpoints_topic("A")
+    if topic not in world.target.topics:
+        world.target.add_topic(topic)
+    it = Checkpoint(group, "A.orders", 0, upstream, downstream)
+    world.target.append(TopicPartition(topic, 0), key=it.key(), value=it.value(), timestamp=at_ms)
+
+
+def test_groups_by_name_and_by_pattern(orders: Any) -> None:
+    """Names are taken as they are, patterns match whole names."""
+    for group, offset in [(STRANGE, 3), ("billing", 5), ("billing-2", 7)]:
+        orders.source.commit(group, ORDERS, offset)
+    assert (Ask("orders", 0, 3, STRANGE),) == standing_now(
+        orders.flow, orders.clusters, Groups((STRANGE,))
+    ).asks
+    found = translate_groups(orders.flow, orders.clusters, Groups(pattern="billing.*"))
+    assert [("billing", 7), ("billing-2", 9)] == [(it.group, it.downstream_offset) for it in found.answers]
+    assert found.complete
+    both = standing_now(orders.flow, orders.clusters, Groups((STRANGE,), "billing"))
+    assert ["billing", STRANGE] == [it.group for it in both.asks]
+
+
+def test_what_a_group_reads_besides_is_said(orders: Any) -> None:
+    """Topics the flow does not replicate are left out with a note; other kinds of groups too."""
+    orders.source.add_topic("mm2-x.internal")
+    orders.source.commit("billing", ORDERS, 3)
+    orders.source.commit("billing", TopicPartition("mm2-x.internal", 0), 0)
+    orders.source.commit("billing-share", ORDERS, 3).type = GroupType.SHARE
+    found = standing_now(orders.flow, orders.clusters, Groups(pattern="billing.*"))
+    assert 1 == len(found.asks)
+    assert [
+        "billing-share is a share group: it has no offsets to translate",
+        "billing also reads what A->B does not replicate: mm2-x.internal",
+    ] == list(found.notes)
+
+
+def test_groups_nobody_knows(orders: Any) -> None:
+    """An error, never an empty answer."""
+    orders.source.commit("billing", ORDERS, 3)
+    with pytest.raises(UsageError, match="A has no group bill"):
+        standing_now(orders.flow, orders.clusters, Groups(("billing", "bill")))
+    with pytest.raises(UsageError, match="no consumer group that matches 'bill'"):
+        standing_now(orders.flow, orders.clusters, Groups(pattern="bill"))
+
+
+def test_with_the_source_gone_the_checkpoints_say(orders: Any) -> None:
+    """Their upstream offsets are translated by the map, which is better than what MM2 wrote beside them."""
+    checkpoint(orders, "billing", 5, 3, 100)
+    checkpoint(orders, "billing", 9, 4, 200)
+    orders.lose_source()
+    found = translate_groups(orders.flow, orders.clusters, Groups(("billing",)))
+    [answer] = found.answers
+    assert (9, 11, True) == (answer.upstream_offset, answer.downstream_offset, answer.exact)
+    assert (200,) == found.as_of_ms
+    assert "A is out of reach" in found.notes[0]
+
+
+def test_at_a_time_the_last_checkpoint_before_it(orders: Any) -> None:
+    """What is left of history; nothing left is an error."""
+    checkpoint(orders, "billing", 5, 3, 100)
+    checkpoint(orders, "billing", 9, 4, 200)
+    found = standing_at(orders.flow, orders.clusters, Groups(("billing",)), 150)
+    assert ((Ask("orders", 0, 5, "billing"),), (100,)) == (found.asks, found.as_of_ms)
+    with pytest.raises(UsageError, match="B has no checkpoint of billing"):
+        standing_at(orders.flow, orders.clusters, Groups(("billing",)), 99)
+
+
+def test_a_time_without_groups_is_the_first_record_then(orders: Any) -> None:
+    """Records of the fixture are at 1000 ms and on, one each ms."""
+    found = translate_time(orders.flow, orders.clusters, 1005, {"orders"})
+    assert [(5, 7)] == [(it.upstream_offset, it.downstream_offset) for it in found.answers]
+    late = records_at(orders.flow, orders.clusters, 9999, None)
+    assert (Ask("orders", 0, 12),) == late.asks
+    with pytest.raises(UsageError, match="does not replicate topic nope"):
+        records_at(orders.flow, orders.clusters, 1, {"nope"})
+
+
+def test_a_time_with_the_source_gone(orders: Any) -> None:
+    """The copies have the same timestamps."""
+    orders.lose_source()
+    found = translate_time(orders.flow, orders.clusters, 1007, None)
+    assert [("A.orders", 5, 7)] == [
+        (it.topic, it.upstream_offset, it.downstream_offset) for it in found.answers
+    ]

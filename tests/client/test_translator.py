@@ -1,0 +1,171 @@
+"""Translation of a flow's offsets: the map's answers, MM2's behind them, and every kind of bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from twinlog.client.answers import Basis, Reason
+from twinlog.cluster.values import TopicPartition
+from twinlog.errors import ClusterRefused, FormatError, TwinlogError
+from twinlog.formats.offset_sync import OffsetSync
+from twinlog.offsets.run import Run
+
+
+@pytest.mark.parametrize(("upstream", "downstream"), [(0, 2), (3, 5), (4, 7), (5, 7), (9, 11), (10, 12)])
+def test_every_copied_offset_is_exact(orders: Any, upstream: int, downstream: int) -> None:
+    """The next record to read, also where an offset holds none."""
+    [found] = orders.translate(("orders", 0, upstream))
+    assert (downstream, True, False, 0, Basis.MAP) == (
+        found.downstream_offset,
+        found.exact,
+        found.ahead,
+        found.again,
+        found.basis,
+    )
+    assert ("A.orders", "orders", True) == (found.topic, found.source_topic, found.answered)
+
+
+def test_beyond_the_copy(orders: Any) -> None:
+    """Goes on at its end, and says how much comes again."""
+    [found] = orders.translate(("orders", 0, 12))
+    assert (12, True, Reason.NOT_COPIED_YET) == (found.downstream_offset, found.ahead, found.reason)
+    assert found.again and found.again >= 2
+
+
+@pytest.mark.parametrize(("downstream", "upstream"), [(2, 0), (5, 3), (6, 5), (7, 5), (11, 9), (12, 10)])
+def test_and_back(orders: Any, downstream: int, upstream: int) -> None:
+    """The same map, read the other way."""
+    [found] = orders.reverse(("A.orders", 0, downstream))
+    assert (upstream, downstream, True) == (found.upstream_offset, found.downstream_offset, found.exact)
+
+
+@pytest.mark.parametrize(
+    ("ask", "reason", "words"),
+    [
+        (("orders", 0, -1), Reason.NEGATIVE, "negative"),
+        (("orders", 0, 13), Reason.BEYOND_END, "orders-0 ends at 12"),
+        (("orders", 7, 0), Reason.UNKNOWN_PARTITION, "no partition 7"),
+        (("nothing", 0, 0), Reason.UNKNOWN_TOPIC, "A has no topic nothing"),
+    ],
+)
+def test_bad_offsets_are_answered_one_by_one(
+    orders: Any, ask: tuple[str, int, int], reason: Reason, words: str
+) -> None:
+    """What is wrong with one does not keep the others from being answered."""
+    bad, good = orders.translate(ask, ("orders", 0, 1))
+    assert (None, reason, False) == (bad.downstream_offset, bad.reason, bad.answered)
+    assert words in bad.message
+    assert 3 == good.downstream_offset
+
+
+def test_bad_offsets_on_the_way_back(orders: Any) -> None:
+    """Names and ends are the target's there."""
+    strange, far, negative = orders.reverse(("strange", 0, 1), ("A.orders", 0, 99), ("A.orders", 0, -5))
+    assert [Reason.UNKNOWN_TOPIC, Reason.BEYOND_END, Reason.NEGATIVE] == [
+        strange.reason,
+        far.reason,
+        negative.reason,
+    ]
+    assert "strange is no copy of flow A->B" == strange.message
+
+
+def test_before_the_beginning(orders: Any) -> None:
+    """Still translated, with a remark: the records are in the copy."""
+    orders.source.delete_records(TopicPartition("orders", 0), 3)
+    [found] = orders.translate(("orders", 0, 1))
+    assert (3, True, Reason.BEFORE_BEGINNING) == (found.downstream_offset, found.exact, found.reason)
+
+
+def test_below_the_targets_log_start(orders: Any) -> None:
+    """What the target has deleted cannot be read again there."""
+    orders.target.delete_records(TopicPartition("A.orders", 0), 8)
+    assert 8 == orders.translate(("orders", 0, 1))[0].downstream_offset
+
+
+def test_a_recreated_topic(orders: Any) -> None:
+    """Its offsets are others now: no answer from the life before."""
+    orders.source.add_topic("orders")
+    orders.fill(orders.source, "orders", 12)
+    [found] = orders.translate(("orders", 0, 1))
+    assert (Reason.RECREATED, None) == (found.reason, found.downstream_offset)
+
+
+def test_a_topic_without_a_copy(orders: Any) -> None:
+    """Not copied yet is no guess either."""
+    orders.source.add_topic("new")
+    [found] = orders.translate(("new", 0, 0))
+    assert (Reason.NOT_COPIED_YET, None) == (found.reason, found.downstream_offset)
+
+
+@pytest.fixture
+def taken_over(orders: Any) -> Any:
+    """A copy MM2 began: the map knows upstream offsets from 6 on, MM2's syncs say what was before."""
+    orders.source.add_topic("old")
+    orders.target.add_topic("A.old")
+    orders.fill(orders.source, "old", 12)
+    orders.fill(orders.target, "A.old", 12)
+    orders.mapped("old", 6, 12, [Run(6, 6, 6)])
+    orders.seen("old")
+    topic = orders.flow.policy.offset_syncs_topic("B")
+    orders.source.add_topic(topic)
+    for sync in (OffsetSync("old", 0, 0, 0), OffsetSync("old", 0, 9, 9)):
+        orders.source.append(TopicPartition(topic, 0), key=sync.key(), value=sync.value())
+    return orders
+
+
+def test_below_the_map_mm2s_rule_answers_and_says_so(taken_over: Any) -> None:
+    """Never exact, never later than right."""
+    found = taken_over.translate(*(("old", 0, offset) for offset in range(8)))
+    assert [Basis.OFFSET_SYNCS] * 6 + [Basis.MAP] * 2 == [it.basis for it in found]
+    assert [0, 1, 1, 1, 1, 1, 6, 7] == [it.downstream_offset for it in found]
+    assert [False] * 6 + [True] * 2 == [it.exact for it in found]
+
+
+def test_below_the_map_without_syncs_there_is_no_answer(taken_over: Any) -> None:
+    """With the source gone, so are its syncs."""
+    taken_over.lose_source()
+    low, high = taken_over.translate(("old", 0, 2), ("old", 0, 7))
+    assert (Reason.NOT_MAPPED, None, 7) == (low.reason, low.downstream_offset, high.downstream_offset)
+
+
+def test_the_source_may_be_gone(orders: Any) -> None:
+    """Map and ledger are on the target."""
+    orders.lose_source()
+    assert 7 == orders.translate(("orders", 0, 5))[0].downstream_offset
+    assert 5 == orders.reverse(("A.orders", 0, 7))[0].upstream_offset
+
+
+@pytest.mark.parametrize("value", [b"\x07\x01\x02", b"\x01\x05\x05\x00"])
+def test_a_corrupt_map_answers_nothing(orders: Any, value: bytes) -> None:
+    """An unknown version, or bytes cut off: an error, and no answer at all."""
+    at = TopicPartition(orders.flow.offset_map_topic, 0)
+    key = orders.target.topics[at.topic].logs[0].records[0].key
+    orders.target.append(at, key=key, value=value)
+    with pytest.raises((FormatError, TwinlogError)):
+        orders.translate(("orders", 0, 5))
+
+
+@pytest.mark.parametrize("topic", ["mm2-offset-map.A.internal", "mm2-ledger.A.internal"])
+def test_a_missing_right_is_the_error(orders: Any, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never an answer without what may not be read."""
+    latest = orders.target.latest
+
+    def refusing(name: str) -> object:
+        if name == topic:
+            raise ClusterRefused(
+                f"B does not allow this user to read topic {name}", hint=f"grant READ on topic {name}"
+            )
+        return latest(name)
+
+    monkeypatch.setattr(orders.target, "latest", refusing)
+    with pytest.raises(ClusterRefused, match=f"grant READ on topic {topic}"):
+        orders.translate(("orders", 0, 5))
+
+
+def test_not_being_allowed_to_see_a_topic_is_an_error(orders: Any) -> None:
+    """Unknown and hidden are two things, where the cluster tells."""
+    orders.source.refuse("describe_topics", "orders", ClusterRefused("no", code="unauthorised"))
+    with pytest.raises(ClusterRefused):
+        orders.translate(("orders", 0, 5))
