@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import load
-from bench.topics import KINDS, Kind
+from bench.topics import KINDS, MANY_PARTITIONS, Kind
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load as load_configuration
 from twinlog.config.settings import FlowSettings
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, help="instead of each kind's own number")
     parser.add_argument("--profile", action="store_true", help="print the functions that take most")
     given = parser.parse_args()
-    kinds = [kind for kind in KINDS if not given.kinds or kind.name in given.kinds]
+    kinds = [kind for kind in (*KINDS, MANY_PARTITIONS) if not given.kinds or kind.name in given.kinds]
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A", settings=BROKER) as source,

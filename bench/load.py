@@ -203,7 +203,8 @@ def stop_cleaning(servers: str, topic: str) -> None:
     """Keep the topic as it is from now on."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for future in AdminClient({"bootstrap.servers": servers}).incremental_alter_configs([resource]).values():
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
     time.sleep(2)  # for a cleaning that has begun
 

@@ -52,3 +52,6 @@ KINDS = (
     Kind("1 KB compacted", 1000, compacted=True, mm2_records=150_000, twinlog_records=600_000),
     Kind("200 partitions", 1000, partitions=200, skewed=True, mm2_records=150_000, twinlog_records=600_000),
 )
+
+MANY_PARTITIONS = Kind("1,000 partitions", 1000, 16, partitions=1000, twinlog_records=640_000)
+"""Only for `bench.lane`: what one lane needs for a thousand partitions at once."""

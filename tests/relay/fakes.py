@@ -299,6 +299,7 @@ class FakeSource:
         self.topic_id = TOPIC_ID
         self.requests_left: int | None = None
         self.session: FakeSession | None = None
+        self.forgets_session_at = -1
         by_id = fetch_version >= fetch_by_id.VERSION
         self._connection = FakeConnection(self._fetch_by_id if by_id else self._fetch, fetch_version)
 
@@ -356,6 +357,9 @@ class FakeSource:
         assert (api, body[0]) == (wire.FETCH, 0)
         self._count()
         asked = FetchRequest.decode(bytes(body[1:]), version=fetch_by_id.VERSION)
+        if self.session is not None and self.session.epoch == self.forgets_session_at:
+            self.session, self.forgets_session_at = None, -1
+            return _fetched_by_id(Code.FETCH_SESSION_ID_NOT_FOUND, 0, [])
         if self.session is None or asked.session_id == 0:
             assert (asked.session_id, asked.session_epoch) == (0, 0)
             self.session = FakeSession(4711)

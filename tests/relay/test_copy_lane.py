@@ -326,3 +326,13 @@ def test_a_source_that_gives_nothing_ends_its_ranges(monkeypatch: pytest.MonkeyP
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     report = copy(FakeSource({("t", 0): []}, fetch_version=FETCH["version"]), target, {0: 5}, {0: 10})
     assert (report.state, report.ranges[0].error_code) == ("failed", "stalled")
+
+
+def test_a_leader_that_forgot_the_session_is_told_everything_again() -> None:
+    """Sessions are evicted for newer ones, and die with the broker (KIP-227)."""
+    log = [bytes(encode([Rec(bytes([n]))] * 30, base_offset=30 * n)) for n in range(6)]
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = FakeSource({("t", 0): log}, block_bytes=1, fetch_version=FETCH["version"])
+    source.forgets_session_at = 3
+    report = copy(source, target, {0: 0}, {0: 180})
+    assert (report.state, len(target.committed(("A.t", 0)))) == ("done", 180)

@@ -1,8 +1,8 @@
 """One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
 
 Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs` hold, ascending, exactly the records sent in
-the open transaction and acknowledged.  `piece` holds the runs committed since it was begun.  Between transactions
-`sent == committed` and `runs` is empty.
+the open transaction and acknowledged.  `piece` holds the runs committed since it was begun, `draft` what the open
+transaction has made of it.  Between transactions `sent == committed` and `runs` is empty.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class RangeCopy:
     sent: int
     committed: int
     piece: PieceDraft
+    draft: PieceDraft | None = None
     trouble: Trouble | None = None
     barrier: tuple[int, Trouble] | None = None
     runs: list[Run] = field(default_factory=list)
@@ -103,15 +104,21 @@ class RangeCopy:
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
         """Take note that a batch is in the target's log, its first record at offset `downstream`."""
+        runs = self.runs
         for first, length in outgoing.stretches:
-            self._add_run(first, downstream, length)
+            if runs and runs[-1].upstream_end == first and runs[-1].downstream_end == downstream:
+                last = runs.pop()
+                runs.append(Run(last.upstream, last.downstream, last.length + length))
+            else:
+                runs.append(Run(first, downstream, length))
             downstream += length
         batch = Counts(outgoing.header.record_count, outgoing.header.size, 1, int(outgoing.rewritten))
         self.open_counts = self.open_counts.plus(batch)
 
     def map_piece(self) -> tuple[int, bytes]:
         """First upstream offset and value of the map piece that the open transaction writes."""
-        return self.piece.first_upstream, self.piece.extended(self.runs).value(self.sent)
+        self.draft = self.piece.extended(self.runs)
+        return self.piece.first_upstream, self.draft.value(self.sent)
 
     def newly_quarantined(self) -> list[tuple[int, str]]:
         """Upstream offsets left out in the open transaction, and why."""
@@ -132,8 +139,8 @@ class RangeCopy:
         if self.runs:
             self.downstream_end = self.runs[-1].downstream_end
         self.committed = self.sent
-        full = self.piece.count + len(self.runs) >= PIECE_RUNS
-        self.piece = PieceDraft.begin(self.committed) if full else self.piece.extended(self.runs)
+        draft = self.draft or self.piece.extended(self.runs)
+        self.piece = PieceDraft.begin(self.committed) if draft.count >= PIECE_RUNS else draft
         self.counts = self.counts.plus(self.open_counts)
         self._begin()
 
@@ -168,14 +175,7 @@ class RangeCopy:
             error=trouble.message,
         )
 
-    def _add_run(self, upstream: int, downstream: int, length: int) -> None:
-        if self.runs:
-            last = self.runs[-1]
-            if last.upstream_end == upstream and last.downstream_end == downstream:
-                self.runs[-1] = Run(last.upstream, last.downstream, last.length + length)
-                return
-        self.runs.append(Run(upstream, downstream, length))
-
     def _begin(self) -> None:
+        self.draft = None
         self.runs = []
         self.open_counts = Counts()

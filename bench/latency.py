@@ -1,0 +1,125 @@
+"""From produce on A to visible on B: 5,000 records of 1 KB a second over 20 partitions, read_committed, beside MM2.
+
+    python -m bench.latency [--minutes 5] [--only twinlog]
+
+Both replicators run in turn over the same brokers.  Each record carries the time at which it was produced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import struct
+import tempfile
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+from bench import load
+from bench.contenders import MM2, TWINLOG, WARM, Contender
+from twinlog.embedded.broker import EmbeddedKafka
+
+RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
+PER_TICK = 25
+_STAMP = struct.Struct(">d")
+_WARM_UP_S = 30
+
+
+def main() -> None:
+    """Measure each, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--only", choices=["MM2", "twinlog"])
+    given = parser.parse_args()
+    print("| | p50 ms | p95 ms | p99 ms | max ms | records | cores |\n|---|---:|---:|---:|---:|---:|---:|")
+    with (
+        tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
+        EmbeddedKafka("A") as source,
+        EmbeddedKafka("B") as target,
+    ):
+        load.create_topic(source.bootstrap_servers, WARM, 1)
+        load.produce(source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
+        for contender in (MM2, TWINLOG):
+            if given.only in {None, contender.name.split()[0]}:
+                print(measure(contender, source, target, Path(folder), given.minutes * 60), flush=True)
+
+
+def measure(
+    contender: Contender, source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds: float
+) -> str:
+    """Run a contender under the stream, and return a line of the table."""
+    topic = f"stream-{contender.alias}"
+    load.create_topic(source.bootstrap_servers, topic, PARTITIONS)
+    properties = contender.properties(source, target, f"{WARM}, {topic}")
+    context = multiprocessing.get_context("spawn")
+    over = context.Event()
+    with contender.running(properties, folder / contender.alias) as tree:
+        wait_for(target.bootstrap_servers, contender.remote(WARM))
+        producer = context.Process(target=stream, args=(source.bootstrap_servers, topic, over))
+        producer.start()
+        time.sleep(_WARM_UP_S)
+        used, began = sum(tree.cpu_s().values()), time.monotonic()
+        delays = watch(target.bootstrap_servers, contender.remote(topic), seconds)
+        cores = (sum(tree.cpu_s().values()) - used) / (time.monotonic() - began)
+        over.set()
+        producer.join()
+    delays.sort()
+    at = {
+        share: 1000 * delays[min(int(len(delays) * share), len(delays) - 1)]
+        for share in (0.5, 0.95, 0.99, 1.0)
+    }
+    figures = " | ".join(f"{value:,.0f}" for value in at.values())
+    return f"| {contender.name} | {figures} | {len(delays):,} | {cores:.2f} |"
+
+
+def wait_for(servers: str, topic: str) -> None:
+    """Return when the topic has its first record."""
+    from twinlog.relay.brokers import Brokers
+
+    with Brokers(load.settings(servers)) as brokers:
+        while not load.end_offsets(brokers, topic):
+            time.sleep(0.2)
+
+
+def stream(servers: str, topic: str, over: Event) -> None:
+    """Produce at the rate until told to stop (a process of its own)."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    filling = bytes(RECORD_BYTES - _STAMP.size)
+    began, number = time.monotonic(), 0
+    while not over.is_set():
+        for _ in range(PER_TICK):
+            producer.produce(topic, _STAMP.pack(time.time()) + filling, partition=number % PARTITIONS)
+            number += 1
+        producer.poll(0)
+        time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+    producer.flush(10)
+
+
+def watch(servers: str, topic: str, seconds: float) -> list[float]:
+    """Read committed records as they become visible; return how old each was, in seconds."""
+    from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": "latency",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 50,
+    }
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, number, OFFSET_END) for number in range(PARTITIONS)])
+    delays: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        messages = consumer.consume(500, 0.05)
+        now = time.time()
+        delays += [now - _STAMP.unpack_from(it.value())[0] for it in messages if it.error() is None]
+    consumer.close()
+    return delays
+
+
+if __name__ == "__main__":
+    main()
