@@ -6,8 +6,8 @@ from twinlog.airflow.flows import (
     DEFAULT_CONFIG,
     REPLICATE_JOB,
     configuration_path,
+    dag_id_of,
     flow_dags,
-    replicate_dag_id,
 )
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, Configuration, FlowSettings
@@ -36,7 +36,7 @@ def configuration(*flows: FlowSettings) -> Configuration:
 )
 def test_dag_id_names_both_aliases(source: str, target: str, expected: str) -> None:
     """An id holds only letters, digits and underscores, whatever the aliases hold."""
-    assert expected == replicate_dag_id(source, target)
+    assert expected == dag_id_of("replicate", source, target)
 
 
 def test_every_enabled_flow_has_a_dag_in_the_order_of_the_file() -> None:

@@ -55,7 +55,7 @@ def failure_of(outcome: Json | None) -> TwinlogError | None:
         )
     if "state" not in outcome:
         error = outcome["error"]
-        return _error_class(error["kind"])(error["message"], code=error["code"])
+        return error_class(error["kind"])(error["message"], code=error["code"])
     if outcome["state"] != "failed":
         return None
     reasons = [
@@ -83,7 +83,7 @@ def _listed(reasons: list[str]) -> str:
     return "; ".join(reasons[:SHOWN]) + more
 
 
-def _error_class(name: str) -> type[TwinlogError]:
+def error_class(name: str) -> type[TwinlogError]:
     """Return the class of an error that was raised in another process, as its name says."""
     kind = getattr(errors, name, TerminalError)
     return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError

@@ -21,6 +21,8 @@ CONFIG_VARIABLE = "TWINLOG_CONFIG"
 PROJECT = Path(twinlog.__file__).resolve().parents[2]
 DEFAULT_CONFIG = PROJECT / "include" / "config" / "mm2.properties"
 REPLICATE_JOB = PROJECT / "jobs" / "replicate_partitions.py"
+AUDIT_JOB = PROJECT / "jobs" / "audit_partitions.py"
+DATA_JOB = PROJECT / "jobs" / "check_data.py"
 
 
 def configuration_path() -> Path:
@@ -44,14 +46,14 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
         raise error.with_traceback(None) from None
 
 
-def flow_dags(configuration: Configuration) -> Mapping[str, FlowSettings]:
-    """Return the enabled flows by Dag id, in the order of the file.
+def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
+    """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
     Raises ConfigError when two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}
     for flow in configuration.enabled_flows:
-        dag_id = replicate_dag_id(flow.source.alias, flow.target.alias)
+        dag_id = dag_id_of(kind, flow.source.alias, flow.target.alias)
         if dag_id in flows:
             raise ConfigError(
                 f"{configuration.path}: {flows[dag_id].name} and {flow.name} would both be Dag {dag_id}",
@@ -63,9 +65,6 @@ def flow_dags(configuration: Configuration) -> Mapping[str, FlowSettings]:
     return flows
 
 
-def replicate_dag_id(source: str, target: str) -> str:
+def dag_id_of(kind: str, source: str, target: str) -> str:
     """Return `replicate__A__B`, with every character that is not a letter, digit or underscore made one."""
-    return "__".join([
-        "replicate",
-        *(re.sub(r"\W", "_", alias, flags=re.ASCII) for alias in (source, target)),
-    ])
+    return "__".join([kind, *(re.sub(r"\W", "_", alias, flags=re.ASCII) for alias in (source, target))])

@@ -16,6 +16,7 @@ from twinlog.config.origin import Properties, Property
 from twinlog.config.precedence import ROLES
 from twinlog.config.promises import gate_settings, tiers
 from twinlog.config.providers import Providers
+from twinlog.config.proving import audit_settings, data_rules_settings
 from twinlog.config.reader import Reader, ResolvedValue
 from twinlog.config.settings import (
     CONTINUOUS,
@@ -128,6 +129,8 @@ def resolve_flow(
         connector_name=read.text("twinlog.connector.name") or read.text("name"),
         copy=copy_settings(read),
         schedule=_flow_schedule(read),
+        audit=audit_settings(read, lambda key: _schedule(read, key)),
+        data_rules=data_rules_settings(read),
         gate=gate_settings(read, lambda key: _schedule(read, key)),
         tiers=tiers(read, sources.settings, enabled=_enabled(read)),
         metadata=metadata_settings(read),

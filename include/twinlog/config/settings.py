@@ -162,6 +162,35 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """`twinlog.audit.schedule`: the cron expression of the flow's audit, in UTC."""
+
+    schedule: str = "45 * * * *"
+
+
+class SampledSide(StrEnum):
+    """Whose records the user's own rules are asked of (`twinlog.data.quality.side`)."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class DataRulesSettings:
+    """`twinlog.data.quality.*` keys: the user's own rules of the data.
+
+    `suite` is a file of expectations, None asks nothing; `sample_records` are the newest offsets of each partition
+    that are looked at.  With `stop` a topic that breaks a critical rule is paused, otherwise it is only told.
+    """
+
+    suite: Path | None = None
+    topics: NameFilter = field(default_factory=NameFilter)
+    sample_records: int = 1000
+    side: SampledSide = SampledSide.TARGET
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
@@ -210,6 +239,8 @@ class FlowSettings:
     copy: CopySettings = field(default_factory=CopySettings)
     schedule: str = "* * * * *"
     gate: GateSettings = field(default_factory=GateSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     tiers: tuple[Tier, ...] = (Tier(),)
 

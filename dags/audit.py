@@ -1,0 +1,50 @@
+"""One Dag per enabled flow: compare the copy with its source, and ask the user's own rules of the data.
+
+Wiring only; the comparison is twinlog.steps.audit, the rules are twinlog.steps.data_rules.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from twinlog.airflow.audit import PARAMS, AuditOperator
+from twinlog.airflow.data_rules import DataRulesOperator
+from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.retries import RETRIES
+from twinlog.config.settings import FlowSettings
+
+TEXT = """\
+### Is the copy on {target} equal to {source}?
+
+Reads what was copied from both clusters and compares it: batches that travelled whole as bytes, all else record by
+record. A scheduled run compares what is new since the last audit; **trigger** one for everything again, or for a
+sample. What is proved is remembered on {target}, and the readiness gate asks for it. See docs/audit.md.
+"""
+
+
+def audit(dag_id: str, flow: FlowSettings) -> DAG:
+    """Return the Dag of one flow.  Its tasks do not depend on each other, and each judges the run."""
+    ends = {"source": flow.source.alias, "target": flow.target.alias}
+    with DAG(
+        dag_id,
+        schedule=CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        max_active_tasks=1,  # two Spark sessions at once help nobody
+        params=PARAMS,
+        default_args={"owner": "twinlog", **RETRIES},
+        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
+        description=f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
+        doc_md=TEXT.format(**ends),
+    ) as dag:
+        AuditOperator(task_id="compare", flow=flow.name, doc_md="Compare both sides with one Spark job.")
+        DataRulesOperator(
+            task_id="data_rules",
+            flow=flow.name,
+            doc_md="Ask the user's own rules of a sample, if there are any.",
+        )
+    return dag
+
+
+for dag_id, flow in flow_dags(read_configuration(), "audit").items():
+    globals()[dag_id] = audit(dag_id, flow)

@@ -1,0 +1,46 @@
+"""The user's own rules as an Airflow task: skipped without a suite, failed when a critical rule does not hold."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.flows import DATA_JOB, configuration_path
+from twinlog.airflow.spark_job import JobOperator, Json, error_of
+from twinlog.errors import TerminalError
+
+
+class DataRulesOperator(JobOperator):
+    """Ask the rules of a sample, by spark-submit; Great Expectations needs a classic session.
+
+    Its XCom is the DataRulesResult as JSON.  A failed task stops nothing: that is what `twinlog.data.quality.stop`
+    is for.
+    """
+
+    def execute(self, context: Context) -> Json:
+        """Run the job.  Raises what went wrong, as transient or terminal."""
+        flow = self.settings()
+        if flow.data_rules.suite is None:
+            raise AirflowSkipException("twinlog.data.quality.suite names no suite")
+        master = flow.copy.spark_master
+        arguments = ["--config", str(configuration_path()), "--flow", self.flow]
+        outcome = self.submit(DATA_JOB, "local[1]" if master.startswith("sc://") else master, arguments)
+        error = error_of(outcome)
+        if error is not None or outcome is None:
+            raise error or TerminalError("the rules have no result")
+        if not outcome["success"]:
+            context["ti"].xcom_push("return_value", outcome)
+            raise broken(outcome)
+        return outcome
+
+
+def broken(outcome: Json) -> TerminalError:
+    """Say which rules do not hold."""
+    against = [
+        f"{topic['topic']}: {rule['rule']}: {rule['message']} {' '.join(rule['places'])}".rstrip()
+        for topic in outcome["topics"]
+        for rule in topic["rules"]
+        if not rule["passed"]
+    ]
+    paused = f"paused: {', '.join(outcome['paused'])}" if outcome["paused"] else "the copy goes on"
+    return TerminalError(f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused)

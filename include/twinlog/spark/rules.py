@@ -1,0 +1,49 @@
+"""The user's own rules as one Spark application: sample topics into a frame, ask the suite of each (driver)."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.settings import SampledSide
+from twinlog.quality.data_rules import TopicRules, ask
+from twinlog.spark import session as spark_session
+from twinlog.spark.application import SUBMITTED, flow_named
+from twinlog.spark.sample_task import SCHEMA, sample
+from twinlog.steps import data_rules
+from twinlog.steps.sampling import SampledPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_data(config: Path, flow_name: str, *, master: str = SUBMITTED) -> data_rules.DataRulesResult:
+    """Load the configuration, open a classic session on `master` and ask one flow's rules."""
+    flow = flow_named(config, flow_name)
+    side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
+    with (
+        spark_session.session(master, f"twinlog data rules {flow.name}") as spark,
+        open_clusters(flow) as clusters,
+    ):
+        return data_rules.run(flow, clusters, functools.partial(ask_on_spark, spark, side.connection))
+
+
+def ask_on_spark(
+    spark: SparkSession,
+    connection: ConnectionSettings,
+    suite: Mapping[str, object],
+    path: Path,
+    partitions: Sequence[SampledPartition],
+) -> tuple[TopicRules, ...]:
+    """Read every partition in a task of its own, then ask the suite topic by topic."""
+    if not partitions:
+        return ()
+    read = functools.partial(sample, connection, pickle.dumps(tuple(partitions)))
+    frame = spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(read, SCHEMA).cache()
+    topics = sorted({it.topic for it in partitions})
+    return tuple(ask(suite, path, topic, frame.where(frame.topic == topic)) for topic in topics)

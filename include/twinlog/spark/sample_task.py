@@ -1,0 +1,88 @@
+"""What a Spark task does to sample a topic: read the newest records of some partitions, as rows of a frame."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.formats.ledger_audit import Unproved
+from twinlog.quality.record_fields import RawRecord, fields_of, records_of
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.partition_reader import Batch, PartitionReader
+from twinlog.steps.sampling import SampledPartition
+
+SCHEMA = (
+    "topic string, partition int, offset long, timestamp long, key string, value string, key_size int,"
+    " value_size int, headers int, value_is_json boolean"
+)
+_ARROW_SCHEMA = pa.schema([
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.int64()),
+    ("key", pa.string()),
+    ("value", pa.string()),
+    ("key_size", pa.int32()),
+    ("value_size", pa.int32()),
+    ("headers", pa.int32()),
+    ("value_is_json", pa.bool_()),
+])
+FETCH_BYTES = 1 << 20
+
+
+def sample(
+    connection: ConnectionSettings, partitions: bytes, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the partition whose number stands in each row (task); `partitions` are pickled SampledPartitions."""
+    wanted: dict[int, SampledPartition] = dict(enumerate(pickle.loads(partitions)))
+    with Brokers(connection) as brokers:
+        reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pylist(list(_rows(reader, wanted[number])), schema=_ARROW_SCHEMA)
+
+
+def _rows(reader: PartitionReader, it: SampledPartition) -> Iterator[dict[str, object]]:
+    for item in reader.read(it.read_topic, it.partition, it.start, it.end):
+        if isinstance(item, Batch):
+            for record in records_of(*item):
+                if it.start <= record.offset < it.end:
+                    yield row(it.topic, it.partition, record)
+
+
+def row(topic: str, partition: int, record: RawRecord) -> dict[str, object]:
+    """Make a row of a record: bytes that are no UTF-8 are replaced in the text, sizes are the real ones."""
+    fields = fields_of(record.rest)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(fields.key),
+        "value": _text(fields.value),
+        "key_size": None if fields.key is None else len(fields.key),
+        "value_size": None if fields.value is None else len(fields.value),
+        "headers": len(fields.headers),
+        "value_is_json": None if fields.value is None else is_json(fields.value),
+    }
+
+
+def is_json(content: bytes) -> bool:
+    """Whether bytes are one JSON document (RFC 8259: no NaN)."""
+    try:
+        json.loads(content, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="replace")

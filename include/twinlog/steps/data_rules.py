@@ -1,0 +1,85 @@
+"""Step `data_rules`: ask the user's own rules of a sample of each topic.  It never touches the copy, unless told to.
+
+With `twinlog.data.quality.stop` a topic that breaks a critical rule is paused in the ledger, by source topic; a
+person resumes it.  Otherwise the answer is only told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.config.settings import DataRulesSettings, FlowSettings, SampledSide
+from twinlog.errors import UsageError
+from twinlog.formats.ledger_topics import TopicPause
+from twinlog.quality.data_rules import TopicRules, read_suite
+from twinlog.steps import discover
+from twinlog.steps.discovery import DiscoveredTopic, Discovery
+from twinlog.steps.sampling import SampledPartition
+
+Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
+"""Samples partitions and asks the suite of each topic: Spark's in production."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRulesResult:
+    """What the rules said; `paused` are source topics that were paused because of it."""
+
+    flow: str
+    suite: str
+    side: SampledSide
+    success: bool
+    topics: tuple[TopicRules, ...]
+    paused: tuple[str, ...]
+
+
+def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
+    """Sample and ask.
+
+    Raises UsageError when the flow has no suite, ConfigError for one that cannot be used, ClusterUnreachable and
+    ClusterRefused.  A broken rule is an answer, not an error.
+    """
+    settings = flow.data_rules
+    if settings.suite is None:
+        raise UsageError(
+            f"{flow.name} has no rules of its own", hint="set twinlog.data.quality.suite", code="no-suite"
+        )
+    suite = read_suite(settings.suite)
+    partitions = newest(discover.run(flow, clusters), settings)
+    topics = ask(suite, settings.suite, partitions)
+    broken = sorted(it.topic for it in topics if it.broken)
+    paused = _pause(flow, clusters, broken) if settings.stop else ()
+    return DataRulesResult(flow.name, settings.suite.name, settings.side, not broken, topics, paused)
+
+
+def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPartition, ...]:
+    """Choose the newest offsets of each partition of the topics the rules are for.  Pure."""
+    return tuple(
+        it
+        for topic in discovery.topics
+        if settings.topics.accepts(topic.topic)
+        for it in _newest(topic, settings)
+    )
+
+
+def _newest(topic: DiscoveredTopic, settings: DataRulesSettings) -> Iterable[SampledPartition]:
+    on_target = settings.side is SampledSide.TARGET
+    name = topic.remote_topic if on_target else topic.topic
+    for partition in topic.partitions:
+        log = partition.target if on_target else partition.source
+        if log is not None and log.stable_end > log.log_start:
+            start = max(log.log_start, log.stable_end - settings.sample_records)
+            yield SampledPartition(topic.topic, name, partition.partition, start, log.stable_end)
+
+
+def _pause(flow: FlowSettings, clusters: Clusters, topics: Sequence[str]) -> tuple[str, ...]:
+    known = read_ledger(flow, clusters.target).pauses
+    now = int(time.time() * 1000)
+    reason = "it breaks a critical rule of twinlog.data.quality.suite"
+    pauses = [TopicPause(name, now, "data-rules", reason) for name in topics if name not in known]
+    write_ledger(flow, clusters.target, pauses)
+    return tuple(it.topic for it in pauses)

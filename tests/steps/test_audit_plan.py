@@ -1,0 +1,206 @@
+"""What an audit compares, and what it goes on from."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cluster.ledger import Ledger, ledger_from
+from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
+from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.steps.audit_plan import (
+    AuditMode,
+    AuditPlan,
+    AuditRequest,
+    AuditState,
+    first_upstream_at,
+    plan,
+    sample,
+)
+from twinlog.steps.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    RemoteTopic,
+)
+
+FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
+LIFE = SourceLife("t", "id", 0)
+MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+"""A marker at downstream 50 and 101, upstream 50 to 59 and 110 to 119 without copies."""
+SOURCE, TARGET = PartitionOffsets(0, 130, 140), PartitionOffsets(0, 102, 102)
+REMOTE = RemoteTopic("rid", 1, True)
+BEFORE = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 60, 51, 50, 50, 0, (), 0, (), 7)
+
+
+def state(
+    ledger: Ledger | None = None,
+    *,
+    maps: dict[SourceLife, OffsetMap] | None = None,
+    source: PartitionOffsets = SOURCE,
+    target: PartitionOffsets = TARGET,
+    remote: RemoteTopic | None = REMOTE,
+    topic_id: str = "id",
+) -> AuditState:
+    partition = DiscoveredPartition(0, source, target if remote else None)
+    topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
+    discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
+    found = {LIFE: MAP} if maps is None else maps
+    return AuditState(discovery, ledger or Ledger(), found, {TopicPartition("t", 0): 119}, ())
+
+
+def ranges(decided: AuditPlan) -> list[tuple[int, int, int, int]]:
+    (partition,) = decided.partitions
+    return [
+        (it.scope.start, it.scope.end, it.scope.downstream_start, it.scope.downstream_end)
+        for it in partition.specs
+    ]
+
+
+def asked(mode: AuditMode) -> AuditRequest:
+    return AuditRequest(mode, 0.5, 1)
+
+
+def test_the_first_audit_compares_all_there_is():
+    """Up to the target's end: nobody else should have written there."""
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(), AuditRequest()))
+
+
+def test_at_least_once_leaves_the_tail_alone():
+    """There data is ahead of the map for seconds."""
+    copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)
+    flow = dataclasses.replace(FLOW, copy=copy)
+    assert [(0, 120, 0, 101)] == ranges(plan(flow, state(), AuditRequest()))
+
+
+def test_it_goes_on_where_the_last_one_ended():
+    """Upstream and downstream; a full one begins anew."""
+    ledger = ledger_from([BEFORE])
+    assert [(60, 120, 51, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), asked(AuditMode.FULL)))
+
+
+def test_a_copy_made_anew_begins_anew():
+    """What was proved was another topic of the same name."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, remote_topic_id="another")])
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+def test_a_stranger_in_front_of_the_first_new_record_is_looked_for():
+    """The last audit judged up to 40; the first new record stands at 51."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, downstream_end=40)])
+    assert [(60, 120, 40, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+def test_nothing_new_looks_at_the_tail_alone():
+    """Upstream there is nothing, downstream what came behind the last audit."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, end=120, downstream_end=102)])
+    later = state(ledger, target=PartitionOffsets(0, 105, 105))
+    assert [(120, 120, 102, 105)] == ranges(plan(FLOW, later, AuditRequest()))
+    assert [] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected", "unproved"),
+    [
+        (20, 0, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION)]),
+        (0, 20, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.TARGET_RETENTION)]),
+        (0, 50, (60, 120, 51, 102), [UnprovedSpan(0, 60, 50, Unproved.TARGET_RETENTION)]),
+        (
+            20,
+            60,
+            (69, 120, 60, 102),
+            [
+                UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION),
+                UnprovedSpan(20, 69, 39, Unproved.TARGET_RETENTION),
+            ],
+        ),
+    ],
+)
+def test_what_has_expired_is_not_read(source_start, target_start, expected, unproved):
+    """It is known beforehand that nothing can be said of it."""
+    seen = state(
+        source=PartitionOffsets(source_start, 130, 140), target=PartitionOffsets(target_start, 102, 102)
+    )
+    decided = plan(FLOW, seen, AuditRequest())
+    assert ([expected], unproved) == (ranges(decided), list(decided.partitions[0].unproved))
+
+
+def test_everything_has_expired():
+    """There is a row for it, and nothing to read but the tail."""
+    decided = plan(FLOW, state(source=PartitionOffsets(140, 140, 140)), AuditRequest())
+    assert [(120, 120, 101, 102)] == ranges(decided)
+    assert [UnprovedSpan(0, 120, 100, Unproved.SOURCE_RETENTION)] == list(decided.partitions[0].unproved)
+
+
+def test_what_the_map_does_not_reach_is_said():
+    """The source still has records from before the map."""
+    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    decided = plan(FLOW, state(maps={LIFE: late}), AuditRequest())
+    assert [UnprovedSpan(0, 60, 60, Unproved.NO_MAP)] == list(decided.partitions[0].unproved)
+    assert [(60, 120, 51, 102)] == ranges(decided)
+
+
+def test_an_earlier_life_is_compared_but_proves_nothing():
+    """The topic was made anew; its copy is still that of the life before."""
+    ledger = ledger_from([Incarnation("t", "id", 1, "A.t")])
+    decided = plan(FLOW, state(ledger, topic_id="new"), AuditRequest())
+    assert (["recreated"], [False]) == (
+        [it.code for it in decided.problems],
+        [it.claims for it in decided.partitions],
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("no-map", {"maps": {}}),
+        ("copy-deleted", {"remote": None}),
+    ],
+)
+def test_what_stands_against_an_audit(expected, changes):
+    """One clear problem for the topic."""
+    decided = plan(FLOW, state(**changes), AuditRequest())
+    assert ([expected], ()) == ([it.code for it in decided.problems], decided.partitions)
+
+
+def test_nothing_copied_is_not_equal():
+    """Nothing to compare proves nothing."""
+    empty = dataclasses.replace(state(maps={}), progress={})
+    assert ["nothing-copied"] == [it.code for it in plan(FLOW, empty, AuditRequest()).problems]
+
+
+@given(st.integers(0, 50_000), st.integers(1, 200_000), st.floats(0.01, 1), st.text())
+def test_a_sample_has_its_share_and_repeats(start, length, share, seed):
+    """Pieces within the range, in order, apart, and the same for the same seed."""
+    end = start + length
+    chosen = sample(start, end, share, seed)
+    assert chosen == sample(start, end, share, seed)
+    assert all(start <= low < high <= end for low, high in chosen)
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(chosen))
+    assert sum(high - low for low, high in chosen) >= min(length, share * length - 5_000)
+
+
+def test_a_sample_of_everything_is_everything():
+    """In pieces."""
+    chosen = sample(0, 12_000, 1.0, "")
+    assert [(0, 5_000), (5_000, 10_000), (10_000, 12_000)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("downstream", "expected"), [(0, 0), (1, 1), (49, 49), (50, 60), (51, 60), (100, 109), (101, 120)]
+)
+def test_where_the_source_of_a_downstream_offset_is(downstream, expected):
+    """Or of the first one behind it."""
+    assert expected == first_upstream_at(MAP, downstream)
