@@ -37,7 +37,7 @@ C.sasl.mechanism = PLAIN
 
 @pytest.fixture
 def read_dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """`read_dags(text)` is the DagBag of dags/ under a configuration file of that text."""
+    """`read_dags(text)` is the DagBag of this Dag file under a configuration file of that text."""
 
     def read(text: str | None):
         from airflow.dag_processing.dagbag import DagBag

@@ -163,7 +163,7 @@ def test_good_records_of_all_kinds_never_alarm(
     """Every codec and batch size, transactions and aborts, append times, a target that compresses again; while
     records keep coming, twice over, in two cycles.  TWINLOG_AUDIT_RECORDS=1000000 makes it a million.
     """
-    count = int(os.environ.get("TWINLOG_AUDIT_RECORDS", "50000")) // 10
+    count = int(os.environ.get("TWINLOG_AUDIT_RECORDS", "50000")) // 8
     settings: dict[str, dict[str, Any]] = {
         codec: {"compression_type": codec} for codec in ("none", "gzip", "snappy", "lz4", "zstd")
     }

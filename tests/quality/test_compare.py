@@ -259,6 +259,21 @@ def test_a_record_that_was_never_copied():
     assert compare(scope, batches(copy.source), target).equal
 
 
+def test_a_lost_piece_of_the_map():
+    """Neither missing nor extra: nothing is known of what it held."""
+    copy = numbered(30)
+    kept = [n for n in range(30) if not 7 <= n < 14]
+    pieces = [
+        MapPiece(0, 7, (Run(0, 0, 7),)),
+        MapPiece(14, 30, tuple(Run(n, n + n // 7, 1) for n in kept if n >= 14)),
+    ]
+    result = copy.compare(offset_map=OffsetMap.of(pieces))
+    assert (True, [(7, 14, 7, Unproved.NO_MAP)]) == (
+        result.equal,
+        [(it.start, it.end, it.records, it.reason) for it in result.unproved],
+    )
+
+
 @pytest.mark.parametrize("lost", [1, 10, 20])
 def test_retention_on_either_side(lost):
     """What is gone cannot be proved, and is no difference."""

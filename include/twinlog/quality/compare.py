@@ -62,6 +62,7 @@ class _Places:
     """Where the map puts offsets, quick for offsets asked in order."""
 
     def __init__(self, offset_map: OffsetMap) -> None:
+        self._map = offset_map
         self._downstream = _Lookup(offset_map.upstream, offset_map.downstream, offset_map.length)
         self._upstream = _Lookup(offset_map.downstream, offset_map.upstream, offset_map.length)
 
@@ -70,6 +71,20 @@ class _Places:
 
     def upstream(self, downstream: int) -> int | None:
         return self._upstream.find(downstream)
+
+    def knows_upstream(self, upstream: int) -> bool:
+        """Whether the map says what became of this offset; a lost piece of it leaves a hole."""
+        stretch = int(np.searchsorted(self._map.covered_from, upstream, side="right")) - 1
+        return stretch >= 0 and upstream < int(self._map.covered_to[stretch])
+
+    def knows_downstream(self, downstream: int) -> bool:
+        """Whether nothing that this flow may have written at this offset is in a hole of the map."""
+        after = int(np.searchsorted(self._map.downstream, downstream, side="right"))
+        if after in {0, len(self._map.length)}:
+            return True
+        behind = int(self._map.upstream[after - 1] + self._map.length[after - 1])
+        stretch = int(np.searchsorted(self._map.covered_from, behind, side="right")) - 1
+        return stretch >= 0 and int(self._map.upstream[after]) < int(self._map.covered_to[stretch])
 
     def downstream_of_all(self, upstream: int, count: int) -> int | None:
         """Where `count` records from `upstream` on stand in one piece."""
@@ -230,6 +245,9 @@ class _Walk:
         if place is None:
             if ours.offset in self.scope.quarantined:
                 return 0
+            if not self.places.knows_upstream(ours.offset):
+                self.tally.unproved(ours.offset, Unproved.NO_MAP)
+                return 0
             self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), "it was never copied", ours)
             return 0
         gone = self.target.lost_at(place)
@@ -243,6 +261,8 @@ class _Walk:
     def _judge_extra(self, theirs: RawRecord) -> int:
         """Judge a target record without source record; return how many records the target has too many."""
         upstream = self.places.upstream(theirs.offset - self.shift)
+        if upstream is None and not self.places.knows_downstream(theirs.offset - self.shift):
+            return 0  # its source record is unproved for the same reason
         if upstream is None or not self.scope.start <= upstream < self.scope.end or self._is_there(upstream):
             self.tally.differ(
                 DifferenceKind.EXTRA, (None, theirs.offset), "the flow did not write it", target=theirs

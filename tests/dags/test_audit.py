@@ -1,0 +1,55 @@
+"""The Dag file of the audit as Airflow's Dag processor sees it."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+FLOWS = """\
+clusters = us-east, B, C
+us-east.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+us-east->B.enabled = true
+us-east->B.twinlog.audit.schedule = 5 */2 * * *
+B->C.enabled = true
+"""
+
+
+@pytest.fixture
+def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The Dags of this file."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    config = tmp_path / "mm2.properties"
+    config.write_text(FLOWS)
+    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+    bag = DagBag(dag_folder=repository / "dags" / "audit.py")
+    assert {} == bag.import_errors
+    return bag.dags
+
+
+def test_one_dag_per_enabled_flow(dags) -> None:
+    """On its own schedule, one run and one Spark job at a time."""
+    assert {"audit__us_east__B", "audit__B__C"} == set(dags)
+    dag = dags["audit__us_east__B"]
+    assert "5 */2 * * *" in repr(dag.timetable)
+    assert (1, 1, False) == (dag.max_active_runs, dag.max_active_tasks, dag.catchup)
+
+
+def test_each_task_judges_the_run(dags) -> None:
+    """Airflow judges a run by its leaves: neither task hides the other's failure."""
+    dag = dags["audit__us_east__B"]
+    assert {"compare", "data_rules"} == {task.task_id for task in dag.leaves}
+
+
+@pytest.mark.parametrize("conf", [{"sample": 0}, {"sample": 1.5}, {"topics": "orders"}, {"full": "yes"}])
+def test_the_form_refuses_what_makes_no_sense(dags, conf) -> None:
+    """The REST API answers 400 for the same reason."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    params = dags["audit__B__C"].params
+    for name, value in conf.items():
+        with pytest.raises(ParamValidationError):
+            params[name] = value
