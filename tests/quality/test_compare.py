@@ -113,6 +113,7 @@ def found(result: Comparison) -> list[tuple[Kind, int | None, int | None]]:
 sizes = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
 
+@settings(deadline=None)
 @given(copies(), sizes, sizes, st.sampled_from([0, 1]), st.sampled_from([0, 1]))
 def test_a_good_copy_never_alarms(copy, ours, theirs, codec, other_codec):
     """Whatever the batches and codecs of both sides, each record is proved equal exactly once."""
@@ -305,7 +306,7 @@ def test_a_batch_of_the_target_that_cannot_be_read_is_missing():
 # --- damage of any kind, at random -------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(copies(min_size=1, max_size=30), st.randoms(use_true_random=False), sizes)
 def test_damage_of_any_kind_is_found(copy, chance, theirs):
     """One record changed, taken out, put in or exchanged, in place or in a log written anew."""
@@ -366,7 +367,7 @@ def compacted(log: Log, keep: Any, forget_tombstones: bool) -> Log:
     ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.data())
 def test_compaction_of_either_side_never_alarms(copy, data):
     """Whatever each cleaner has removed rightly."""
@@ -378,7 +379,7 @@ def test_compaction_of_either_side_never_alarms(copy, data):
     assert [] == found(result)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.data())
 def test_a_wrong_latest_value_of_a_compacted_topic_is_found(copy, data):
     """The latest value of a key was changed, or lost, or a key of nobody's added."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable
 
@@ -19,7 +20,7 @@ class Side:
         self._items = iter(items)
         self._start = start
         self._end = end
-        self._batch: Batch | None = None
+        self._batches: deque[Batch] = deque()
         self._records: deque[RawRecord] = deque()
         self.lost: list[Lost] = []
         self.gaps_inside = False
@@ -28,14 +29,28 @@ class Side:
         """Return the next batch when none of it has been read and all of it is in the range, else None."""
         if self._records or not self._load():
             return None
-        batch = self._batch
-        assert batch is not None
-        whole = batch.header.base_offset >= self._start and batch.header.next_offset <= self._end
-        return batch if whole else None
+        return self._whole(self._batches[0])
 
-    def take_batch(self) -> None:
-        """Go behind the batch that `batch` returned."""
-        self._batch = None
+    def batch_behind(self, count: int) -> Batch | None:
+        """Return the batch behind the next `count` whole ones, None when there is no whole one of the same codec."""
+        while len(self._batches) <= count:
+            # What was shown before must stay when another item is asked for.
+            last = self._batches[-1]
+            self._batches[-1] = Batch(last.header, memoryview(bytes(last.data)))
+            if not self._read():
+                return None
+        batch = self._whole(self._batches[count])
+        same = batch is not None and batch.header.codec == self._batches[0].header.codec
+        return batch if same else None
+
+    def next_batches(self, count: int) -> list[Batch]:
+        """Return the next `count` batches, which were returned before."""
+        return list(itertools.islice(self._batches, count))
+
+    def take_batches(self, count: int) -> None:
+        """Go behind the next `count` batches, which were returned whole."""
+        for _ in range(count):
+            self._batches.popleft()
 
     def head(self) -> RawRecord | None:
         """Return the next record, None behind the last."""
@@ -66,23 +81,27 @@ class Side:
         """Why there is nothing at `offset`, if that is known."""
         return next((it.reason for it in self.lost if it.start <= offset < it.end), None)
 
+    def _whole(self, batch: Batch) -> Batch | None:
+        header = batch.header
+        return batch if header.base_offset >= self._start and header.next_offset <= self._end else None
+
     def _load(self) -> bool:
-        while self._batch is None:
-            item = next(self._items, None)
-            if item is None:
-                return False
+        return bool(self._batches) or self._read()
+
+    def _read(self) -> bool:
+        """Read one more batch that reaches into the range."""
+        for item in self._items:
             if isinstance(item, Lost):
                 self.lost.append(item)
             elif item.header.record_count and item.header.next_offset > self._start:
                 if item.header.base_offset >= self._end:
                     return False
-                self._batch = item
-        return True
+                self._batches.append(item)
+                return True
+        return False
 
     def _open(self) -> None:
-        assert self._batch is not None
-        header, data = self._batch
+        header, data = self._batches.popleft()
         self.gaps_inside |= not header.dense
         inside = (it for it in records_of(header, data) if self._start <= it.offset < self._end)
         self._records.extend(inside)
-        self._batch = None

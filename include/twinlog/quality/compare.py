@@ -16,6 +16,7 @@ Law: with both sides good this finds nothing; every record of the scope is accou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,11 +27,15 @@ from twinlog.quality.alignment import Pair, align, by_offset
 from twinlog.quality.audit_items import Comparison, Scope
 from twinlog.quality.audit_log import Side
 from twinlog.quality.compaction import AwaitedKeys
+from twinlog.quality.many_records import equal_records
 from twinlog.quality.record_fields import RawRecord, differing
 from twinlog.quality.tally import Tally
 from twinlog.relay.batch import CODEC_MASK, DELETE_HORIZON, HEADER_BYTES, LOG_APPEND_TIME
 from twinlog.relay.codec import decompress
 from twinlog.relay.partition_reader import Batch, Item
+
+GROUP_BYTES = 4 << 20
+"""Batches of one side whose records are compared at once."""
 
 WINDOW = 256
 """Records of each side that are looked at together when they do not pair up by offset."""
@@ -110,11 +115,37 @@ class _Lookup:
         return offset + self._shift
 
 
+@dataclass(slots=True)
+class _Group:
+    """The next `batches` whole batches of one side, with their records and bytes."""
+
+    side: Side
+    batches: int
+    records: int
+    bytes: int
+
+    @classmethod
+    def of(cls, side: Side, first: Batch) -> _Group:
+        """Begin with the next batch."""
+        return cls(side, 1, first.header.record_count, len(first.data))
+
+    def grow(self) -> bool:
+        """Add the batch behind them; False when there is none, or enough."""
+        batch = self.side.batch_behind(self.batches) if self.bytes < GROUP_BYTES else None
+        if batch is None:
+            return False
+        self.batches += 1
+        self.records += batch.header.record_count
+        self.bytes += len(batch.data)
+        return True
+
+
 class _Walk:
     """The state of one comparison.
 
     `shift` is how far the target's records stand from where the map puts them: 0 unless a record is missing or
-    extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one.
+    extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one;
+    `one_by_one` records are still to be, since comparing them all at once has failed.
     """
 
     def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
@@ -126,10 +157,11 @@ class _Walk:
         self.awaited = AwaitedKeys()
         self.shift = 0
         self.last_upstream = -1
+        self.one_by_one = 0
 
     def run(self) -> None:
         """Walk both sides to their ends."""
-        while self._whole_batch() or self._equal_record() or self._unequal():
+        while self._whole_batch() or self._many_records() or self._equal_record() or self._unequal():
             pass
 
     def settle(self) -> None:
@@ -163,9 +195,30 @@ class _Walk:
         place = self.places.downstream_of_all(ours.header.base_offset, count)
         if place != theirs.header.base_offset or not same_records(ours, theirs):
             return False
-        self.source.take_batch()
-        self.target.take_batch()
+        self.source.take_batches(1)
+        self.target.take_batches(1)
         self.tally.equal(count, as_bytes=True)
+        return True
+
+    def _many_records(self) -> bool:
+        """Compare as many batches of either side as hold equally many records, all their records at once."""
+        if self.shift or self.awaited or self.one_by_one > 0:
+            return False
+        ours, theirs = self.source.batch(), self.target.batch()
+        if ours is None or theirs is None:
+            return False
+        groups = _Group.of(self.source, ours), _Group.of(self.target, theirs)
+        while groups[0].records != groups[1].records:
+            if not min(groups, key=lambda group: group.records).grow():
+                break
+        left, right = (group.side.next_batches(group.batches) for group in groups)
+        equal = groups[0].records == groups[1].records and equal_records(left, right, self.scope.offset_map)
+        if not equal:
+            self.one_by_one = max(group.records for group in groups)
+            return False
+        for group in groups:
+            group.side.take_batches(group.batches)
+        self.tally.equal(groups[0].records)
         return True
 
     def _equal_record(self) -> bool:
@@ -208,6 +261,7 @@ class _Walk:
         return None if place is None else place + self.shift
 
     def _take(self, ours: RawRecord | None, theirs: RawRecord | None) -> None:
+        self.one_by_one -= 1
         if ours is not None:
             self.source.take()
             self.last_upstream = ours.offset
