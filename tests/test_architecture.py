@@ -48,7 +48,7 @@ def test_every_room_stands_in_a_contract(repository):
 
 
 @pytest.mark.parametrize(
-    "room", ["config", "policy", "formats", "offsets", "relay", "cluster", "embedded", "cli.main"]
+    "room", ["config", "policy", "formats", "offsets", "relay", "cluster", "client", "embedded", "cli.main"]
 )
 def test_importing_a_room_costs_no_heavy_import(room):
     """Spark, Airflow, pandas and GX are imported by the functions that use them, not by who imports us."""

@@ -1,6 +1,6 @@
 """`twinlog translate` on real brokers: every offset to the right record, both ways, and where rights are missing.
 
-Costs about 25 s with its brokers.
+Costs about 40 s with its brokers and a Java program.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
+from test_mirror_client import read_as_java
 
 from twinlog.cli.main import main
+from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load
+from twinlog.steps import checkpoints, heartbeats, offset_syncs
 
 NOW = int(time.time() * 1000)
 
@@ -166,3 +169,45 @@ def test_a_right_that_is_missing_is_named(
         said = capsys.readouterr().err
         assert 3 == code, words
         assert flow.offset_map_topic in said, words
+
+
+def test_lines_are_those_the_java_formatters_print(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`twinlog show` beside MM2's own formatters, on what a cycle wrote."""
+    topic = create_topic(cluster_a, unique_topic("lines"))
+    alias = topic.replace("lines-", "L")
+    names = ("offset-syncs__topic__replication__factor", "checkpoints__topic__replication__factor")
+    config = configure(
+        tmp_path,
+        {alias: cluster_a, f"{alias}b": cluster_b},
+        [f"{alias}->{alias}b"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+        **dict.fromkeys((*names, "heartbeats__topic__replication__factor"), "1"),
+    )
+    flow = load(config).flows[f"{alias}->{alias}b"]
+    produce(cluster_a, topic, some(0, 250))
+    commit_group(cluster_a, f"g é {topic}", topic, 117)
+    assert 250 == cycle(flow).records
+    with open_clusters(flow) as clusters:
+        for step in (offset_syncs, checkpoints, heartbeats):
+            step.run(flow, clusters)
+    places = [
+        ("offset-syncs", cluster_a, f"mm2-offset-syncs.{alias}b.internal", "OffsetSyncFormatter"),
+        ("checkpoints", cluster_b, f"{alias}.checkpoints.internal", "CheckpointFormatter"),
+        ("heartbeats", cluster_b, "heartbeats", "HeartbeatFormatter"),
+    ]
+    arguments = [word for _, at, name, kind in places for word in (at.bootstrap_servers, name, kind)]
+    printed = read_as_java(cluster_b.bootstrap_servers, alias, "nobody", *arguments)
+    ours: list[str] = []
+    for kind, *_ in places:
+        capsys.readouterr()
+        assert 0 == main(["show", kind, "--config", str(config)])
+        ours += capsys.readouterr().out.splitlines()
+    assert [it for it in printed if "{" in it] == ours
+    assert len(ours) >= 4

@@ -1,1 +1,100 @@
-"""twinlog for programs: where groups go on, and which cluster is behind which (docs/client.md)."""
+"""twinlog for programs: where consumers go on, and which cluster is behind which (docs/client.md).
+
+Imports neither Spark nor Airflow.  Everything here only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog.client.answers import Answer, Ask, Basis, Reason
+from twinlog.client.group_positions import Groups
+from twinlog.client.mirror_client import (
+    Completeness,
+    MirrorClient,
+    RemoteOffset,
+    RemoteOffsets,
+    SourceAndTarget,
+)
+from twinlog.client.standing_translations import Translated, translate_groups, translate_time
+from twinlog.client.translator import FlowTranslator
+from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.kafka import KafkaCluster
+from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.policy.replication import DefaultReplicationPolicy
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "Basis",
+    "Completeness",
+    "FlowClient",
+    "Groups",
+    "MirrorClient",
+    "Reason",
+    "RemoteOffset",
+    "RemoteOffsets",
+    "SourceAndTarget",
+    "Translated",
+    "connect",
+    "open_flow",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowClient:
+    """Exact translation of one flow's offsets."""
+
+    flow: FlowSettings
+    clusters: Clusters
+
+    def translate(self, asks: Iterable[Ask]) -> tuple[Answer, ...]:
+        """Translate offsets of the source; see FlowTranslator.translate."""
+        return FlowTranslator(self.flow, self.clusters).translate(asks)
+
+    def reverse(self, asks: Iterable[Ask]) -> tuple[Answer, ...]:
+        """Translate offsets of the target back; see FlowTranslator.reverse."""
+        return FlowTranslator(self.flow, self.clusters).reverse(asks)
+
+    def translate_groups(self, groups: Groups, at_ms: int | None = None) -> Translated:
+        """Translate where groups stand, or stood at a time (epoch ms) as far as checkpoints tell."""
+        return translate_groups(self.flow, self.clusters, groups, at_ms)
+
+    def translate_time(self, at_ms: int, topics: Iterable[str] | None = None) -> Translated:
+        """Translate the first record at or after a time (epoch ms) in every partition."""
+        return translate_time(self.flow, self.clusters, at_ms, None if topics is None else frozenset(topics))
+
+
+@contextmanager
+def connect(config: Path | str, alias: str) -> Iterator[MirrorClient]:
+    """Open one cluster of an mm2.properties file, with the replication policy of the flows that lead to it.
+
+    Raises ConfigError for a file that cannot be used, UsageError for an alias it does not have.
+    """
+    configuration = load(Path(config))
+    if alias not in configuration.clusters:
+        known = ", ".join(configuration.clusters)
+        raise UsageError(f"{config} has no cluster {alias}", hint=f"its clusters are: {known}", alias=alias)
+    policies = [flow.policy for flow in configuration.flows.values() if flow.target.alias == alias]
+    policy = policies[0] if policies else DefaultReplicationPolicy()
+    yield MirrorClient(KafkaCluster(configuration.clusters[alias]), policy)
+
+
+@contextmanager
+def open_flow(config: Path | str, flow: str) -> Iterator[FlowClient]:
+    """Open both clusters of a flow (`A->B`) of an mm2.properties file.
+
+    Raises ConfigError for a file that cannot be used, UsageError for a flow it does not have.
+    """
+    configuration = load(Path(config))
+    if flow not in configuration.flows:
+        known = ", ".join(configuration.flows)
+        raise UsageError(f"{config} has no flow {flow}", hint=f"its flows are: {known}", flow=flow)
+    settings = configuration.flows[flow]
+    with open_clusters(settings) as clusters:
+        yield FlowClient(settings, clusters)
