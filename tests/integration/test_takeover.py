@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,9 @@ def test_from_mirror_maker_and_back(
     code, document = run_cli(capsys, "handover", "--config", str(config))
     assert (0, "done") == (code, document["flows"][0]["state"]), document
     produce(cluster_a, topic, some(470, 60))
+    with suppress(TerminalError):
+        assert 0 == cycle(flow).records, "a flow that was handed over copies nothing"
+    assert 470 == len(read(cluster_b, remote))
     mirror_maker = start_mirror_maker(shared.text)
     wait_until_copied(mirror_maker, cluster_b, remote, 530)
     mirror_maker.stop(patience_s=60)

@@ -13,9 +13,11 @@ from typing import Protocol
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
-from twinlog.errors import ClusterRefused, FencedError, TransientError
+from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
+from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence
+from twinlog.relay.log_reader import LogState
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.plan_ranges import DEFAULT_MAX_MESSAGE_BYTES, message_limits
@@ -62,21 +64,27 @@ class Rounds:
     def fence(self) -> Grant:
         """Make sure that nobody else writes for the flow, and read its progress.
 
-        Raises FencedError when another driver holds the flow.
+        Raises FencedError when another driver holds the flow, TerminalError `paused` when it was paused: behind the
+        fence, because a hand-over to MirrorMaker pauses it in a transaction of the gate lane.
         """
-        copy = self.flow.copy
         with Brokers(self.flow.target.connection) as target:
-            if copy.guarantee is Guarantee.AT_LEAST_ONCE:
-                return at_least_once_grant(target, self.state, run_id=self.run_id, lanes=self.lanes)
-            return fence(
-                target,
-                self.flow.name,
-                self.state,
-                run_id=self.run_id,
-                lanes=self.lanes,
-                transaction_timeout_ms=copy.transaction_timeout_ms,
-                logs=self.logs,
-            )
+            grant = self._fence(target)
+            _require_not_paused(self.flow, self.logs.ledger.read(target))
+            return grant
+
+    def _fence(self, target: Brokers) -> Grant:
+        copy = self.flow.copy
+        if copy.guarantee is Guarantee.AT_LEAST_ONCE:
+            return at_least_once_grant(target, self.state, run_id=self.run_id, lanes=self.lanes)
+        return fence(
+            target,
+            self.flow.name,
+            self.state,
+            run_id=self.run_id,
+            lanes=self.lanes,
+            transaction_timeout_ms=copy.transaction_timeout_ms,
+            logs=self.logs,
+        )
 
     def run(self, specs: Sequence[LaneSpec]) -> TransientError | None:
         """Run the lanes once and add up what they did; return why another round is needed, or None.
@@ -108,6 +116,18 @@ class Rounds:
                 hint="let one of them run; what this one committed counts, nothing else was written",
                 flow=self.flow.name,
                 run_id=holder.run_id,
+            )
+
+
+def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:
+    for key, value in ledger.committed.items():
+        record = parse_ledger(key, value)
+        if isinstance(record, FlowState) and record.state is FlowPhase.PAUSED:
+            raise TerminalError(
+                f"flow {flow.name} is paused by {record.by}: {record.reason}",
+                hint="who copies now must stop first; `twinlog takeover` takes a flow back from MirrorMaker",
+                code="paused",
+                flow=flow.name,
             )
 
 
