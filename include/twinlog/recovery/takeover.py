@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.mm2_topics import Syncs, read_checkpoints, read_syncs
-from twinlog.cluster.progress import read_maps
+from twinlog.cluster.progress import read_packed
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -183,7 +183,7 @@ def _pieces(
     """Make map pieces of what was proved, behind what the map knows already."""
     known = {
         (life.topic, life.topic_id, life.partition): it
-        for life, it in read_maps(flow, clusters.target).items()
+        for life, it in read_packed(flow, clusters.target).items()
     }
     result = []
     for it in proved:
