@@ -33,8 +33,10 @@ test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
 	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)"
 
-chaos: setup ## Kill drivers, lanes and Spark jobs for a quarter of an hour, and compare every record
-	$(WITH_JAVA) TWINLOG_SPARK_KILLS=20 $(BIN)/pytest -m chaos
+chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
+	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/relay/test_hostile.py
+	$(WITH_JAVA) TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
+		$(BIN)/pytest -s tests/chaos
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

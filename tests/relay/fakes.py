@@ -16,11 +16,12 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from crc32c import crc32c
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from twinlog.errors import ClusterUnreachable, TransientError
+from twinlog.errors import ClusterUnreachable, FormatError, TransientError
 from twinlog.relay import fetch_by_id, kafka_python, wire
-from twinlog.relay.batch import HEADER, BatchHeader, walk
+from twinlog.relay.batch import CHECKED_FROM, HEADER, BatchHeader
 from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, read_records
@@ -249,6 +250,10 @@ class FakeTarget:
 
     def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
         header = BatchHeader._make(HEADER.unpack_from(batch))
+        if crc32c(batch[CHECKED_FROM:]) != header.crc:
+            return Code.CORRUPT_MESSAGE, -1, []
+        if not _holds_its_records(header, batch):
+            return Code.INVALID_RECORD, -1, []
         producer = self.producers[header.producer_id]
         if header.producer_epoch != producer.epoch:
             return Code.INVALID_PRODUCER_EPOCH, -1, []
@@ -419,11 +424,20 @@ def _fetched_by_id(error: int, session: int, topics: list[Any]) -> bytes:
     return b"\0" + bytes(answer.encode())
 
 
+def _holds_its_records(header: BatchHeader, batch: bytes) -> bool:
+    """What a broker looks at in a batch that is not of its own making."""
+    try:
+        offsets = [record.offset for record in read_records(header, memoryview(batch))]
+    except FormatError:
+        return False
+    return header.last_offset_delta + 1 == header.record_count and offsets == list(range(len(offsets)))
+
+
 def _last_offset(raw: bytes) -> int:
     """Of a batch, or of a message in an older format."""
     if raw[16] < 2:
         return int.from_bytes(raw[:8], "big")
-    return next(walk(memoryview(raw)))[0].last_offset
+    return BatchHeader._make(HEADER.unpack_from(raw)).last_offset
 
 
 def _add_answer(codes: dict[TopicPartition, int]) -> Any:

@@ -57,6 +57,11 @@ class Connection:
             raise
 
     @property
+    def address(self) -> str:
+        """`host:port` of the broker."""
+        return self._address
+
+    @property
     def in_flight(self) -> int:
         """Requests sent and not yet answered."""
         return len(self._in_flight)

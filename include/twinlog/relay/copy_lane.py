@@ -332,7 +332,8 @@ class LaneCopy:
             item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
             return
         why = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
-        if refusal.outgoing is None or refusal.code not in REFUSED_RECORDS:
+        batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
+        if refusal.outgoing is None or not batch_at_fault:
             item.trouble = why
         else:
             item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)

@@ -114,9 +114,8 @@ class Cutter:
         self, block: memoryview, position: int, aborted: AbortedTransactions | None
     ) -> Iterator[SmallBatches | tuple[BatchHeader, int]]:
         """Walk the block: small batches that want merging many at once, the others one by one."""
-        at = 0
-        if many_small(block):
-            begins, at = starts(block)
+        begins, at = starts(block) if many_small(block) else ([], 0)
+        if begins:
             heads = headers(block, begins)
             hiding = aborted is not None and bool(aborted.pending or aborted.active)
             small = self._small(heads, position, hiding=hiding)

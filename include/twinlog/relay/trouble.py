@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.relay.error_codes import REFUSED_RECORDS, code_name
+from twinlog.relay.error_codes import REFUSED_RECORDS, Code, code_name
 from twinlog.relay.lane import Refused
 from twinlog.relay.transform import Poison
 
@@ -46,6 +46,12 @@ def poison(name: str, record: Poison) -> Trouble:
 
 def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> Trouble:
     """The target will never take a batch, or a topic; `offsets` are the upstream offsets at fault, where known."""
+    if refusal.code == Code.CORRUPT_MESSAGE and refusal.outgoing is not None:
+        first = refusal.outgoing.stretches[0][0]
+        damage = "the batch does not fit its checksum: damaged in the source's log, or on the way"
+        return Trouble("corrupt-batch", f"{name} at upstream offset {first}: {damage}")
+    if refusal.code in REFUSED_RECORDS and refusal.outgoing is not None and not offsets:
+        offsets = [refusal.outgoing.stretches[0][0]]
     where = f"{name} at upstream offset {offsets[0]}" if offsets else name
     return Trouble(
         "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",

@@ -1,0 +1,77 @@
+"""Clusters to be hurt: their own, because the session's are shared; and the count of what was played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from stage import PLAYED, Stage
+from wired import QUICK, Wired
+
+
+@pytest.fixture(scope="session")
+def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wired, Wired]]:
+    """A source and a target of one broker each, both behind proxies."""
+    from twinlog.embedded.broker import EmbeddedKafka
+    from twinlog.embedded.ports import free_ports
+
+    pairs = []
+    for name in "AB":
+        proxy, ports = Proxy(), free_ports()
+        first = next(port for port in ports)
+        hidden = next(port for port in ports if abs(port - first) > 5)
+        proxy.target = ("127.0.0.1", hidden)
+        settings = QUICK | {
+            "listeners": f"PLAINTEXT://127.0.0.1:{first},PROXIED://127.0.0.1:{hidden},"
+            f"CONTROLLER://127.0.0.1:{first + 1}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{first},PROXIED://127.0.0.1:{proxy.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+        folder = tmp_path_factory.mktemp(f"wired-{name}") / "kafka"
+        pairs.append(Wired(EmbeddedKafka(f"wired-{name}", folder, port=first, settings=settings), proxy))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda pair: pair.cluster.start(), pairs))
+    yield pairs[0], pairs[1]
+    for pair in pairs:
+        pair.cluster.stop()
+        pair.proxy.close()
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A target of three brokers: leaders and coordinators have somewhere to go."""
+    from twinlog.embedded.broker import EmbeddedKafka
+
+    folder = tmp_path_factory.mktemp("three") / "kafka"
+    with EmbeddedKafka("three", folder, nodes=3, settings=QUICK) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def stage(
+    wired: tuple[Wired, Wired], unique_topic: Callable[[str], str], tmp_path: Path
+) -> Callable[..., Stage]:
+    """`stage(seed)` sets a flow between the wired clusters, through their proxies."""
+
+    def setting(seed: int, **options: Any) -> Stage:
+        source, target = wired
+        addresses = {"A": source.address, "B": target.address}
+        return Stage(
+            tmp_path, source.cluster, target.cluster, unique_topic("chaos"), seed, addresses, **options
+        )
+
+    return setting
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if PLAYED:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(PLAYED.items()))
+        terminalreporter.write_line(
+            f"chaos: {sum(PLAYED.values())} schedules, 0 records lost, 0 doubled ({kinds})"
+            if not terminalreporter.stats.get("failed")
+            else f"chaos: {sum(PLAYED.values())} schedules held, others failed ({kinds})"
+        )
