@@ -257,7 +257,7 @@ class Lane:
         code = answer.error
         what = remedy(Request.PRODUCE, code)
         if what in {Remedy.FENCED, Remedy.STOP}:
-            raise self.transaction.stop(code, f"records of {_name(partition)}")
+            raise self.transaction.stop(Request.PRODUCE, code, f"records of {_name(partition)}")
         if what is Remedy.RESEND:
             self._may_be_written(partition, outgoing, sequence)
         if self._was_refused(partition):

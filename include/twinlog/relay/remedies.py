@@ -100,8 +100,7 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
             Remedy.REPEAT,
         ),
         (frozenset({Code.OFFSET_OUT_OF_RANGE, Code.CORRUPT_MESSAGE}), Remedy.END_RANGE),
-        (_REFUSED_TOPIC, Remedy.END_RANGE),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (_REFUSED_TOPIC | _NOT_ALLOWED, Remedy.END_RANGE),
     ),
     Request.PRODUCE: _rows(
         (_MAY_BE_WRITTEN, Remedy.RESEND),

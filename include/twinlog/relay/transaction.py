@@ -61,11 +61,18 @@ TRANSITIONS: Mapping[tuple[LaneState, str], LaneState] = {
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes.  `transactional_id` None is the at-least-once writer: idempotent, without transactions."""
+    """Who writes.  `transactional_id` None is the at-least-once writer: idempotent, without transactions.
+
+    Raises ValueError for the producer id -1, with which brokers write outside any transaction.
+    """
 
     transactional_id: str | None
     producer_id: int
     producer_epoch: int
+
+    def __post_init__(self) -> None:
+        if self.producer_id < 0:
+            raise ValueError(f"producer id {self.producer_id} writes outside any transaction")
 
 
 @dataclass(slots=True)
@@ -97,8 +104,10 @@ class Transaction:
             code="fence-again",
         )
 
-    def stop(self, code: int, doing: str) -> Exception:
-        """Stop for an error code; the caller raises the result."""
+    def stop(self, request: Request, code: int, doing: str) -> Exception:
+        """Stop for an error code, as the table of remedies says; the caller raises the result."""
+        if remedy(request, code) is Remedy.FENCE_AGAIN:
+            return self.doubt(f"{doing} was answered {code_name(code)}")
         self.state = LaneState.STOPPED
         return error_for(code, doing, self.brokers.settings.alias)
 
@@ -123,7 +132,7 @@ class Transaction:
         if refused:
             return refused
         for code in filter(None, codes.values()):
-            raise self.stop(code, f"AddPartitionsToTxn of {self.writer.transactional_id}")
+            raise self.stop(Request.ADD_PARTITIONS, code, f"AddPartitionsToTxn of {self.writer.transactional_id}")
         self._added.update(missing)
         self.move("added")
         return {}
@@ -142,7 +151,7 @@ class Transaction:
                 Request.END_TXN, lambda: {"": self._ask_to_end(commit)}, "end the transaction"
             )
             if answer[""]:
-                raise self.stop(answer[""], f"EndTxn of {self.writer.transactional_id}")
+                raise self.stop(Request.END_TXN, answer[""], f"EndTxn of {self.writer.transactional_id}")
             self._committed = commit
         self.move("answered")
         self._added.clear()
