@@ -132,7 +132,9 @@ class Transaction:
         if refused:
             return refused
         for code in filter(None, codes.values()):
-            raise self.stop(Request.ADD_PARTITIONS, code, f"AddPartitionsToTxn of {self.writer.transactional_id}")
+            raise self.stop(
+                Request.ADD_PARTITIONS, code, f"AddPartitionsToTxn of {self.writer.transactional_id}"
+            )
         self._added.update(missing)
         self.move("added")
         return {}
