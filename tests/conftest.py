@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="twinlog-airflow-"))
@@ -29,6 +30,9 @@ os.environ["AIRFLOW__API__HOST"] = "127.0.0.1"
 os.environ["GX_ANALYTICS_ENABLED"] = "False"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+settings.register_profile("any machine", deadline=None)  # how fast it is says nothing about a law
+settings.load_profile("any machine")
 
 _ORDER = ("integration", "mm2", "spark", "airflow", "browser", "chaos")
 

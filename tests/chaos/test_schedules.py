@@ -119,6 +119,12 @@ def two_copiers(stage: Stage, source: Wired, target: Wired) -> None:
     rival.join()
 
 
+def commits_lost_to_a_rival(stage: Stage, source: Wired, target: Wired) -> None:
+    """Answers to commits are lost while another driver fences: whether they counted, progress says."""
+    target.proxy.faults.lose_answers_of[kafka_python.END_TXN.request.API_KEY] = 12
+    two_copiers(stage, source, target)
+
+
 def clock_jumps(stage: Stage, source: Wired, target: Wired) -> None:
     """The wall clock jumps by up to an hour with every look at it; waiting is done by the monotonic one."""
     real = time.time
@@ -166,6 +172,7 @@ KINDS: tuple[Kind, ...] = (
     a_source_that_stops_answering,
     a_target_that_stops_answering,
     two_copiers,
+    commits_lost_to_a_rival,
     clock_jumps,
     zombies,
     sleepers,

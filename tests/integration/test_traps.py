@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from batches import Rec, encode
@@ -21,7 +22,7 @@ from lab import Seen, create_topic, cycle, flow_of, produce, produce_transaction
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import TransientError
+from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python, wire
@@ -34,6 +35,7 @@ from twinlog.relay.lane import Lane
 from twinlog.relay.relabel import relabel
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import Outgoing
+from twinlog.steps import sync_topics
 from twinlog.steps.copy_round import state_topics
 
 NOW = int(time.time() * 1000)
@@ -50,14 +52,19 @@ def brokers(cluster_b: Any) -> Iterator[Brokers]:
 def writer(brokers: Brokers) -> Writer:
     """A transactional producer of its own."""
     name = f"trap-{uuid.uuid4().hex}"
-    answer = brokers.coordinator(name).call(
-        kafka_python.INIT_PRODUCER_ID,
-        transactional_id=name,
-        transaction_timeout_ms=10_000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    assert answer.error_code == 0
+    deadline = time.monotonic() + 30  # a fresh cluster makes its coordinators first
+    while True:
+        answer = brokers.coordinator(name).call(
+            kafka_python.INIT_PRODUCER_ID,
+            transactional_id=name,
+            transaction_timeout_ms=10_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        if answer.error_code == 0:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     return Writer(name, answer.producer_id, answer.producer_epoch)
 
 
@@ -258,6 +265,23 @@ def test_a_markers_time_is_not_a_records_time(
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
     assert cycle(flow, until_ms=NOW - hour).records == 5
     assert read(cluster_b, f"A.{topic}") == old
+    assert cycle(flow).records == 1
+
+
+def test_a_clock_hours_ahead_is_refused_by_name(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The target takes no record from the future: nothing is copied, the line says what to set right; then it is."""
+    topic = create_topic(cluster_a, unique_topic("trap"))
+    produce(cluster_a, topic, [Seen(None, b"a", NOW)])
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+    real = time.time
+    with mock.patch("time.time", lambda: real() + 3 * 3600), pytest.raises(TerminalError) as caught:
+        cycle(flow)
+    assert "set the clock" in caught.value.hint
+    assert values(cluster_b, f"A.{topic}") == []
     assert cycle(flow).records == 1
 
 

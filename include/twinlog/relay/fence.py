@@ -25,7 +25,7 @@ from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
 from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.error_codes import error_for
+from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import LogState, StateLog, read_state
 from twinlog.relay.remedies import Request, repeats
@@ -195,9 +195,12 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
             return True
         if not refused[0].resend:
             topic, partition = refused[0].partition
+            wrong_clock = refused[0].code == Code.INVALID_TIMESTAMP
             raise TerminalError(
                 f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
-                hint="run sync_topics, and `twinlog check` for permissions",
+                hint="set the clock of this machine, or the broker's"
+                if wrong_clock
+                else "run sync_topics, and `twinlog check` for permissions",
                 code="state-refused",
                 topic=topic,
             )

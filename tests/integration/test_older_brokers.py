@@ -1,0 +1,138 @@
+"""Kafka 3.9 on either side: transactions, aborts, compaction, a fence in the middle; and messages of format v0 and v1.
+
+Costs about half a minute, a broker of its own included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batches import Rec
+from lab import (
+    Seen,
+    ThreadRunner,
+    create_topic,
+    cycle,
+    flow_of,
+    produce,
+    produce_transaction,
+    read,
+    read_with_offsets,
+)
+from test_old_format import message, wrapper
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.progress import read_maps
+from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.embedded.jars import OLDER_KAFKA_VERSION
+from twinlog.errors import FencedError
+from twinlog.relay import codec as codecs
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.fence import fence
+from twinlog.relay.spec import LaneSpec
+from twinlog.steps import sync_topics
+from twinlog.steps.copy_round import state_topics
+
+NOW = int(time.time() * 1000)
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """One broker of Kafka 3.9 whose log cleaner is always looking for work."""
+    folder = tmp_path_factory.mktemp("older") / "kafka"
+    settings = {"log.cleaner.backoff.ms": "200"}
+    with EmbeddedKafka("older", folder, OLDER_KAFKA_VERSION, settings=settings) as cluster:
+        yield cluster
+
+
+def traffic(cluster: Any, topic: str) -> None:
+    """Every codec, a committed transaction and an aborted one; then updates that the cleaner may take away."""
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        records = [Seen(b"k%d" % (n % 9), b"%s-%d" % (codec.encode(), n), NOW + n) for n in range(30)]
+        produce(cluster, topic, records, compression_type=codec)
+    produce_transaction(cluster, topic, [Seen(b"txn", b"kept", NOW)])
+    produce_transaction(cluster, topic, [Seen(b"txn", b"aborted", NOW)], commit=False)
+    for n in range(3):
+        produce(cluster, topic, [Seen(b"last-%d" % n, b"x", NOW + 10_000 * (n + 1))])
+
+
+def compacted(cluster: Any, topic: str) -> None:
+    """Wait until the cleaner has taken something away."""
+    deadline = time.monotonic() + 30
+    while len(read(cluster, topic)) >= 154 and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert len(read(cluster, topic)) < 154
+
+
+@pytest.mark.parametrize("old_side", ["source", "target"])
+def test_a_copy_with_3_9_on_one_side(
+    old_side: str,
+    older: EmbeddedKafka,
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """Gaps, transactions and codecs arrive equal and mapped, though another driver fences the first one midway."""
+    source, target = (older, cluster_b) if old_side == "source" else (cluster_a, older)
+    topic = create_topic(
+        source,
+        unique_topic("old"),
+        cleanup_policy="compact",
+        segment_ms="5000",
+        min_cleanable_dirty_ratio="0.01",
+    )
+    traffic(source, topic)
+    if source is older:
+        compacted(source, topic)
+    flow = flow_of(tmp_path, source, target, [topic])
+
+    def take_over(spec: LaneSpec) -> None:
+        if spec.lane == 0:
+            with open_clusters(flow) as clusters, Brokers(flow.target.connection) as brokers:
+                state = state_topics(flow, clusters)
+                fence(brokers, flow.name, state, run_id="rival", lanes=2, transaction_timeout_ms=10_000)
+
+    with open_clusters(flow) as clusters:
+        sync_topics.run(flow, clusters)
+    with pytest.raises(FencedError, match="run rival"):
+        cycle(flow, ThreadRunner(before=take_over))
+    assert read(target, f"A.{topic}") == []
+    assert cycle(flow).state == "done"
+    upstream = read_with_offsets(source, topic)
+    downstream = read_with_offsets(target, f"A.{topic}")
+    assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
+    with open_clusters(flow) as clusters:
+        (known,) = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
+    found = [known.translate(offset) for offset, _ in upstream]
+    assert [item.offset for item in found if item] == [offset for offset, _ in downstream]
+
+
+def test_messages_older_than_batches(
+    older: EmbeddedKafka, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A segment of v0 and v1 messages, plain and wrapped, as a broker of long ago left it; today's batches behind."""
+    topic = create_topic(older, unique_topic("ancient"))
+    records = [Rec(b"value %d" % n, b"k%d" % n, NOW - 1000 + n) for n in range(12)]
+    numbered = list(enumerate(records))
+    segment = b"".join([
+        *(message(offset, 0, record) for offset, record in numbered[:3]),
+        wrapper(3, 0, numbered[3:5], codecs.GZIP),
+        *(message(offset, 1, record) for offset, record in numbered[5:8]),
+        wrapper(8, 1, numbered[8:], codecs.GZIP),
+    ])
+    older.stop()
+    (folder,) = older.folder.glob(f"node-1/data/{topic}-0")
+    for stale in folder.iterdir():
+        if stale.suffix in {".index", ".timeindex", ".snapshot"} or stale.name == "leader-epoch-checkpoint":
+            stale.unlink()
+    (folder / f"{0:020}.log").write_bytes(segment)
+    older.start()
+    produce(older, topic, [Seen(b"new", b"new", NOW)])
+    assert len(read(older, topic)) == 13
+    assert cycle(flow_of(tmp_path, older, cluster_b, [topic])).records == 13
+    assert read(cluster_b, f"A.{topic}") == read(older, topic)
