@@ -340,12 +340,12 @@ class LaneCopy:
 
     def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
         what = remedy(Request.FETCH, fetched.error)
-        if what is Remedy.REPEAT:
+        if fetched.error in ANOTHER_LIFE:
+            item.trouble = self._another_life(item)
+        elif what is Remedy.REPEAT:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             item.trouble = self._out_of_range(item)
-        elif fetched.error in ANOTHER_LIFE:
-            item.trouble = self._another_life(item)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")

@@ -22,7 +22,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from twinlog.relay.error_codes import COORDINATOR_MOVED, FENCED, LEADER_MOVED, REFUSED_RECORDS, Code
+from twinlog.relay.error_codes import (
+    ANOTHER_LIFE,
+    COORDINATOR_MOVED,
+    FENCED,
+    LEADER_MOVED,
+    REFUSED_RECORDS,
+    Code,
+)
 
 
 class Request(StrEnum):
@@ -70,8 +77,7 @@ _REFUSED_TOPIC = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
     Code.INVALID_TOPIC_EXCEPTION,
     Code.POLICY_VIOLATION,
-    Code.UNKNOWN_TOPIC_ID,
-    Code.INCONSISTENT_TOPIC_ID,
+    *ANOTHER_LIFE,
 })
 
 _NOT_ALLOWED = frozenset({
@@ -91,7 +97,11 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
     Request.FETCH: _rows(
         (
             LEADER_MOVED
+            | ANOTHER_LIFE  # the same: Metadata tells a topic made anew from a broker that is behind
             | {
+                Code.FETCH_SESSION_ID_NOT_FOUND,
+                Code.INVALID_FETCH_SESSION_EPOCH,
+                Code.FETCH_SESSION_TOPIC_ID_ERROR,
                 Code.UNKNOWN_TOPIC_OR_PARTITION,  # Metadata tells a deleted topic from a broker that is behind
                 Code.UNKNOWN_SERVER_ERROR,
                 Code.REQUEST_TIMED_OUT,
@@ -100,7 +110,7 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
             Remedy.REPEAT,
         ),
         (frozenset({Code.OFFSET_OUT_OF_RANGE, Code.CORRUPT_MESSAGE}), Remedy.END_RANGE),
-        (_REFUSED_TOPIC | _NOT_ALLOWED, Remedy.END_RANGE),
+        ((_REFUSED_TOPIC - ANOTHER_LIFE) | _NOT_ALLOWED, Remedy.END_RANGE),
     ),
     Request.PRODUCE: _rows(
         (_MAY_BE_WRITTEN, Remedy.RESEND),
