@@ -36,6 +36,10 @@ settings.load_profile("any machine")
 
 _ORDER = ("integration", "mm2", "spark", "airflow", "browser", "chaos")
 
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("without-deadlines", deadline=None)
+settings.load_profile("without-deadlines")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cheap tests first, then by what they need, so that each kind of machinery starts once."""

@@ -17,11 +17,14 @@ from twinlog.config.settings import (
     CopySettings,
     CycleRule,
     FlowSettings,
+    GapPolicy,
     GateSettings,
     GroupSyncPolicy,
     GroupSyncSettings,
     Guarantee,
+    LifeSettings,
     PoisonPolicy,
+    RecreatedPolicy,
     Tier,
 )
 from twinlog.errors import ConfigError
@@ -290,11 +293,34 @@ def test_the_most_careful_policy_of_a_group_counts(loaded: Loader) -> None:
     assert ["never-rewind", "follow", "follow", "force"] == [policies.of(it) for it in ("ab", "b", "c", "d")]
 
 
+EVERY_LIFE_SETTING = {
+    "twinlog.on.recreated=new-incarnation": ("on_recreated", RecreatedPolicy.NEW_INCARNATION),
+    "A->B.twinlog.on.recreated=append": ("on_recreated", RecreatedPolicy.APPEND),
+    "twinlog.on.gap=record-and-continue": ("on_gap", GapPolicy.RECORD_AND_CONTINUE),
+    "twinlog.on.deleted=keep": ("delete_after_ms", None),
+    "twinlog.on.deleted=delete-after:7d": ("delete_after_ms", 7 * 86_400_000),
+    "twinlog.on.deleted=delete-after:1h30m": ("delete_after_ms", 5_400_000),
+}
+
+
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_LIFE_SETTING.items()])
+def test_each_setting_of_topics_as_they_live(loaded: Loader, lines: str, name: str, expected: object) -> None:
+    """Each policy for deleted, recreated and shortened topics sets its field."""
+    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].lives, name)
+
+
 def test_every_field_has_a_case() -> None:
     """A setting without a test above would be a setting without a key."""
     tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy"}
-    tested |= {"offset_storage_topic", "gate", "audit", "data_rules"}  # by offsets_topic; below; test_proving
+    tested |= {
+        "offset_storage_topic",
+        "gate",
+        "lives",
+        "audit",
+        "data_rules",
+    }  # by offsets_topic; below; test_proving
     assert {field.name for field in fields(FlowSettings)} <= tested
+    assert {field.name for field in fields(LifeSettings)} == {name for name, _ in EVERY_LIFE_SETTING.values()}
     assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}
     assert {field.name for field in fields(GateSettings)} == {name for name, _ in EVERY_GATE_SETTING.values()}
 
@@ -317,6 +343,10 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("emit.checkpoints.interval.seconds=0", "0 is no interval"),
         ("offset-syncs.topic.location=something", "'something' is none of source, target"),
         ("twinlog.on.poison.record=skip", "'skip' is none of fail, quarantine"),
+        ("twinlog.on.recreated=reset", "'reset' is none of fail, new-incarnation, append"),
+        ("twinlog.on.gap=skip", "'skip' is none of fail, record-and-continue"),
+        ("twinlog.on.deleted=delete", "'delete' is neither keep nor delete-after:TIME"),
+        ("twinlog.on.deleted=delete-after:7", "'delete-after:7' is neither keep nor delete-after:TIME"),
         ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),
         ("twinlog.transaction.timeout.ms=9000", "is not above twinlog.transaction.ms"),
         ("twinlog.schedule=hourly", "no cron expression"),

@@ -38,7 +38,7 @@ def with_gaps(kept: list[tuple[int, Rec]], base: int, last: int, codec: int = 0)
     body = compress(codec, body) if kept else b""
     latest = max((record.timestamp for _, record in kept), default=-1)
     batch = bytearray(61 + len(body))
-    HEADER.pack_into(batch, 0, base, 49 + len(body), 3, 2, 0, codec, last, 0, latest, -1, -1, -1, len(kept))
+    HEADER.pack_into(batch, 0, base, 49 + len(body), 0, 2, 0, codec, last, 0, latest, -1, -1, -1, len(kept))
     batch[61:] = body
     return patch(batch, 21, ">h", codec)
 

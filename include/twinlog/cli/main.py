@@ -25,7 +25,9 @@ from twinlog.cli.failure import Failure, explain_failure, print_traceback
 from twinlog.cli.groups import groups
 from twinlog.cli.import_connectors import import_connectors
 from twinlog.cli.options import Output
+from twinlog.cli.pause import pause, resume
 from twinlog.cli.plan import plan
+from twinlog.cli.rebuild import rebuild
 from twinlog.cli.render import show
 from twinlog.cli.run import run
 from twinlog.cli.say import say
@@ -71,6 +73,9 @@ app.command("status")(status)
 app.command("translate")(translate)
 app.command("groups")(groups)
 app.command("show")(show_topic)
+app.command("pause")(pause)
+app.command("resume")(resume)
+app.command("rebuild")(rebuild)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("import-connectors")(import_connectors)

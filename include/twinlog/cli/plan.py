@@ -26,7 +26,8 @@ from twinlog.cli.topics import parse_topics, refuse_strangers
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
     from twinlog.relay.spec import RangeSpec
-    from twinlog.steps.discovery import Discovery, LeftOut, Problem
+    from twinlog.steps.discovery import Discovery, LeftOut, Orphan, Problem
+    from twinlog.steps.lives import LifeResult
     from twinlog.steps.plan_ranges import StoppedPartition
     from twinlog.steps.topic_plan import Change, Refusal
 
@@ -49,7 +50,8 @@ class FlowPlan:
     """What the next cycle of a flow would do.  `records` counts upstream offsets: an upper bound.
 
     `changes` and `refused` are of topics on the target, `ranges` and `stopped` of partitions, `lanes` says
-    which partitions share a writer.
+    which partitions share a writer.  `held` says who holds the flow, `paused` names topics somebody paused, `orphans`
+    copies that nothing is copied into, `lives` what policies do about recreated, deleted and shortened topics.
     """
 
     flow: str
@@ -63,6 +65,10 @@ class FlowPlan:
     upcoming: tuple[UpcomingTopic, ...] = ()
     lanes: tuple[tuple[str, ...], ...] = ()
     records: int = 0
+    held: str = ""
+    paused: tuple[str, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    lives: LifeResult | None = None
     error: Failure | None = None
 
 
@@ -121,6 +127,10 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         upcoming=upcoming,
         lanes=ranges.lanes,
         records=ranges.records + sum(topic.records for topic in upcoming),
+        held=discovery.stands_by,
+        paused=tuple(topic.topic for topic in discovery.paused_topics),
+        orphans=discovery.orphans,
+        lives=metadata.lives,
     )
 
 
@@ -158,6 +168,24 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ],
         empty="nothing to copy",
     )
+    if plan.paused or plan.orphans:
+        yield Grid(
+            f"{plan.flow}: left alone",
+            ("topic", "on", "why"),
+            [
+                *((name, "source", "paused") for name in plan.paused),
+                *((it.remote_topic, "target", f"{it.topic}: {it.kind.value}") for it in plan.orphans),
+            ],
+        )
+    if plan.lives is not None and (plan.lives.gaps or plan.lives.notes):
+        yield Grid(
+            f"{plan.flow}: gaps to be noted",
+            ("topic", "partition", "from offset", "to offset", "cause", "copied on"),
+            [
+                (it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value, it.copied_past)
+                for it in plan.lives.gaps
+            ],
+        )
     trouble = [
         *((it.topic, None, it.message, it.hint) for it in plan.problems),
         *((it.name, None, it.message, it.hint) for it in plan.refused),

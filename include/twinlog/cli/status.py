@@ -81,8 +81,33 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
     if status.gaps:
         yield Grid(
             f"{status.flow}: gaps, never to be copied",
-            ("topic", "partition", "from offset", "to offset", "cause"),
-            [(it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value) for it in status.gaps],
+            ("topic", "partition", "from offset", "to offset", "at most", "from", "to", "cause", "copied on"),
+            [
+                (
+                    it.topic,
+                    it.partition,
+                    it.first_offset,
+                    it.last_offset,
+                    it.records,
+                    it.since,
+                    it.until,
+                    it.cause.value,
+                    it.copied_past,
+                )
+                for it in status.gaps
+            ],
+        )
+    if status.paused:
+        yield Grid(
+            f"{status.flow}: paused topics",
+            ("topic", "since", "by", "reason"),
+            [(it.topic, it.since, it.by, it.reason) for it in status.paused],
+        )
+    if status.orphans:
+        yield Grid(
+            f"{status.flow}: copies that nothing is copied into",
+            ("copy", "source topic", "why", "reason"),
+            [(it.remote_topic, it.topic, it.kind.value, it.reason) for it in status.orphans],
         )
     if status.problems:
         yield Grid(
@@ -98,4 +123,5 @@ def _title(status: FlowStatus) -> str:
     source = (
         "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
     )
-    return f"{status.flow}: {status.state.value}, {lag}{rpo}{source}"
+    state = status.held or status.state.value
+    return f"{status.flow}: {state}, {lag}{rpo}{source}"

@@ -32,6 +32,7 @@ from twinlog.cluster.values import (
     TopicDescription,
     TopicPartition,
 )
+from twinlog.relay.epochs import EpochEnd
 
 
 class ClusterReader(Protocol):
@@ -83,6 +84,9 @@ class ClusterReader(Protocol):
 
         Records of aborted transactions are among them, and say so.
         """
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
+        """Return where the leader epoch given for each partition ends; without those whose leader is moving."""
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, up to the high watermark.

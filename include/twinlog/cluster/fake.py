@@ -39,6 +39,7 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+from twinlog.relay.epochs import EpochEnd
 
 V = TypeVar("V")
 
@@ -48,12 +49,13 @@ ALL_OPERATIONS = frozenset({"READ", "WRITE", "ALTER", "DESCRIBE", "DESCRIBE_CONF
 
 @dataclass(slots=True)
 class FakeLog:
-    """One partition: records by offset, and where its log begins and is stable to."""
+    """One partition: records by offset, where its log begins and is stable to, (leader epoch, first offset)s."""
 
     records: list[ReadRecord] = field(default_factory=list)
     start: int = 0
     end: int = 0
     undecided: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -201,6 +203,10 @@ class FakeCluster(FakeAccess):
         }
         return LogDirs(sizes, 50.0)
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
+        """Answer from `FakeLog.epochs`; a log that was never told any knows the one asked for."""
+        return {it: self._epoch_end(self._log(it), epoch) for it, epoch in epochs.items()}
+
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""
         return {key: record.value for key, record in self.latest_records(topic).items()}
@@ -303,6 +309,14 @@ class FakeCluster(FakeAccess):
 
     def _log(self, it: TopicPartition) -> FakeLog:
         return self.topics[it.topic].logs[it.partition]
+
+    def _epoch_end(self, log: FakeLog, epoch: int) -> EpochEnd:
+        known = log.epochs or [(epoch, 0)]
+        if epoch > known[-1][0]:
+            return EpochEnd(-1, -1)
+        ends = [*(first for _, first in known[1:]), log.end]
+        at = [EpochEnd(it, end) for (it, _), end in zip(known, ends, strict=True) if it <= epoch]
+        return at[-1] if at else EpochEnd(epoch, known[0][1])
 
     def _known(self, name: str) -> FakeTopic:
         if name not in self.topics:

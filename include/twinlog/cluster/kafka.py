@@ -45,6 +45,7 @@ from twinlog.cluster.values import (
 )
 from twinlog.config.settings import ClusterSettings
 from twinlog.relay.brokers import Brokers
+from twinlog.relay.epochs import EpochEnd, epoch_ends
 
 if TYPE_CHECKING:
     from twinlog.relay.log_reader import StateReader
@@ -114,6 +115,14 @@ class KafkaCluster:
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
         """Fingerprint up to `limit` records of a partition."""
         return read_prints(self._settings.connection, *it, start, limit)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
+        """Return where the leader epoch given for each partition ends."""
+        if not epochs:
+            return {}
+        with Brokers(self._settings.connection) as brokers:
+            ends = epoch_ends(brokers, {(it.topic, it.partition): epoch for it, epoch in epochs.items()})
+        return {TopicPartition(*it): end for it, end in ends.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, whatever transactions others hold open."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from twinlog.config.settings import ClusterSettings, FlowSettings, Guarantee, PoisonPolicy
+from twinlog.config.settings import ClusterSettings, FlowSettings, Guarantee, PoisonPolicy, RecreatedPolicy
 
 
 class Kind(StrEnum):
@@ -147,10 +147,21 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         )
         if flow.refresh_topics:
             yield Need(alias, resource, ("ALTER",), "add partitions when the source does", prefix=shared)
+        if _deletes_copies(flow):
+            yield Need(
+                alias, resource, ("DELETE",), "delete copies, as the configuration asks", prefix=shared
+            )
         if flow.sync_topic_configs:
             yield Need(
                 alias, resource, ("ALTER_CONFIGS",), "sync topic configs", required=False, prefix=shared
             )
+
+
+def _deletes_copies(flow: FlowSettings) -> bool:
+    """Whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
+    return (
+        flow.lives.delete_after_ms is not None or flow.lives.on_recreated is RecreatedPolicy.NEW_INCARNATION
+    )
 
 
 def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:

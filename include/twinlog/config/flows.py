@@ -11,6 +11,7 @@ from twinlog.config.clusters import PRODUCT, cluster_settings
 from twinlog.config.copying import copy_settings
 from twinlog.config.findings import Findings
 from twinlog.config.keys import KEYS, RENAMED
+from twinlog.config.lives import life_settings
 from twinlog.config.metadata import metadata_settings
 from twinlog.config.origin import Properties, Property
 from twinlog.config.precedence import ROLES
@@ -134,6 +135,7 @@ def resolve_flow(
         gate=gate_settings(read, lambda key: _schedule(read, key)),
         tiers=tiers(read, sources.settings, enabled=_enabled(read)),
         metadata=metadata_settings(read),
+        lives=life_settings(read),
     )
     return ResolvedFlow(settings, tuple(read.trace.values()))
 

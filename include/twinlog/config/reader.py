@@ -73,7 +73,7 @@ class Reader:
 
     def boolean(self, key: str) -> bool:
         """Return true or false, in any case (ConfigDef BOOLEAN)."""
-        return self._parsed(key, _boolean, "is neither true nor false")
+        return self.parsed(key, _boolean, "is neither true nor false")
 
     def integer(self, key: str, *, at_least: int | None = None, also: int | None = None) -> int:
         """Return a whole number not below `at_least`, or `also` (such as -1 for "the broker's default")."""
@@ -87,7 +87,7 @@ class Reader:
             return number
 
         allowed = "a whole number" + (f" of at least {at_least}" if at_least is not None else "")
-        return self._parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
+        return self.parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
 
     def optional_integer(self, key: str, *, at_least: int) -> int | None:
         """Return a whole number, or None where nothing is written (the key has no default)."""
@@ -104,7 +104,7 @@ class Reader:
 
     def choice(self, key: str, kind: type[Choice]) -> Choice:
         """Return one of the members of an enumeration, by its value."""
-        return self._parsed(key, kind, f"is none of {', '.join(kind)}")
+        return self.parsed(key, kind, f"is none of {', '.join(kind)}")
 
     def names(self, key: str) -> tuple[str, ...]:
         """Return a list: split at commas, trimmed, empty elements dropped with a warning (ConfigDef LIST)."""
@@ -170,7 +170,8 @@ class Reader:
             return _default(key) or "", True
         return expanded.text, expanded.indirect
 
-    def _parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
+    def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
+        """Return what `parse` makes of the text; the default, and a mistake `otherwise`, when it raises ValueError."""
         text = self._text(key) or ""
         try:
             return parse(text)

@@ -38,6 +38,21 @@ class PoisonPolicy(StrEnum):
     QUARANTINE = "quarantine"
 
 
+class RecreatedPolicy(StrEnum):
+    """What happens when a source topic was deleted and created again (`twinlog.on.recreated`)."""
+
+    FAIL = "fail"
+    NEW_INCARNATION = "new-incarnation"
+    APPEND = "append"
+
+
+class GapPolicy(StrEnum):
+    """What happens when upstream offsets are gone before they were copied (`twinlog.on.gap`)."""
+
+    FAIL = "fail"
+    RECORD_AND_CONTINUE = "record-and-continue"
+
+
 class CycleRule(StrEnum):
     """Which release's cycle check applies (`twinlog.cycle.rule`); mm2-4.4 also refuses the source alias."""
 
@@ -191,6 +206,18 @@ class DataRulesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LifeSettings:
+    """What to do when topics are deleted, recreated or lose records (docs/topics.md).
+
+    `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
+    """
+
+    on_recreated: RecreatedPolicy = RecreatedPolicy.FAIL
+    on_gap: GapPolicy = GapPolicy.FAIL
+    delete_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
@@ -237,6 +264,7 @@ class FlowSettings:
     admin_timeout_ms: int = 60_000
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
+    lives: LifeSettings = field(default_factory=LifeSettings)
     schedule: str = "* * * * *"
     gate: GateSettings = field(default_factory=GateSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)

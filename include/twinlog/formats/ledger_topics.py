@@ -172,6 +172,7 @@ class Rebuild(LedgerEntry):
 
     While `phase` is deleting nothing is copied into it.  `old_remote_topic_id` is the life of the copy that goes,
     "" when it was gone already.  `configs` are the topic's own settings on the target, set again on the new one.
+    `request` names what asked for it, so that asking again does not rebuild again.
     """
 
     KIND: ClassVar[str] = "rebuild"
@@ -186,3 +187,4 @@ class Rebuild(LedgerEntry):
     at_ms: int
     configs: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[GroupPosition, ...] = ()
+    request: str = ""

@@ -17,6 +17,7 @@ from twinlog.errors import FencedError, FormatError, TerminalError, TransientErr
 from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.relay.epochs import diverged_at, epoch_ends
 from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
@@ -85,7 +86,7 @@ class LaneCopy:
         started, cpu = time.monotonic(), time.process_time()
         error = ""
         try:
-            self._lane.begin(self._by_target)
+            self._leave_other_copies(self._lane.begin(self._by_target))
             self._keep_rhythm()
             self._lane.settle()
             state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
@@ -187,12 +188,43 @@ class LaneCopy:
         except TwinlogError as error:
             item.trouble = Trouble(error.code, f"{item.name}: {error}")
             return
+        if cut.leader_epoch not in {item.epoch, -1}:
+            item.trouble = self._other_history(item)
+            if item.trouble is not None:
+                return
+            item.epoch = cut.leader_epoch
         item.reach(cut.next_upstream)
         # Old messages behind batches are met again: by the next fetch, which begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:
             item.trouble = trouble.poison(item.name, cut.poison)
         if cut.outgoing:
             queues[item.target] = cut.outgoing
+
+    def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
+        """End the ranges whose copy was deleted and created again since they were settled.
+
+        One that is swapped later answers with offsets from before this lane began (invariant O of the lane).
+        """
+        for item in self._by_source.values():
+            wanted, found = item.spec.remote_topic_id, topic_ids.get(item.spec.remote_topic, "")
+            if wanted and found and wanted != found:
+                item.trouble = trouble.copy_recreated(item.name, item.spec.remote_topic)
+
+    def _other_history(self, item: RangeCopy) -> Trouble | None:
+        """Under another leader: whether the source's log still holds what was copied (KIP-320).
+
+        A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
+        """
+        if item.epoch < 0:
+            return None
+        try:
+            ends = epoch_ends(self._source, {item.source: item.epoch})
+        except TwinlogError as error:
+            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        if item.source not in ends:
+            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: its leader is moving")
+        at = diverged_at(item.epoch, ends[item.source], item.sent)
+        return trouble.diverged(item.name, at) if at is not None else None
 
     def _send(self, queues: Queues) -> bool:
         """Send what was cut; return False if the target refused something, and the transaction was given up."""

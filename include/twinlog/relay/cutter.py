@@ -62,6 +62,7 @@ class Cutter:
             for step in self._steps(block, position, aborted):
                 if isinstance(step, SmallBatches):
                     behind = following = step.next_offset
+                    done.leader_epoch = int(step.heads["leader_epoch"][-1])
                     whole = self._join_small(step, run, block, done)
                 else:
                     header, start = step
@@ -70,6 +71,7 @@ class Cutter:
                         break
                     _require_possible(header, behind)
                     behind = header.next_offset
+                    done.leader_epoch = header.leader_epoch
                     hidden = self._hidden(header, block, start, aborted)
                     following = max(min(header.next_offset, self.end), position)
                     passed = header.last_offset < position

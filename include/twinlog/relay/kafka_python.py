@@ -44,6 +44,8 @@ from kafka.protocol.consumer import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
@@ -94,6 +96,7 @@ OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
 DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)

@@ -96,8 +96,10 @@ class Lane:
         self._last_base: dict[TopicPartition, int] = {}
         self._candidates: dict[TopicPartition, list[int]] = {}
 
-    def begin(self, partitions: Collection[TopicPartition]) -> None:
+    def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
         """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
+
+        Returns the ids of their topics, "" where the target tells none.
 
         A second process that writes with the same epoch begins at the same sequences, so its batches would be
         taken for duplicates of the first one's and answered with offsets from before its own beginning.
@@ -106,6 +108,7 @@ class Lane:
         known = [item for item in partitions if topics[item[0]].leaders.get(item[1], -1) >= 0]
         for item, end in self.brokers.offsets(known, LATEST).items():
             self._last_base[item] = end - 1
+        return {name: topic.topic_id for name, topic in topics.items()}
 
     def add(self, partitions: Collection[TopicPartition]) -> list[Refused]:
         """Make partitions part of the transaction; return those the target refuses (then none was added)."""

@@ -2,7 +2,8 @@
 
 Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs` hold, ascending, exactly the records sent in
 the open transaction and acknowledged.  `piece` holds the runs committed since it was begun, `draft` what the open
-transaction has made of it.  Between transactions `sent == committed` and `runs` is empty.
+transaction has made of it.  Between transactions `sent == committed` and `runs` is empty.  `epoch` is the source's
+leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the last one committed.
 """
 
 from __future__ import annotations
@@ -63,12 +64,16 @@ class RangeCopy:
     counts: Counts = field(default_factory=Counts)
     quarantined: list[int] = field(default_factory=list)
     downstream_end: int = -1
+    epoch: int = -1
+    committed_epoch: int = -1
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool) -> RangeCopy:
         """Start at the range's first offset."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine)
-        return cls(spec, cutter, spec.start, spec.start, PieceDraft.begin(spec.start))
+        epoch = spec.leader_epoch
+        piece = PieceDraft.begin(spec.start)
+        return cls(spec, cutter, spec.start, spec.start, piece, epoch=epoch, committed_epoch=epoch)
 
     @property
     def source(self) -> TopicPartition:
@@ -139,6 +144,7 @@ class RangeCopy:
         if self.runs:
             self.downstream_end = self.runs[-1].downstream_end
         self.committed = self.sent
+        self.committed_epoch = self.epoch
         draft = self.draft or self.piece.extended(self.runs)
         self.piece = PieceDraft.begin(self.committed) if draft.count >= PIECE_RUNS else draft
         self.counts = self.counts.plus(self.open_counts)
@@ -152,6 +158,7 @@ class RangeCopy:
         """
         if self.sent > self.committed:
             self.trouble = None
+        self.epoch = self.committed_epoch
         self._begin()
         self.reach(self.committed)
 

@@ -26,7 +26,9 @@ class RangeSpec:
     """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
 
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
-    target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.
+    target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.  `leader_epoch` is
+    the source's, of what was copied last before `start`; -1 where it is not known.  `remote_topic_id` is the life of
+    the copy that this goes into, "" where it is not known.
     """
 
     topic: str
@@ -37,6 +39,8 @@ class RangeSpec:
     end: int
     max_message_bytes: int = 1_048_588
     estimated_bytes: int = 0
+    leader_epoch: int = -1
+    remote_topic_id: str = ""
 
     @property
     def weight(self) -> int:

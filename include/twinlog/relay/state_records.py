@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Quarantine
+from twinlog.formats.ledger_topics import LeaderEpoch
 from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay.batch import HEADER, BatchHeader
@@ -36,6 +37,9 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
         first_upstream, piece = item.map_piece()
         key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
         yield map_record(state, key, piece)
+        if item.epoch != item.committed_epoch:
+            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, item.epoch, item.committed)
+            yield StateRecord(state.ledger_topic, 0, known.key(), known.value())
         for offset, reason in item.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())

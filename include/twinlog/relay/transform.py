@@ -55,11 +55,13 @@ class Cut:
     """What became of one fetched block: batches to send, the position behind it, and poison met on the way.
 
     With `poison` set, `next_upstream` is the poisonous record's offset: nothing behind it was looked at.
+    `leader_epoch` is the source's, of the last batch looked at; -1 when there was none.
     """
 
     outgoing: list[Outgoing]
     next_upstream: int
     poison: Poison | None = None
+    leader_epoch: int = -1
 
 
 @dataclass(slots=True)

@@ -39,6 +39,17 @@ def out_of_range(name: str, wanted: int, begin: int) -> Trouble:
     return Trouble("truncation", f"{name}: the source's log ends before upstream offset {wanted}")
 
 
+def copy_recreated(name: str, remote_topic: str) -> Trouble:
+    """The copy lives another life since the ranges were settled: what was copied before is not in it."""
+    return Trouble("copy-recreated", f"{name}: {remote_topic} was deleted and created again meanwhile")
+
+
+def diverged(name: str, at: int) -> Trouble:
+    """The source lost what was copied, and its log has grown again: from upstream offset `at` on, -1 unknown."""
+    where = f"from upstream offset {at} on " if at >= 0 else ""
+    return Trouble("truncation", f"{name}: {where}the source's log no longer holds what was copied from it")
+
+
 def poison(name: str, record: Poison) -> Trouble:
     """A record that fits nowhere on the target, or a batch that cannot be read."""
     return Trouble(record.code, f"{name} at upstream offset {record.offset}: {record.reason}")

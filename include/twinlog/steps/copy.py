@@ -21,7 +21,8 @@ from twinlog.steps.copy_progress import CopyProgress, watched
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic
-from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes, pack, settle, weighed
+from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes, pack, weighed
+from twinlog.steps.settling import settle_now
 
 MAX_ROUNDS = 6
 """Fences in one copy.  Each settles less than the one before, unless a cluster keeps failing."""
@@ -58,7 +59,7 @@ def run(
         count += 1
         grant = rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = settle(flow, chosen, progress, ends, limits)
+        settled = settle_now(flow, clusters, chosen, progress, ends, limits)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
         packed = pack(_with_sizes(flow, ranges, chosen, rounds.lanes), rounds.lanes)

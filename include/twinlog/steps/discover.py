@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.cluster.values import Answers, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
 from twinlog.steps.discovery import Discovery, LeftOut, SourceState, TargetState, remote_name
@@ -19,22 +19,29 @@ def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
     """
-    source = read_source(flow, clusters.source)
+    ledger = read_ledger(flow, clusters.target)
+    source = read_source(flow, clusters.source, ledger.incarnations)
     target = read_target(flow, clusters.target, source.topics.found)
-    return decide(flow, source, target, read_ledger(flow, clusters.target))
+    return decide(flow, source, target, ledger)
 
 
-def read_source(flow: FlowSettings, cluster: ClusterReader) -> SourceState:
-    """Read names, selected topics and their offsets from the source."""
+def read_source(flow: FlowSettings, cluster: ClusterReader, known: Iterable[str] = ()) -> SourceState:
+    """Read names, selected topics and their offsets from the source; `known` are topics copied before."""
     names = cluster.topic_names()
     reasons = {name: left_out_reason(flow, name) for name in names}
-    topics = cluster.describe_topics(name for name, reason in reasons.items() if reason is None)
+    missing = sorted(set(known) - set(names))
+    seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
+    gone = frozenset(
+        name for name in missing if (error := seen.refused.get(name)) and error.code == "unknown-topic"
+    )
+    topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
     return SourceState(
         cluster_id=cluster.cluster_id(),
         names=names,
         left_out=tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason is not None),
         topics=topics,
         offsets=cluster.offsets(all_partitions(topics.found.values())),
+        gone=gone,
     )
 
 
@@ -46,6 +53,7 @@ def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str
         brokers=cluster.broker_count(),
         topics=remote,
         offsets=cluster.offsets(all_partitions(remote.found.values())),
+        names=cluster.topic_names(),
     )
 
 

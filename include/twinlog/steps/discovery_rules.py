@@ -21,6 +21,8 @@ from twinlog.steps.discovery import (
     TargetState,
     remote_name,
 )
+from twinlog.steps.life_rules import life_problems, orphans, registry_problems
+from twinlog.steps.pauses import why_paused, why_standing_by
 
 
 def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
@@ -33,8 +35,8 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
     problems = sorted(
         (
             *_refused(flow, source, target),
-            *_incarnations(flow, source, ledger),
-            *_deleted_copies(flow, source, target, ledger),
+            *life_problems(flow, source, target, ledger),
+            *registry_problems(flow, source),
             *_name_clashes(flow, source),
             *_fewer_partitions(flow, source, target),
             *_unavailable(source),
@@ -49,11 +51,14 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
         target_cluster_id=target.cluster_id,
         target_brokers=target.brokers,
         topics=tuple(
-            _topic(flow, source.topics.found[name], source, target, blocked=name in blocked)
+            _topic(flow, source.topics.found[name], source, target, ledger, blocked=name in blocked)
             for name in sorted(source.topics.found)
         ),
         left_out=tuple(sorted(source.left_out, key=lambda it: it.topic)),
         problems=tuple(problems),
+        orphans=orphans(flow, source, target, ledger),
+        phase=ledger.phase,
+        stands_by=why_standing_by(ledger),
     )
 
 
@@ -62,6 +67,7 @@ def _topic(
     described: TopicDescription,
     source: SourceState,
     target: TargetState,
+    ledger: Ledger,
     *,
     blocked: bool,
 ) -> DiscoveredTopic:
@@ -73,14 +79,29 @@ def _topic(
         partition_count=len(described.partitions),
         partitions=tuple(
             DiscoveredPartition(
-                it.partition, offsets, target.offsets.found.get(TopicPartition(remote, it.partition))
+                it.partition,
+                offsets,
+                target.offsets.found.get(TopicPartition(remote, it.partition)),
+                begins(ledger, described, it.partition),
             )
             for it in described.partitions
             if (offsets := source.offsets.found.get(TopicPartition(described.name, it.partition))) is not None
         ),
         remote=_remote(target.topics.found.get(remote)),
         blocked=blocked,
+        paused=why_paused(ledger, described.name),
     )
+
+
+def begins(ledger: Ledger, described: TopicDescription, partition: int) -> int | None:
+    """Upstream offset where the copy of a partition begins; None while nobody has noted one for its topic.
+
+    A partition that was not there when the others were noted was added later: nothing of it may be left out.
+    """
+    noted = ledger.beginnings.get(described.name)
+    if noted is None or noted.topic_id != described.topic_id:
+        return None
+    return noted.offsets.get(str(partition), 0)
 
 
 def _remote(described: TopicDescription | None) -> RemoteTopic | None:
@@ -96,49 +117,6 @@ def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> It
         refused = target.topics.refused.get(remote_name(flow, topic))
         if refused is not None and refused.code != "unknown-topic":
             yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
-
-
-def _incarnations(flow: FlowSettings, source: SourceState, ledger: Ledger) -> Iterable[Problem]:
-    """Compare topic ids with those the ledger knows (mm2-behaviour 6.8: MM2 does not notice)."""
-    for topic, known in ledger.incarnations.items():
-        described = source.topics.found.get(topic)
-        if described is not None and described.topic_id != known.topic_id:
-            yield Problem(
-                ProblemCode.RECREATED,
-                topic,
-                f"topic {topic} was deleted and created again on {flow.source.alias}:"
-                f" its id was {known.topic_id} and is {described.topic_id}",
-                f"its copy {remote_name(flow, topic)} holds the earlier records and stays as it is;"
-                " exclude the topic, or give the new one another name",
-            )
-        if topic not in source.names:
-            yield Problem(
-                ProblemCode.DELETED,
-                topic,
-                f"topic {topic} is gone from {flow.source.alias}",
-                f"its copy {remote_name(flow, topic)} on {flow.target.alias} stays:"
-                " delete it there when nobody needs it",
-            )
-
-
-def _deleted_copies(
-    flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
-) -> Iterable[Problem]:
-    """Find copies that were there and are not.
-
-    Made anew they would hold what comes next and lack what was copied before: progress outlives the copy, and
-    MM2 goes on from there without a word (mm2-behaviour 11.2, D5).
-    """
-    for topic in source.topics.found:
-        error = target.topics.refused.get(remote_name(flow, topic))
-        if topic in ledger.incarnations and error is not None and error.code == "unknown-topic":
-            yield Problem(
-                ProblemCode.COPY_DELETED,
-                topic,
-                f"{remote_name(flow, topic)}, the copy of {topic}, was deleted from {flow.target.alias}",
-                f"to copy it anew, remove {topic} from {flow.offsets_topic}, {flow.offset_map_topic} and"
-                f" {flow.ledger_topic}; or exclude the topic",
-            )
 
 
 def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:

@@ -28,7 +28,8 @@ from twinlog.steps import discover, sync_topics
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
-from twinlog.steps.plan_ranges import StoppedPartition, choose, max_bytes, pack, settle
+from twinlog.steps.plan_ranges import StoppedPartition, choose, max_bytes, pack
+from twinlog.steps.settling import settle_now
 
 PREPARE_SECONDS = 3.0
 """How long before the end of a window the next one is prepared."""
@@ -94,7 +95,7 @@ def run(
     """
     began = time.monotonic()
     end = began + seconds
-    prepared = prepare(flow, clusters, topics)
+    prepared = prepare(flow, clusters, topics, run_id)
     following = _Following(
         flow, clusters, topics, Rounds.begin(flow, clusters, runner, run_id, lanes), prepared
     )
@@ -118,9 +119,9 @@ def run(
         time.sleep(pause)
 
 
-def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None) -> Prepared:
+def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None, run_id: str) -> Prepared:
     """Make what is missing on the target, and see both sides.  Raises as the steps sync_topics and discover."""
-    sync_topics.run(flow, clusters)
+    sync_topics.run(flow, clusters, run_id=run_id)
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
     return Prepared(discovery, chosen, max_bytes(clusters.target, chosen))
@@ -212,7 +213,9 @@ class _Following:
         """Fence, and give every partition that can be followed to a lane, the busiest of the last window first."""
         grant = self.rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = settle(self.flow, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True)
+        settled = settle_now(
+            self.flow, self.clusters, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True
+        )
         self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
         packed = pack([self._weighed(item) for item in settled.ranges], self.rounds.lanes)
@@ -247,7 +250,7 @@ class _Following:
 
     def _prepare(self) -> TransientError | None:
         try:
-            self.prepared = prepare(self.flow, self.clusters, self.topics)
+            self.prepared = prepare(self.flow, self.clusters, self.topics, self.rounds.run_id)
         except TransientError as error:
             return error
         return None

@@ -125,20 +125,23 @@ def settle(
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> Settled:
     """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
 
     Ranges that are to be followed have no end, and there is one for each partition.
     A partition whose next offset is no longer in the source's log, or beyond its end, stops: its neighbours go on.
+    One that was added since the copy was made waits for its place.  `leader_epochs` are those of what was copied last.
     """
     ranges: list[RangeSpec] = []
     stopped: list[StoppedPartition] = []
     for topic in topics:
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
-        for partition in topic.partitions:
+        for partition in topic.placed:
             last = progress.get(TopicPartition(topic.topic, partition.partition))
             start = _start(flow, partition, last)
-            trouble = _trouble(topic, partition, start, known=last is not None)
+            known = last is not None or partition.begins is not None
+            trouble = _trouble(topic, partition, start, known=known)
             if trouble is not None:
                 stopped.append(trouble)
                 continue
@@ -156,6 +159,12 @@ def settle(
                         start=start,
                         end=end,
                         max_message_bytes=limit,
+                        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+                        leader_epoch=(leader_epochs or {}).get(
+                            TopicPartition(topic.topic, partition.partition), -1
+                        )
+                        if last is not None
+                        else -1,
                     )
                 )
     return Settled(tuple(ranges), tuple(stopped))
@@ -192,6 +201,8 @@ def pack(ranges: Sequence[RangeSpec], lanes: int) -> tuple[tuple[RangeSpec, ...]
 def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
     if last is not None:
         return last + 1
+    if partition.begins is not None:
+        return partition.begins
     return partition.source.stable_end if flow.copy.start_from_latest else partition.source.log_start
 
 

@@ -112,7 +112,7 @@ def make_report(
 
 
 def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
-    """Choose what the ledger keeps: the totals, and where each partition's copy continues.
+    """Choose what the ledger keeps: the totals, where each partition's copy continues, and how much lay before it.
 
     Kept small on purpose: a report of ten thousand partitions must fit into one record.
     """
@@ -126,6 +126,11 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
         "next_upstream": {
             topic: {str(row.partition): row.next_upstream for row in rows if row.next_upstream is not None}
             for topic, rows in rows_by_topic(seen.rows).items()
+        },
+        "lag": {
+            topic: lagging
+            for topic, rows in rows_by_topic(seen.rows).items()
+            if (lagging := {str(row.partition): row.lag_records for row in rows if row.lag_records > 0})
         },
     }
 

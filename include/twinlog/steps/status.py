@@ -14,7 +14,8 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
 from twinlog.quality.partitions import PartitionRow
-from twinlog.steps.discovery import Problem
+from twinlog.steps.discovery import Orphan, Problem
+from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, survey
 
@@ -50,8 +51,18 @@ class IncarnationStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseStatus:
+    """A topic somebody paused at `since` (ISO 8601, UTC)."""
+
+    topic: str
+    since: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow at `as_of`.
+    """One flow at `as_of`.  `held` says who holds the whole flow and why, "" while it is active.
 
     `rpo_seconds` is the age of the oldest record that is not copied.  With the source out of reach it is what
     the last cycle report said plus the time since then: the most that can be missing; `as_of` is that report's
@@ -68,6 +79,9 @@ class FlowStatus:
     gaps: tuple[GapReport, ...]
     incarnations: tuple[IncarnationStatus, ...]
     problems: tuple[Problem, ...]
+    held: str = ""
+    paused: tuple[PauseStatus, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
@@ -96,6 +110,9 @@ def seen_status(flow: FlowSettings, seen: Survey) -> FlowStatus:
         gaps=gap_reports(seen.ledger),
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
+        held=why_standing_by(seen.ledger),
+        paused=_pauses(seen.ledger),
+        orphans=seen.discovery.orphans,
     )
 
 
@@ -114,6 +131,8 @@ def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowSt
         gaps=gap_reports(ledger),
         incarnations=_incarnations(ledger),
         problems=(),
+        held=why_standing_by(ledger),
+        paused=_pauses(ledger),
     )
 
 
@@ -132,6 +151,12 @@ def _topic(topic: str, rows: list[PartitionRow], now_ms: int) -> TopicStatus:
             )
             for row in rows
         ),
+    )
+
+
+def _pauses(ledger: Ledger) -> tuple[PauseStatus, ...]:
+    return tuple(
+        PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason) for _, it in sorted(ledger.pauses.items())
     )
 
 

@@ -15,6 +15,7 @@ from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.progress import SourceLife, all_runs, read_pieces, read_progress
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger import GapCause
 from twinlog.offsets.piece import MapPiece
 from twinlog.quality.partitions import PartitionRow, lag, summarize, waiting_from
 from twinlog.steps import discover
@@ -103,14 +104,19 @@ def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
 
 
 def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
-    """Read the next upstream offsets of the last cycle report."""
-    if ledger.last_report is None:
+    """Read the next upstream offsets of the last cycle report, where they are about what is copied now."""
+    report = ledger.last_report
+    if report is None:
         return {}
-    progress = ledger.last_report.summary.get("next_upstream", {})
+    rewound = {
+        TopicPartition(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION
+    }
     return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, offsets in progress.items()
+        it: offset
+        for topic, offsets in report.summary.get("next_upstream", {}).items()
+        if (life := ledger.incarnations.get(topic)) is None or life.since_ms <= report.at_ms
         for partition, offset in offsets.items()
+        if (it := TopicPartition(topic, int(partition))) not in rewound
     }
 
 
@@ -125,6 +131,8 @@ def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, Discove
 
 
 def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is None and partition.begins is not None:
+        return waiting_from(partition.source, partition.begins)
     if last is None and flow.copy.start_from_latest:
         return source_end(flow, partition)
     return waiting_from(partition.source, None if last is None else last + 1)

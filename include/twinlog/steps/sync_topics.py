@@ -7,8 +7,8 @@ not stop the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.clusters import Clusters
@@ -16,10 +16,12 @@ from twinlog.cluster.internal_topics import internal_topics
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger import Incarnation, LedgerRecord
 from twinlog.formats.ledger_metadata import TopicConfigsSet
-from twinlog.steps import discover
+from twinlog.steps import discover, lives
 from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps.life_records import beginning
+from twinlog.steps.lives import LifeResult
 from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, Refusal, TopicPlan, plan
 
 
@@ -33,6 +35,7 @@ class SyncTopicsResult:
     refused: tuple[Refusal, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    lives: LifeResult = field(default_factory=LifeResult)
 
     @property
     def complete(self) -> bool:
@@ -40,19 +43,37 @@ class SyncTopicsResult:
         return not self.refused and not any(problem.blocking for problem in self.problems)
 
 
-def run(flow: FlowSettings, clusters: Clusters, dry_run: bool = False) -> SyncTopicsResult:
-    """Create remote and internal topics, add partitions, and note incarnations seen for the first time.
+def run(
+    flow: FlowSettings, clusters: Clusters, dry_run: bool = False, run_id: str | None = None
+) -> SyncTopicsResult:
+    """Create remote and internal topics, add partitions, and bring the memory of topics' lives up to date.
+
+    A flow that is paused, or failing over, changes nothing.  `run_id` is the caller's when it holds the fence itself.
 
     Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused when a topic that
     exactly-once rests on cannot be had.
     """
     discovery = discover.run(flow, clusters)
+    if discovery.stands_by:
+        note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
+        return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
+    done_to_lives = lives.run(flow, clusters, discovery, dry_run=dry_run, run_id=run_id)
+    if done_to_lives.changed and not dry_run:
+        discovery = discover.run(flow, clusters)
     todo = make_plan(flow, clusters, discovery)
     if dry_run:
         done, refused = todo.changes, todo.refused
     else:
-        done, refused = apply(flow, todo, clusters.target)
-    return SyncTopicsResult(flow.name, dry_run, done, refused, discovery.problems, todo.notes)
+        done, refused = apply(flow, todo, clusters.target, discovery)
+    return SyncTopicsResult(
+        flow.name,
+        dry_run,
+        done,
+        (*done_to_lives.refused, *refused),
+        discovery.problems,
+        (*done_to_lives.notes, *todo.notes),
+        done_to_lives,
+    )
 
 
 def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> TopicPlan:
@@ -74,7 +95,7 @@ def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
 
 
 def apply(
-    flow: FlowSettings, todo: TopicPlan, target: Cluster
+    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
     """Make the changes of the plan in its order; return those made, and those refused with the reason."""
     errors: dict[str, TwinlogError] = {}
@@ -88,24 +109,38 @@ def apply(
         flow,
         target,
         [
-            Incarnation(it.topic, it.topic_id, since, it.remote_topic)
-            for it in todo.first_seen
-            if it.remote_topic not in failed
-        ],
-    )
-    write_ledger(
-        flow,
-        target,
-        [
             TopicConfigsSet(it.name, it.configs, since)
             for it in _of(todo, ChangeKind.CREATE)
             if it.name not in errors and it.configs
         ],
     )
+    write_ledger(flow, target, _first_lives(flow, todo, target, discovery, failed))
     return (
         tuple(change for change in todo.changes if change.name not in errors),
         (*todo.refused, *_refusals(errors)),
     )
+
+
+def _first_lives(
+    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, failed: Collection[str]
+) -> list[LedgerRecord]:
+    """The lives seen for the first time, each with the copy it goes into and where that begins."""
+    topics = {it.topic: it for it in discovery.topics}
+    seen = [it for it in todo.first_seen if it.remote_topic not in failed]
+    copies = target.describe_topics(it.remote_topic for it in seen).found
+    now = int(time.time() * 1000)
+    records: list[LedgerRecord] = []
+    for it in seen:
+        if it.remote_topic not in copies:
+            continue
+        copy = copies[it.remote_topic].topic_id
+        cluster = discovery.source_cluster_id
+        since = it.since_ms or now
+        records.append(Incarnation(it.topic, it.topic_id, since, it.remote_topic, copy, cluster, it.number))
+        begins = beginning(topics[it.topic], now, from_latest=flow.copy.start_from_latest)
+        if begins is not None and not it.since_ms:
+            records.append(begins)
+    return records
 
 
 def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:

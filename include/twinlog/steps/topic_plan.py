@@ -61,11 +61,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class SeenTopic:
-    """A topic whose incarnation the ledger does not know yet."""
+    """A topic whose incarnation the ledger does not know yet, or not into which life of its copy it goes.
+
+    `since_ms` and `number` are what the ledger has of it, 0 and 1 when that is nothing.
+    """
 
     topic: str
     topic_id: str
     remote_topic: str
+    since_ms: int = 0
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +120,7 @@ def plan(
             for topic in missing
             if (error := configs.refused.get(topic.topic)) is not None
         ),
-        first_seen=tuple(
-            SeenTopic(topic.topic, topic.topic_id, topic.remote_topic)
-            for topic in wanted
-            if topic.topic not in ledger.incarnations
-        ),
+        first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
         notes=(*internal_notes, *(_clamp_notes(flow, known, factor))),
     )
 
@@ -196,6 +197,15 @@ def _creation(
     return Change(
         ChangeKind.CREATE, topic.remote_topic, topic.partition_count, factor, configs, topic=topic.topic
     )
+
+
+def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
+    known = ledger.incarnations.get(topic.topic)
+    if known is None:
+        return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic)
+    if known.remote_topic_id:
+        return None
+    return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic, known.since_ms, known.number)
 
 
 def _growth(topic: DiscoveredTopic) -> Change:

@@ -7,9 +7,9 @@ from twinlog.airflow.plugin.view import Fact, json_of, page_of
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.formats.ledger import CycleReport, FlowPhase, GapCause
-from twinlog.steps.discovery import Problem, ProblemCode
+from twinlog.steps.discovery import Orphan, OrphanKind, Problem, ProblemCode
 from twinlog.steps.reports import GapReport
-from twinlog.steps.status import FlowStatus, PartitionStatus, TopicStatus
+from twinlog.steps.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus
 
 NOW = 1_800_000_000.0
 
@@ -67,6 +67,23 @@ def test_topic_that_is_up_to_date() -> None:
     [row] = card(replace(STATUS, topics=(done,), lag_records=0, rpo_seconds=0.0)).topics
 
     assert ("–", "up to date", "good") == (row.behind, row.word, row.tone)
+
+
+def test_what_is_held_or_left_alone_is_said() -> None:
+    """A paused flow, a paused topic and an orphaned copy, each with who or why."""
+    held = replace(
+        STATUS,
+        state=FlowPhase.PAUSED,
+        held="paused by jo: brokers move",
+        paused=(PauseStatus("orders", "2027-01-15T08:00:00+00:00", "jo", "load"),),
+        orphans=(Orphan("A.old", "old", OrphanKind.DELETED),),
+    )
+    assert ("paused", "warn") == (card(held).state, card(held).tone)
+    assert (
+        "The flow is paused by jo: brokers move. Nothing is copied.",
+        "orders is paused by jo since 2027-01-15T08:00:00+00:00: load",
+        "Nothing is copied into A.old any more: old is gone from the source.",
+    ) == card(held).problems
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from twinlog.steps.status import FlowStatus, TopicStatus
 
 UNKNOWN = "–"
+_ORPHANS = {
+    "deleted": "gone from the source",
+    "left-out": "left out by the configuration",
+    "unknown": "not known to this flow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,8 @@ def _card(seen: SeenFlow, now: float) -> FlowCard:
 def _state(status: FlowStatus, last_cycle: CycleReport | None) -> tuple[str, str]:
     if not status.source_reachable:
         return "source out of reach", "bad"
+    if status.held:
+        return status.state.value, "warn"
     if any(problem.blocking for problem in status.problems):
         return "needs attention", "bad"
     if last_cycle is None:
@@ -159,6 +166,12 @@ def _topic(topic: TopicStatus) -> TopicRow:
 def _problems(status: FlowStatus, source: str) -> Iterator[str]:
     if not status.source_reachable:
         yield f"{source} does not answer. What is shown is what the last cycle report said, and its age."
+    if status.held:
+        yield f"The flow is {status.held}. Nothing is copied."
+    for pause in status.paused:
+        yield f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}"
+    for orphan in status.orphans:
+        yield f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}."
     for problem in status.problems:
         yield f"{problem.message}; {problem.hint}" if problem.hint else problem.message
 

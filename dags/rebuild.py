@@ -1,0 +1,47 @@
+"""One Dag per enabled flow that copies a topic anew: triggered by hand, with a form, never scheduled.
+
+Wiring only; what each task does is in twinlog.steps.rebuild.  The copying itself is done by the flow's next cycles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, chain, task
+
+from twinlog.airflow import rebuilding
+from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.retries import RETRIES
+from twinlog.config.settings import FlowSettings
+
+
+def rebuild(dag_id: str, flow: FlowSettings) -> DAG:
+    """Return the Dag of one flow."""
+    with DAG(
+        dag_id,
+        schedule=None,
+        max_active_runs=1,
+        params=rebuilding.PARAMS,
+        default_args={"owner": "twinlog", **RETRIES},
+        tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
+        description=f"Delete the copy of one topic on {flow.target.alias} and copy it anew",
+        doc_md=rebuilding.__doc__,
+    ) as dag:
+
+        @task
+        def plan() -> Any:
+            """Say what would be deleted, what can be copied again, and who reads the copy."""
+            return rebuilding.plan(flow.name)
+
+        @task
+        def do() -> Any:
+            """Delete the copy, make it anew, and remember where its readers stand."""
+            return rebuilding.do(flow.name)
+
+        chain(plan(), do())
+    return dag
+
+
+for dag_id, flow in flow_dags(read_configuration()).items():
+    rebuild_id = dag_id.replace("replicate__", "rebuild__", 1)
+    globals()[rebuild_id] = rebuild(rebuild_id, flow)

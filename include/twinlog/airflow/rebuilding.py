@@ -1,0 +1,99 @@
+"""What the tasks of the rebuild Dag run: say what would be done, refuse what is not confirmed, do it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.flows import read_configuration
+from twinlog.airflow.readable import lines_of
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.jsonable import to_json
+
+log = logging.getLogger(__name__)
+
+Json = Mapping[str, Any]
+
+PARAMS = {
+    "topic": Param(
+        "",
+        type="string",
+        title="Topic",
+        description="The source topic whose copy is made anew.",
+        section="What",
+    ),
+    "confirm": Param(
+        "",
+        type="string",
+        title="Confirm",
+        description="Write the topic's name again: its copy is deleted, with all its records.",
+        section="What",
+    ),
+    "reason": Param(
+        "", type="string", title="Reason", description="Why; kept in the ledger.", section="What"
+    ),
+    "dry_run": Param(
+        True,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be deleted and what can be copied again, and change nothing.",
+    ),
+}
+
+
+def plan(flow_name: str) -> Json:
+    """Say what a rebuild would do.  Raises UsageError for a form that is not filled in."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import rebuild
+
+    params = get_current_context()["params"]
+    topic = asked_topic(params)
+    flow = _flow(flow_name)
+    with open_clusters(flow) as clusters:
+        return _show(rebuild.plan(flow, clusters, topic))
+
+
+def do(flow_name: str) -> Json:
+    """Delete the copy and make it anew; skipped in a dry run.  A retry goes on where the last try stopped."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import rebuild
+
+    context = get_current_context()
+    params, run = context["params"], context["dag_run"]
+    topic = asked_topic(params)
+    if params["dry_run"]:
+        raise AirflowSkipException("dry run: nothing is deleted")
+    flow = _flow(flow_name)
+    with open_clusters(flow) as clusters:
+        return _show(
+            rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
+        )
+
+
+def asked_topic(params: Mapping[str, Any]) -> str:
+    """The topic the form names.  Raises UsageError when there is none, or it is not confirmed.  Pure."""
+    topic = str(params["topic"]).strip()
+    if not topic:
+        raise UsageError("no topic is named", hint="fill in `topic` in the trigger form")
+    if not params["dry_run"] and str(params["confirm"]).strip() != topic:
+        raise UsageError(
+            f"`confirm` does not say {topic}", hint="write the topic's name again: its copy is deleted"
+        )
+    return topic
+
+
+def _flow(name: str) -> FlowSettings:
+    return read_configuration(ask_airflow).flows[name]
+
+
+def _show(result: object) -> Json:
+    document: Json = to_json(result)
+    for line in lines_of(document):
+        log.info(line)
+    return document

@@ -1,0 +1,121 @@
+"""`twinlog pause` and `twinlog resume`: hold a flow, or some of its topics, and let them go on."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.each_flow import each_flow
+from twinlog.cli.failure import Failure
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say
+from twinlog.cli.topics import refuse_strangers
+
+if TYPE_CHECKING:
+    from twinlog.config.settings import FlowSettings
+    from twinlog.steps.pauses import PauseResult
+
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", "-t", metavar="TOPIC", help="Only this source topic; repeatable. Default: the whole flow."
+    ),
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the flow is.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseOf:
+    """What is paused of one flow now, or why that cannot be said."""
+
+    flow: str
+    paused: PauseResult | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is paused of every flow."""
+
+    flows: tuple[PauseOf, ...]
+
+
+def pause(
+    *,
+    config: ConfigOption,
+    reason: ReasonOption,
+    flow: FlowOption = None,
+    topic: TopicOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle."""
+    return _each(
+        load_flows(config, flow, strict=strict),
+        lambda one: _paused(one, frozenset(topic or ()), reason),
+        output,
+    )
+
+
+def resume(
+    *,
+    config: ConfigOption,
+    reason: ReasonOption = "",
+    flow: FlowOption = None,
+    topic: TopicOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Let paused flows, or some topics of them, go on from where they are."""
+    return _each(
+        load_flows(config, flow, strict=strict),
+        lambda one: _resumed(one, frozenset(topic or ()), reason),
+        output,
+    )
+
+
+def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import discover, pauses
+
+    with open_clusters(flow) as clusters:
+        if topics:
+            refuse_strangers(discover.run(flow, clusters), topics)
+        done = pauses.pause(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
+    return PauseOf(flow.name, done)
+
+
+def _resumed(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import pauses
+
+    with open_clusters(flow) as clusters:
+        done = pauses.resume(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
+    return PauseOf(flow.name, done)
+
+
+def _each(flows: Iterable[FlowSettings], work: Callable[[FlowSettings], PauseOf], output: Output) -> int:
+    done = each_flow(flows, work, lambda one, failure: PauseOf(one.name, error=failure))
+    show(Pauses(done.results), output, (grid for it in done.results for grid in _grids(it)))
+    return done.exit_code
+
+
+def _grids(it: PauseOf) -> Iterator[Grid]:
+    if it.paused is None:
+        return
+    if not it.paused.changed:
+        say(f"{it.flow}: was so already")
+    yield Grid(
+        f"{it.flow}: {it.paused.state.value}",
+        ("paused topic", "by", "reason"),
+        [(pause.topic, pause.by, pause.reason) for pause in it.paused.topics],
+        empty="no topic is paused by itself",
+    )

@@ -1,0 +1,95 @@
+"""`twinlog rebuild`: copy one topic anew, with the positions of its readers kept."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.flows import load_flows
+from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+from twinlog.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from twinlog.steps.rebuild import RebuildPlan, RebuildResult
+
+TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is deleted.")]
+
+
+def rebuild(
+    *,
+    config: ConfigOption,
+    topic: TopicOption,
+    flow: FlowOption = None,
+    reason: ReasonOption = "by hand",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
+    flows = load_flows(config, flow, strict=strict)
+    if len(flows) != 1:
+        raise UsageError("rebuild works on one flow at a time", hint="name it: --flow 'A->B'")
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import rebuild as step
+
+    (one,) = flows
+    with open_clusters(one) as clusters:
+        todo = step.plan(one, clusters, topic)
+        for note in todo.notes:
+            warn(note)
+        if dry_run:
+            show(todo, output, _plan_grids(todo))
+            return int(ExitCode.SAYS_NO if todo.active_groups else ExitCode.DONE)
+        if not yes and todo.phase != "deleting":
+            _confirm(todo)
+        done = step.run(
+            one, clusters, topic, by=getpass.getuser(), reason=reason, request=f"cli-{uuid.uuid4().hex[:8]}"
+        )
+    for note in done.notes:
+        say(note)
+    show(done, output, _result_grids(done))
+    return int(ExitCode.DONE)
+
+
+def _confirm(todo: RebuildPlan) -> None:
+    question = (
+        f"{todo.remote_topic} with {todo.copied_records:,} records is deleted, {todo.source_records:,} can be copied"
+        " again. Go on?"
+    )
+    if not typer.confirm(question, err=True):
+        raise UsageError("nothing was done", hint="--yes answers beforehand")
+
+
+def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:
+    yield Grid(
+        f"{todo.flow}: {todo.remote_topic} would be deleted and copied anew",
+        ("records in the copy", "records to copy again", "rebuild under way"),
+        [(todo.copied_records, todo.source_records, todo.phase or None)],
+    )
+    yield Grid(
+        "readers of the copy",
+        ("group", "partition", "stands at (copy)", "stands at (source)", "in the way"),
+        [
+            (it.group, it.partition, it.downstream, it.upstream, it.group in todo.active_groups)
+            for it in todo.groups
+        ],
+    )
+
+
+def _result_grids(done: RebuildResult) -> Iterator[Grid]:
+    rows = [
+        *((group, "stands where it stood") for group in done.restored),
+        *((group, "waits for the copy to come that far") for group in done.waiting),
+        *((group, "its place was not known: nothing committed") for group in done.unknown),
+    ]
+    yield Grid(f"{done.flow}: {done.remote_topic}, {done.phase.value}", ("group", "position"), rows)

@@ -1,0 +1,143 @@
+"""Where groups of the target stand on a copy, kept over a rebuild of it.
+
+Brokers forget committed offsets with a deleted topic; a reader with auto.offset.reset=latest would then skip
+all of the new copy.  So positions are turned into upstream offsets by the old copy's map, and back by the new one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.group import OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.progress import SourceLife, read_pieces, read_progress
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger_topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.steps.discovery import DiscoveredTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A group with committed offsets on a copy; `active` when it has members, or may have."""
+
+    active: bool
+    committed: Mapping[int, int]
+
+
+def readers(target: ClusterReader, remote_topic: str) -> dict[str, Reader]:
+    """Groups of the target that have committed offsets on a topic."""
+    listed = {it.group: it for it in target.groups() if it.type.commits_offsets}
+    found: dict[str, Reader] = {}
+    for group, offsets in target.committed_offsets(listed).require().items():
+        positions = {it.partition: at.offset for it, at in offsets.items() if it.topic == remote_topic}
+        if positions:
+            found[group] = Reader(listed[group].state.active, positions)
+    return found
+
+
+def upstream_positions(
+    topic: DiscoveredTopic,
+    using: Mapping[str, Reader],
+    maps: Mapping[SourceLife, OffsetMap],
+    life: Incarnation | None,
+    same_life: bool,
+) -> tuple[GroupPosition, ...]:
+    """Say where each group stands, upstream.  Pure.
+
+    Exact or not at all.  When the source topic lives another life nothing of it was read yet: every group begins at
+    its first record.
+    """
+    begins = {it.partition: it.source.log_start for it in topic.partitions}
+    found = []
+    for group, reader in sorted(using.items()):
+        for partition, downstream in sorted(reader.committed.items()):
+            if partition not in begins:
+                upstream = None
+            elif not same_life or life is None:
+                upstream = begins[partition]
+            else:
+                upstream = _upstream(maps.get(SourceLife(topic.topic, life.topic_id, partition)), downstream)
+            found.append(GroupPosition(group, partition, downstream, upstream))
+    return tuple(found)
+
+
+def carried_over(
+    before: Rebuild | None, topic: DiscoveredTopic, using: Mapping[str, Reader], same_life: bool
+) -> tuple[GroupPosition, ...]:
+    """Positions that an earlier rebuild kept and has not committed yet.  Pure."""
+    begins = {it.partition: it.source.log_start for it in topic.partitions}
+    return tuple(
+        it if same_life else replace(it, upstream=begins.get(it.partition))
+        for it in (before.groups if before is not None else ())
+        if it.upstream is not None and not it.restored
+        if it.group not in using or it.partition not in using[it.group].committed
+    )
+
+
+def _upstream(known: OffsetMap | None, downstream: int) -> int | None:
+    if known is None:
+        return None
+    back = known.reverse(downstream)
+    return back.offset if back is not None and back.exact and not back.ahead else None
+
+
+def maps_of(flow: FlowSettings, cluster: ClusterReader, topic: str) -> dict[SourceLife, OffsetMap]:
+    """Read the maps of one topic; without those whose pieces contradict each other: they cannot tell a position."""
+    maps: dict[SourceLife, OffsetMap] = {}
+    for life, pieces in read_pieces(flow, cluster).items():
+        if life.topic == topic:
+            with suppress(TerminalError):
+                maps[life] = OffsetMap.of(pieces)
+    return maps
+
+
+def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Mapping[str, int]) -> Rebuild:
+    """Commit what the new copy has come to; the rebuild is done when no position is waiting.
+
+    `begins` are the upstream offsets the new copy begins at, by partition.  A group that has committed something by
+    itself meanwhile keeps that; one that has members waits until they are gone.
+    """
+    maps = maps_of(flow, clusters.target, rebuilt.topic)
+    progress = read_progress(flow, clusters.target)
+    ready: dict[GroupPosition, int] = {}
+    for it in rebuilt.groups:
+        if it.upstream is None or it.restored:
+            continue
+        known = maps.get(SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition))
+        last = progress.get(TopicPartition(rebuilt.topic, it.partition))
+        downstream = new_position(it.upstream, begins.get(str(it.partition), 0), known, last)
+        if downstream is not None:
+            ready[it] = downstream
+    settled = _commit(clusters, rebuilt.remote_topic, ready)
+    groups = tuple(replace(it, restored=True) if it in settled else it for it in rebuilt.groups)
+    waiting = any(it.upstream is not None and not it.restored for it in groups)
+    return replace(rebuilt, groups=groups, phase=RebuildPhase.COPYING if waiting else RebuildPhase.DONE)
+
+
+def new_position(upstream: int, begins: int, known: OffsetMap | None, last: int | None) -> int | None:
+    """Where a reader goes on in the new copy; None while the copy has not come that far.  Pure."""
+    if upstream <= begins:
+        return 0
+    if last is None or last + 1 < upstream:
+        return None
+    there = known.translate(upstream) if known is not None else None
+    return there.offset if there is not None else 0
+
+
+def _commit(
+    clusters: Clusters, remote_topic: str, ready: Mapping[GroupPosition, int]
+) -> frozenset[GroupPosition]:
+    """Commit positions of groups that have none; return those that are settled, by us or by the group itself."""
+    changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
+    for it, offset in ready.items():
+        partition = TopicPartition(remote_topic, it.partition)
+        changes.setdefault(it.group, {})[partition] = OffsetChange(offset, None)
+    refused = clusters.target.alter_offsets(changes).refused if changes else {}
+    waits = {key for key, error in refused.items() if error.code != OFFSET_MOVED}
+    return frozenset(it for it in ready if GroupPartition(it.group, remote_topic, it.partition) not in waits)

@@ -1,0 +1,182 @@
+"""The records that change which life stored progress and the offset map are about.  Pure.
+
+All of a change goes into one transaction behind the fence: progress, map and ledger never tell different stories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from twinlog.cluster.ledger import LEDGER_PARTITION, Ledger
+from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
+from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
+from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.partitioner import partition_for
+from twinlog.offsets.run import Run
+from twinlog.relay.spec import StateTopics
+from twinlog.relay.state_records import StateRecord
+from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.life_plan import Lost, lost_tails
+
+Pieces = Mapping[SourceLife, Sequence[MapPiece]]
+
+
+def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
+    """Write a ledger record."""
+    return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), record.value())
+
+
+def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
+    """Forget a ledger record."""
+    return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), None)
+
+
+def progress(state: StateTopics, partition: TopicPartition, last: int | None) -> StateRecord:
+    """Set the last copied upstream offset; None (or one below 0) forgets it."""
+    key = source_offset_key(state.connector_name, state.source_alias, partition.partition, partition.topic)
+    value = None if last is None or last < 0 else offset_value(last)
+    return StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
+
+
+def piece(state: StateTopics, life: SourceLife, first_upstream: int, made: MapPiece | None) -> StateRecord:
+    """Write the map piece that begins at an upstream offset; None forgets it."""
+    number = partition_for(f"{life.topic}-{life.partition}".encode(), state.map_partitions)
+    key = encode_map_key(MapKey(life.topic, life.topic_id, life.partition, first_upstream))
+    return StateRecord(state.map_topic, number, key, None if made is None else encode_piece(made))
+
+
+def first_life(
+    topic: DiscoveredTopic, ledger: Ledger, source_cluster_id: str, now_ms: int, reason: LifeReason
+) -> Incarnation:
+    """The life that is copied from now on, into the copy as it is."""
+    before = ledger.incarnations.get(topic.topic)
+    return Incarnation(
+        topic.topic,
+        topic.topic_id,
+        now_ms,
+        topic.remote_topic,
+        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+        source_cluster_id=source_cluster_id,
+        number=1 if before is None else before.number + 1,
+        reason=reason,
+    )
+
+
+def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False) -> Beginning | None:
+    """Where the copy of a life begins; None while offsets of some partitions cannot be read."""
+    if len(topic.partitions) < topic.partition_count:
+        return None
+    starts = {str(it.partition): it.source.log_start for it in topic.partitions}
+    latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
+    return Beginning(topic.topic, topic.topic_id, latest if from_latest else starts, starts, now_ms)
+
+
+def adoption(
+    state: StateTopics,
+    topic: DiscoveredTopic,
+    ledger: Ledger,
+    stored: Mapping[TopicPartition, int],
+    source_cluster_id: str,
+    now_ms: int,
+) -> Iterator[StateRecord]:
+    """Let a recreated topic go on behind its earlier life, from its own first record.
+
+    Progress of the earlier life is forgotten in the same transaction: from then on progress is the new life's.
+    """
+    for partition in stored:
+        if partition.topic == topic.topic:
+            yield progress(state, partition, None)
+    yield noted(state, first_life(topic, ledger, source_cluster_id, now_ms, LifeReason.APPEND))
+    begins = beginning(topic, now_ms)
+    if begins is not None:
+        yield noted(state, begins)
+    yield from (noted(state, gap) for gap in ended(ledger, topic.topic, now_ms))
+
+
+def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
+    """What is known to have been lost with the life that ended."""
+    life = ledger.incarnations[topic]
+    for partition, first, last in lost_tails(ledger, topic):
+        yield Gap(
+            topic,
+            partition,
+            first,
+            last,
+            GapCause.RECREATED,
+            now_ms,
+            last - first + 1,
+            life.topic_id,
+            copied_past=True,
+        )
+
+
+def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
+    """Go on behind offsets the source has deleted; the map says that nothing of them was copied."""
+    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    yield noted(state, gap)
+    yield progress(state, lost.source, lost.last_offset)
+    yield piece(state, life, lost.first_offset, MapPiece(lost.first_offset, lost.last_offset + 1, ()))
+
+
+def rewinding(
+    state: StateTopics, lost: Lost, gap: Gap, pieces: Pieces, ledger: Ledger
+) -> Iterator[StateRecord]:
+    """Go on where a truncated log and its copy part.
+
+    The copy keeps what the source has lost, but the map forgets it: those upstream offsets hold other records now.
+    """
+    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    yield noted(state, gap)
+    yield progress(state, lost.source, lost.first_offset - 1)
+    for known in pieces.get(life, ()):
+        if known.end_upstream > lost.first_offset:
+            kept = cut(known, lost.first_offset)
+            yield piece(state, life, known.first_upstream, kept)
+    yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
+    begins = ledger.beginnings.get(lost.topic)
+    number = str(lost.partition)
+    if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
+        offsets = {**begins.offsets, number: lost.first_offset}
+        yield noted(state, Beginning(begins.topic, begins.topic_id, offsets, begins.log_starts, begins.at_ms))
+
+
+def cut(known: MapPiece, at: int) -> MapPiece | None:
+    """What a piece says of upstream offsets below `at`; None when that is nothing."""
+    if known.first_upstream >= at:
+        return None
+    runs = tuple(
+        Run(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
+        for run in known.runs
+        if run.upstream < at
+    )
+    return MapPiece(known.first_upstream, min(known.end_upstream, at), runs)
+
+
+def erasure(
+    state: StateTopics,
+    topic: str,
+    stored: Iterable[TopicPartition],
+    pieces: Pieces,
+    ledger: Ledger,
+) -> Iterator[StateRecord]:
+    """Forget all that is about the copy of a topic: progress, map, gaps, what was left out, where it begins."""
+    for partition in stored:
+        if partition.topic == topic:
+            yield progress(state, partition, None)
+    for life, known in pieces.items():
+        if life.topic == topic:
+            yield from (piece(state, life, it.first_upstream, None) for it in known)
+    records: Iterator[LedgerRecord] = (
+        it
+        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs)
+        for it in group
+        if it.topic == topic
+    )
+    yield from (forgotten(state, it) for it in records)
+    if topic in ledger.beginnings:
+        yield forgotten(state, ledger.beginnings[topic])
+    if topic in ledger.deleted:
+        yield forgotten(state, ledger.deleted[topic])

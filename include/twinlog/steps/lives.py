@@ -1,0 +1,217 @@
+"""What a cycle does about topics as they live, before it copies: part of the step `sync_topics`.
+
+`twinlog.steps.life_plan` decides; this does it.  What changes the meaning of progress is planned a second time
+behind the fence, from what is read there, and written in one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger import Gap
+from twinlog.formats.ledger_topics import DeletedTopic
+from twinlog.relay.state_records import StateRecord
+from twinlog.steps import discover, rebuild
+from twinlog.steps.discovery import Discovery
+from twinlog.steps.fencing import held
+from twinlog.steps.gap_record import describe
+from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
+from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
+from twinlog.steps.life_rules import differ
+from twinlog.steps.topic_plan import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class LifeResult:
+    """What was done (in a dry run: would be), source topics by name.
+
+    `appended` go on behind their earlier life, `rebuilt` are copied anew, `deleted_copies` (names on the target)
+    outlived their source topic for long enough.  `gaps` were noted in this cycle.
+    """
+
+    appended: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
+    deleted_copies: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether what is copied, or where to, is not what it was."""
+        return bool(
+            self.appended or self.rebuilt or self.deleted_copies or any(g.copied_past for g in self.gaps)
+        )
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    *,
+    dry_run: bool = False,
+    run_id: str | None = None,
+) -> LifeResult:
+    """Bring the flow's memory of its topics up to date, and do what its policies say.
+
+    What needs the fence takes it, as `run_id` when the caller is a driver that holds it itself: its lanes then end
+    in doubt and fence again.
+    Raises FencedError when another twinlog takes the flow meanwhile, and errors of clusters.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    if not ledger.incarnations:
+        return LifeResult()
+    todo = make_plan(flow, clusters, discovery, ledger)
+    if todo.empty or dry_run:
+        return _promise(flow, clusters, todo, ledger)
+    write_ledger(flow, clusters.target, todo.gone)
+    for record in todo.back:
+        forget(flow, clusters.target, record)
+    gaps = [*_note_gaps(flow, clusters, todo, ledger)]
+    done = LifeResult()
+    if todo.fenced:
+        done = _behind_the_fence(flow, clusters, run_id)
+    done = replace(done, gaps=(*gaps, *done.gaps))
+    done = _delete_due(flow, clusters, todo.due, ledger, done, run_id)
+    return _rebuild(flow, clusters, todo.rebuilt, done, run_id)
+
+
+def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger) -> LifePlan:
+    """Read what planning needs beyond the discovery, and plan."""
+    progress = read_progress(flow, clusters.target)
+    return _plan(flow, clusters, discovery, ledger, progress)
+
+
+def _plan(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    ledger: Ledger,
+    progress: Mapping[TopicPartition, int],
+) -> LifePlan:
+    epochs = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
+    ends = clusters.source.epoch_ends(epochs)
+    return plan_lives(flow, discovery, ledger, progress, ends, _now())
+
+
+def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
+    """What doing the plan would come to."""
+    return LifeResult(
+        appended=tuple(it.topic for it in todo.adopted),
+        rebuilt=todo.rebuilt,
+        deleted_copies=tuple(it.remote_topic for it in todo.due),
+        gaps=tuple(describe(clusters, it, ledger, _now()) for it in todo.lost),
+        notes=_notes(flow, todo),
+    )
+
+
+def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> Iterable[Gap]:
+    """Note gaps a partition stops in front of: that needs no fence, since nothing goes on."""
+    found = [describe(clusters, it, ledger, _now()) for it in todo.lost if not it.past]
+    write_ledger(flow, clusters.target, found)
+    return found
+
+
+def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifeResult:
+    """Adopt lives and cross gaps, as everything is once nobody else can write."""
+    with held(flow, clusters, "lives", run_id) as fence:
+        ledger = read_ledger(flow, clusters.target)
+        discovery = discover.run(flow, clusters)
+        todo = _plan(flow, clusters, discovery, ledger, fence.progress)
+        now, records = _now(), list[StateRecord]()
+        for topic in todo.adopted:
+            records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
+        past = [it for it in todo.lost if it.past]
+        pieces = read_pieces(flow, clusters.target) if any(it.truncated for it in past) else {}
+        gaps = [describe(clusters, it, ledger, now) for it in past]
+        for lost, gap in zip(past, gaps, strict=True):
+            if lost.truncated:
+                records += rewinding(fence.state, lost, gap, pieces, ledger)
+            else:
+                records += crossing(fence.state, lost, gap)
+        fence.write(records)
+    return LifeResult(
+        appended=tuple(it.topic for it in todo.adopted), gaps=tuple(gaps), notes=_notes(flow, todo)
+    )
+
+
+def _notes(flow: FlowSettings, todo: LifePlan) -> tuple[str, ...]:
+    return (
+        *(
+            f"{it.topic} lives again on {flow.source.alias}: its records go behind the earlier ones in"
+            f" {it.remote_topic}"
+            for it in todo.adopted
+        ),
+        *(f"{told(it)}; the copy goes on behind them" for it in todo.lost if it.past),
+    )
+
+
+def _delete_due(
+    flow: FlowSettings,
+    clusters: Clusters,
+    due: Iterable[DeletedTopic],
+    ledger: Ledger,
+    done: LifeResult,
+    run_id: str | None,
+) -> LifeResult:
+    """Delete copies that outlived their source topic, if they are still the ones that were written."""
+    for it in due:
+        seen = clusters.target.describe_topics([it.remote_topic])
+        found = seen.found.get(it.remote_topic)
+        known = ledger.incarnations[it.topic].remote_topic_id
+        error: TwinlogError | None = None
+        if found is not None and not differ(known, found.topic_id):
+            error = clusters.target.delete_topics([it.remote_topic]).refused.get(it.remote_topic)
+        if error is not None:
+            refusal = Refusal(it.remote_topic, error.code, error.message, error.hint)
+            done = replace(done, refused=(*done.refused, refusal))
+            continue
+        with held(flow, clusters, "delete", run_id) as fence:
+            pieces = read_pieces(flow, clusters.target)
+            ledger = read_ledger(flow, clusters.target)
+            lives = (forgotten(fence.state, life) for life in ledger.lives if life.topic == it.topic)
+            fence.write([*erasure(fence.state, it.topic, fence.progress, pieces, ledger), *lives])
+        done = replace(
+            done,
+            deleted_copies=(*done.deleted_copies, it.remote_topic),
+            notes=(*done.notes, f"{it.remote_topic} is deleted: {it.topic} has been gone for long enough"),
+        )
+    return done
+
+
+def _rebuild(
+    flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifeResult, run_id: str | None
+) -> LifeResult:
+    """Begin the rebuilds that policy asks for, and go on with those that were begun."""
+    for topic in topics:
+        try:
+            result = rebuild.run(
+                flow,
+                clusters,
+                topic,
+                by="twinlog",
+                reason="twinlog.on.recreated=new-incarnation",
+                request="",
+                run_id=run_id,
+            )
+        except TwinlogError as error:
+            if error.code != rebuild.REFUSED:
+                raise
+            refusal = Refusal(topic, error.code, error.message, error.hint)
+            done = replace(done, refused=(*done.refused, refusal))
+            continue
+        if result.deleted:
+            done = replace(done, rebuilt=(*done.rebuilt, topic), notes=(*done.notes, *result.notes))
+    return done
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
