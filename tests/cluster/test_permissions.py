@@ -18,7 +18,7 @@ from twinlog.cluster.permissions import (
 )
 from twinlog.config.connection import ConnectionSettings, SaslSettings, SecurityProtocol
 from twinlog.config.secret import Secret
-from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
+from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee, PoisonPolicy
 from twinlog.policy.replication import IdentityReplicationPolicy
 
 
@@ -73,6 +73,14 @@ def test_state_topics_and_transactions_are_needed_on_the_target() -> None:
     }
     without = replace(FLOW, copy=CopySettings(guarantee=Guarantee.AT_LEAST_ONCE))
     assert wanted - set(_wanted(without, Names(()))) == {("B", "transactional-id", "twinlog.A->B.check")}
+
+
+def test_the_quarantine_topic_is_needed_under_quarantine_only() -> None:
+    """Poisonous records are written aside there; under `fail` nobody touches it."""
+    aside = ("B", "topic", "mm2-quarantine.A.internal")
+    flow = replace(FLOW, copy=CopySettings(poison=PoisonPolicy.QUARANTINE))
+    assert aside not in _wanted(FLOW, Names(()))
+    assert _wanted(flow, Names(()))[aside] == {"CREATE", "READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}
 
 
 def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
