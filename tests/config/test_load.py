@@ -85,6 +85,7 @@ def test_a_flow_that_only_beats(loaded: Loader) -> None:
 
 
 EVERY_SETTING = {
+    "twinlog.metrics.folder=metrics": ("metrics_folder", Path("metrics")),
     "topics=t1,t2": ("topics", NameFilter(("t1", "t2"), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
     "topics=": ("topics", NameFilter((), (r"mm2.*\.internal", r".*\.replica", "__.*"))),
     "topics.exclude=": ("topics", NameFilter((".*",), ())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from twinlog.config import precedence
 from twinlog.config.clusters import PRODUCT, cluster_settings
@@ -136,6 +137,7 @@ def resolve_flow(
         tiers=tiers(read, sources.settings, enabled=_enabled(read)),
         metadata=metadata_settings(read),
         lives=life_settings(read),
+        metrics_folder=Path(folder) if (folder := read.text("twinlog.metrics.folder")) else None,
     )
     return ResolvedFlow(settings, tuple(read.trace.values()))
 

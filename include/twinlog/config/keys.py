@@ -155,6 +155,7 @@ _OURS = (
     Key("twinlog.on.recreated", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.on.deleted", Kind.STRING, "keep", Home.OURS),
     Key("twinlog.on.gap", Kind.STRING, "fail", Home.OURS),
+    Key("twinlog.metrics.folder", Kind.STRING, None, Home.OURS),
     Key("twinlog.cycle.rule", Kind.STRING, "mm2-4.3", Home.OURS),
     Key("twinlog.group.sync.policy", Kind.STRING, "never-rewind", Home.OURS),
     Key("twinlog.group.sync.policy.never-rewind", Kind.LIST, "", Home.OURS),

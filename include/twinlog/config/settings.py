@@ -222,7 +222,8 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
-    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.
+    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
+    is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
     """
 
     source: ClusterSettings
@@ -265,6 +266,7 @@ class FlowSettings:
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
     lives: LifeSettings = field(default_factory=LifeSettings)
+    metrics_folder: Path | None = None
     schedule: str = "* * * * *"
     gate: GateSettings = field(default_factory=GateSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)

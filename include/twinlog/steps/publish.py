@@ -12,6 +12,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import CycleReport
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps.discovery import Problem
+from twinlog.steps.metrics import write_metrics
 from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
 from twinlog.steps.survey import Survey, survey
@@ -80,6 +81,8 @@ def run(
     seen = survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms)
     write_ledger(flow, clusters.target, [CycleReport(run_id, summary(report, seen), seen.at_ms)])
+    if flow.metrics_folder is not None:
+        write_metrics(flow.metrics_folder, report, seen)
     return report
 
 

@@ -1,0 +1,33 @@
+"""A cycle's numbers as Prometheus reads them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from twinlog.cluster.ledger import write_ledger
+from twinlog.formats.ledger import Gap, GapCause
+from twinlog.steps import pauses, publish, sync_topics
+
+
+def test_gaps_pauses_and_lag_stand_in_the_flows_file(
+    flow, clusters, orders, copied, target, tmp_path
+) -> None:
+    """One file a flow; a gap says whether the copy went on behind it."""
+    sync_topics.run(flow, clusters)
+    copied(orders, 0, 3)
+    write_ledger(flow, target, [Gap("orders", 0, 7, 9, GapCause.RETENTION, 1, 3)])
+    pauses.pause(flow, target, topics=["orders"], by="jo", reason="load")
+    publish.run(replace(flow, metrics_folder=tmp_path), clusters, "run", None, int(time.time() * 1000))
+    families = text_string_to_metric_families((tmp_path / "twinlog-A__B.prom").read_text())
+    samples = {
+        (it.name, frozenset(it.labels.values())): it.value for family in families for it in family.samples
+    }
+    assert 2 == samples["twinlog_lag_records", frozenset({"A->B", "orders"})]
+    assert 3 == samples["twinlog_gap_records", frozenset({"A->B", "orders", "retention", "stopped"})]
+    assert (1, 1) == (
+        samples["twinlog_paused_topics", frozenset({"A->B"})],
+        samples["twinlog_flow_active", frozenset({"A->B"})],
+    )
