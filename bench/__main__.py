@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from bench import cold, plain_relay, report, side_by_side
-from bench.contenders import MM2, TUNED, TWINLOG
+from bench.contenders import MM2, TUNED, TWINLOG, Contender
 from twinlog.embedded.broker import EmbeddedKafka
 
 BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
@@ -36,19 +36,32 @@ def main() -> None:
     scale = given.scale or (2.0 if given.full else 0.6)
     document: dict[str, Any] = {"machine": machine(), "starts": [], "copies": [], "cold": []}
     document["plain_relay"] = plain_relay.bytes_per_cpu_s()
+    try:
+        measure(document, given, contenders, repetitions, scale)
+    finally:  # what was measured before something failed is worth reading
+        text = report.write(document, given.out)
+        print("\n" + text)
+    if given.page:
+        report.put_into(given.page, text)
+
+
+def measure(
+    document: dict[str, Any],
+    given: argparse.Namespace,
+    contenders: tuple[Contender, ...],
+    repetitions: int,
+    scale: float,
+) -> None:
+    """Add rows to the document as they come."""
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A", settings=BROKER) as source,
         EmbeddedKafka("B", settings=BROKER) as target,
     ):
         clusters = side_by_side.Clusters(source, target)
+        kinds = side_by_side.kinds_named(given.kind)
         rows = side_by_side.run(
-            clusters,
-            contenders,
-            side_by_side.kinds_named(given.kind),
-            repetitions=repetitions,
-            scale=scale,
-            folder=Path(folder),
+            clusters, contenders, kinds, repetitions=repetitions, scale=scale, folder=Path(folder)
         )
         for row in rows:
             document["copies" if "kind" in row else "starts"].append(row)
@@ -57,10 +70,6 @@ def main() -> None:
             for row in cold.run(clusters, Path(folder)):
                 document["cold"].append(row)
                 say(row)
-    text = report.write(document, given.out)
-    print("\n" + text)
-    if given.page:
-        report.put_into(given.page, text)
 
 
 def arguments() -> argparse.Namespace:

@@ -47,7 +47,7 @@ def settings(servers: str, alias: str = "bench") -> ConnectionSettings:
 def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> None:
     """Make a topic whose segments go soon after it is deleted."""
     config = {"file.delete.delay.ms": "1000", "retention.ms": "-1", "segment.bytes": str(64 << 20)} | configs
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(30)
     with Brokers(settings(servers)) as brokers:
@@ -60,7 +60,7 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
 
 def delete_topics(servers: str, topics: list[str]) -> None:
     """Ask for topics to be deleted, and do not wait."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     for future in admin.delete_topics(topics).values():
         with suppress(KafkaException, TimeoutError):
             future.result(5)
@@ -71,7 +71,7 @@ def forget_records(servers: str, topic: str) -> None:
     with Brokers(settings(servers)) as brokers:
         partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
         ends = brokers.offsets(partitions, LATEST)
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     wanted = [TopicPartition(name, number, end) for (name, number), end in ends.items()]
     for future in admin.delete_records(wanted).values():
         with suppress(KafkaException, TimeoutError):
@@ -83,7 +83,7 @@ def create(servers: str, kind: Kind, topic: str) -> None:
     compacted = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
-        "segment.bytes": str(16 << 20),
+        "segment.bytes": str(2 << 20),  # what is in the last one is never compacted
     }
     create_topic(servers, topic, kind.partitions, **(compacted if kind.compacted else {}))
 
@@ -203,7 +203,7 @@ def stop_cleaning(servers: str, topic: str) -> None:
     """Keep the topic as it is from now on."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
     time.sleep(2)  # for a cleaning that has begun

@@ -24,7 +24,8 @@ QUIET_S = 1.0
 """So long nothing more has arrived when a copy is over."""
 
 WARM_UP = Kind("warm up", 1000)
-WARM_UP_RECORDS = 100_000
+WARM_UP_RECORDS = 300_000
+"""So many that the JVM has compiled what it will need."""
 
 
 @dataclass(frozen=True)

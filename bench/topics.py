@@ -17,7 +17,8 @@ LARGE = 256 * 1024
 class Kind:
     """One kind of topic.
 
-    `records_per_batch` 0 fills batches to LARGE.
+    `records_per_batch` 0 fills batches to LARGE.  `goal` is how many times MM2's records per CPU-second twinlog is held
+    to, 0 where it is held to nothing.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Kind:
     skewed: bool = False
     mm2_records: int = 200_000
     twinlog_records: int = 1_000_000
+    goal: int = 0
 
     @property
     def slug(self) -> str:
@@ -41,14 +43,20 @@ class Kind:
         return self.records_per_batch or max(1, LARGE // (self.record_bytes + 16))
 
 
+WALL_GOAL = 5
+"""How many times MM2's records per second."""
+
+BOUND_GOAL = 0.6
+"""Share of a plain byte relay's bytes per CPU-second, for the relay's part in large uncompressed batches."""
+
 KINDS = (
-    Kind("1 KB", 1000),
-    Kind("100 B", 100, mm2_records=800_000, twinlog_records=8_000_000),
-    Kind("10 KB", 10_000, mm2_records=40_000, twinlog_records=150_000),
-    Kind("1 KB lz4", 1000, codec=codec.LZ4, twinlog_records=2_000_000),
+    Kind("1 KB", 1000, goal=20),
+    Kind("100 B", 100, mm2_records=800_000, twinlog_records=8_000_000, goal=80),
+    Kind("10 KB", 10_000, mm2_records=40_000, twinlog_records=150_000, goal=15),
+    Kind("1 KB lz4", 1000, codec=codec.LZ4, twinlog_records=2_000_000, goal=40),
     Kind("1 KB zstd", 1000, codec=codec.ZSTD, twinlog_records=2_000_000),
-    Kind("1 KB, 16 a batch", 1000, 16, mm2_records=150_000, twinlog_records=800_000),
-    Kind("1 KB, 1 a batch", 1000, 1, mm2_records=100_000, twinlog_records=400_000),
+    Kind("1 KB, 16 a batch", 1000, 16, mm2_records=150_000, twinlog_records=800_000, goal=10),
+    Kind("1 KB, 1 a batch", 1000, 1, mm2_records=100_000, twinlog_records=400_000, goal=10),
     Kind("1 KB compacted", 1000, compacted=True, mm2_records=150_000, twinlog_records=600_000),
     Kind("200 partitions", 1000, partitions=200, skewed=True, mm2_records=150_000, twinlog_records=600_000),
 )
