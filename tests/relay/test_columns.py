@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.errors import FormatError
+from twinlog.relay.arena import Arena
 from twinlog.relay.batch import walk
 from twinlog.relay.codec import compress
 from twinlog.relay.columns import build_columns, read_columns
@@ -60,7 +61,7 @@ def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int)
 def test_what_is_built_decodes_to_the_same_records(groups: list[list[Rec]], codec: int) -> None:
     """By kafka-python's decoder; one batch of all."""
     block, bounds = block_of(groups, codec)
-    built = build_columns(read_columns(block, bounds), codec)
+    built = build_columns(read_columns(block, bounds), codec, Arena())
     assert [record for group in groups for record in group] == decode(built)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from crc32c import crc32c
 
 from twinlog.errors import FormatError
+from twinlog.relay.arena import Arena
 from twinlog.relay.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -115,9 +116,10 @@ def read_columns(block: memoryview, bounds: Sequence[tuple[int, int]]) -> Column
     return Columns(data, offsets, _timestamps(heads, counts, time), rest, end)
 
 
-def build_columns(records: Columns, codec: int) -> memoryview:
+def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
     """Build one dense CreateTime batch of `records` (at least one), with base offset 0 and no producer.
 
+    An uncompressed batch lies in the `arena`: it is valid until that is reset.
     The result is writable: `twinlog.relay.relabel` gives it its producer and sequence when it is sent.
     """
     count, base = len(records), int(records.timestamps[0])
@@ -128,13 +130,14 @@ def build_columns(records: Columns, codec: int) -> memoryview:
     length_bytes = _varint_bytes(length)
     prefix = length_bytes + 1 + time_bytes + number_bytes
     behind = np.cumsum(prefix + sizes)
-    out: Any = np.empty(HEADER_BYTES + int(behind[-1]), np.uint8)
+    view = arena.allocate(HEADER_BYTES + int(behind[-1]))
+    out: Any = np.frombuffer(view, np.uint8)
     at = HEADER_BYTES + behind - sizes - prefix
     _write_varints(out, at, length, length_bytes)
     out[at + length_bytes] = 0
     _write_varints(out, at + length_bytes + 1, time, time_bytes)
     _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
-    view, data = memoryview(out), records.data
+    data = records.data
     bounds = zip((at + prefix).tolist(), records.starts.tolist(), records.ends.tolist(), strict=True)
     for to, start, end in bounds:
         view[to : to + end - start] = data[start:end]

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from twinlog.errors import FencedError, FormatError, TerminalError, TransientError, TwinlogError
 from twinlog.relay import quarantine, rhythm, state_records, trouble
+from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
 from twinlog.relay.epochs import diverged_at, epoch_ends
@@ -72,7 +73,11 @@ class LaneCopy:
         )
         self._source = source
         self._target = target
-        ranges = [RangeCopy.begin(item, quarantine=spec.quarantine_poison) for item in spec.ranges]
+        self._arena = Arena()
+        ranges = [
+            RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
+            for item in spec.ranges
+        ]
         self._by_source = {item.source: item for item in ranges}
         self._by_target = {item.target: item for item in ranges}
         self._open_bytes = 0
@@ -148,6 +153,7 @@ class LaneCopy:
         `ahead` asks for the next answer before sending.
         """
         queues: Queues = {}
+        self._arena.reset()  # of the last answer everything was sent, or taken back
         for fetched in answer:
             item = self._by_source[fetched.topic, fetched.partition]
             if fetched.error:

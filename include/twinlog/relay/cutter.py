@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.errors import FormatError
+from twinlog.relay.arena import Arena
 from twinlog.relay.batch import (
     CONTROL,
     DELETE_HORIZON,
@@ -49,6 +50,7 @@ class Cutter:
     quarantine: bool = False
     excluded: dict[int, str] = field(default_factory=dict)
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    arena: Arena = field(default_factory=Arena)
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
@@ -217,7 +219,7 @@ class Cutter:
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
         for index in np.flatnonzero(large):
             lone = records.where(slice(index, index + 1))
-            if len(build_columns(lone, codec)) <= self.max_message_bytes:
+            if len(build_columns(lone, codec, Arena())) <= self.max_message_bytes:
                 large[index] = False
                 continue
             offset = int(records.offsets[index])
@@ -243,7 +245,7 @@ class Cutter:
 
     def _fitting(self, chunk: Columns, codec: int) -> Iterator[Outgoing]:
         """Build one batch, or halve where compression did not help enough."""
-        buffer = build_columns(chunk, codec)
+        buffer = build_columns(chunk, codec, self.arena)
         if len(buffer) > self.max_message_bytes and len(chunk) > 1:
             middle = len(chunk) // 2
             yield from self._fitting(chunk.where(slice(None, middle)), codec)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from twinlog.formats.offset_map import PieceDraft
 from twinlog.offsets.run import Run
+from twinlog.relay.arena import Arena
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.cutter import Cutter
 from twinlog.relay.quarantine import Captured
@@ -68,9 +69,9 @@ class RangeCopy:
     committed_epoch: int = -1
 
     @classmethod
-    def begin(cls, spec: RangeSpec, *, quarantine: bool) -> RangeCopy:
-        """Start at the range's first offset."""
-        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine)
+    def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
+        """Start at the range's first offset; batches it makes lie in the lane's `arena`."""
+        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
         epoch = spec.leader_epoch
         piece = PieceDraft.begin(spec.start)
         return cls(spec, cutter, spec.start, spec.start, piece, epoch=epoch, committed_epoch=epoch)
