@@ -42,6 +42,5 @@ def rebuild(dag_id: str, flow: FlowSettings) -> DAG:
     return dag
 
 
-for dag_id, flow in flow_dags(read_configuration()).items():
-    rebuild_id = dag_id.replace("replicate__", "rebuild__", 1)
-    globals()[rebuild_id] = rebuild(rebuild_id, flow)
+for dag_id, flow in flow_dags(read_configuration(), "rebuild").items():
+    globals()[dag_id] = rebuild(dag_id, flow)

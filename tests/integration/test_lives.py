@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -465,6 +466,7 @@ def cut_log(folder: Path, topic: str, batches: int) -> None:
         index.unlink()
 
 
+@pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="stops and starts a broker of its own")
 def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster_b, tmp_path) -> None:
     """By its leader epochs: by default it stops; record-and-continue goes on where the two logs part."""
     with EmbeddedKafka("cut", tmp_path / "kafka") as source:
