@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from twinlog.errors import ConfigError
 from twinlog.quality.checks import Severity
-from twinlog.quality.data_rules import RuleResult, TopicRules, read_suite
+from twinlog.quality.data_rules import RuleResult, TopicRules, read_suite, severity_of
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,25 @@ def test_only_a_critical_rule_breaks_a_topic(expected: bool, severity: Severity,
     """Warnings are told."""
     rule = RuleResult("r", severity, passed, 0, (), "")
     assert expected == TopicRules("t", 1, (rule,)).broken
+
+
+class Told(str, Enum):  # noqa: UP042
+    """As Great Expectations has it."""
+
+    CRITICAL = "critical"
+    INFO = "info"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (None, Severity.CRITICAL),
+        ("critical", Severity.CRITICAL),
+        (Told.CRITICAL, Severity.CRITICAL),
+        ("warning", Severity.WARNING),
+        (Told.INFO, Severity.WARNING),
+    ],
+)
+def test_severity(told: object, expected: Severity) -> None:
+    """An enum whose text is something else than its value, or text; critical unless it says less."""
+    assert expected is severity_of(told)

@@ -107,7 +107,7 @@ def _result(outcome: Any) -> RuleResult:
     config = outcome.expectation_config
     column = config.kwargs.get("column", "")
     rule = f"{config.type}({column})" if column else str(config.type)
-    severity = Severity.CRITICAL if str(config.severity or "critical") == "critical" else Severity.WARNING
+    severity = severity_of(config.severity)
     if outcome.exception_info.get("raised_exception"):
         reason = " ".join(str(outcome.exception_info.get("exception_message")).split())[:200]
         return RuleResult(rule, severity, False, 0, (), f"could not be asked: {reason}")
@@ -122,6 +122,12 @@ def _result(outcome: Any) -> RuleResult:
     observed = result.get("observed_value")
     message = f"{unexpected} records against it" if unexpected else f"observed {observed}"
     return RuleResult(rule, severity, False, unexpected, places, message)
+
+
+def severity_of(told: object) -> Severity:
+    """Read Great Expectations' severity, an enum or its text; whatever is below critical only warns."""
+    text = getattr(told, "value", told) or "critical"
+    return Severity.CRITICAL if text == "critical" else Severity.WARNING
 
 
 def _wrong(path: Path, what: str) -> ConfigError:
