@@ -31,6 +31,7 @@ from twinlog.formats.ledger_topics import (
     Rebuild,
     TopicPause,
 )
+from twinlog.formats.ledger_writers import LaneWriter
 
 __all__ = [
     "CycleReport",
@@ -102,6 +103,7 @@ class Quarantine(LedgerEntry):
 
 LedgerRecord = (
     LaneFence
+    | LaneWriter
     | FlowState
     | CycleReport
     | Quarantine

@@ -18,10 +18,12 @@ from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.relay.echoes import Echoes, LaneWriters
 from twinlog.relay.epochs import diverged_at, epoch_ends
 from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
+from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.remedies import Remedy, Request, remedy
@@ -78,6 +80,13 @@ class LaneCopy:
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
             for item in spec.ranges
         ]
+        if spec.way_back_ledger:
+            # Over connections of its own: answers to the fetcher are under way on the lane's.
+            reader = StateReader(spec.source)
+            writers = LaneWriters(lambda: reader.latest(spec.way_back_ledger))
+            for item in ranges:
+                if item.spec.remote_topic == item.spec.topic:
+                    item.cutter.echoes = Echoes.of(writers, item.spec.echoes)
         self._by_source = {item.source: item for item in ranges}
         self._by_target = {item.target: item for item in ranges}
         self._open_bytes = 0

@@ -30,6 +30,7 @@ from twinlog.relay.batch import (
 )
 from twinlog.relay.codec import NONE
 from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
+from twinlog.relay.echoes import Echoes
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
 from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
 
@@ -42,7 +43,8 @@ class Cutter:
     """How one partition's blocks are cut: its range's end, the target's limit, and offsets to leave out.
 
     `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.  `captured`
-    are the timestamps (ms) and ends of the records it left out, by upstream offset.
+    are the timestamps (ms) and ends of the records it left out, by upstream offset.  `echoes` are records that came
+    from the target and are not sent back.
     """
 
     end: int
@@ -51,6 +53,7 @@ class Cutter:
     excluded: dict[int, str] = field(default_factory=dict)
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
+    echoes: Echoes | None = None
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
@@ -74,7 +77,7 @@ class Cutter:
                     _require_possible(header, behind)
                     behind = header.next_offset
                     done.leader_epoch = header.leader_epoch
-                    hidden = self._hidden(header, block, start, aborted)
+                    hidden = self._hidden(header, block, start, aborted) or self._echo(header)
                     following = max(min(header.next_offset, self.end), position)
                     passed = header.last_offset < position
                     skipped = hidden or not header.record_count or passed
@@ -137,7 +140,7 @@ class Cutter:
         """Which batches are clean, uncompressed and worth merging, for many at once."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
         behind = bases + heads["last_offset_delta"] + 1
-        if self.excluded or (bases[1:] < behind[:-1]).any():
+        if self.excluded or self.echoes is not None or (bases[1:] < behind[:-1]).any():
             return np.zeros(len(heads), bool)
         harmless = 0 if hiding else TRANSACTIONAL
         return (
@@ -156,6 +159,9 @@ class Cutter:
             return header.control
         return aborted.hides(header, block[start : start + header.size])
 
+    def _echo(self, header: BatchHeader) -> bool:
+        return self.echoes is not None and self.echoes.whole(header)
+
     def _clean(self, header: BatchHeader, position: int) -> bool:
         return (
             not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
@@ -163,6 +169,7 @@ class Cutter:
             and header.base_offset >= position
             and header.next_offset <= self.end
             and header.size <= self.max_message_bytes
+            and not (self.echoes is not None and self.echoes.some(header))
             and not (
                 self.excluded
                 and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
@@ -214,6 +221,8 @@ class Cutter:
             left_out = chosen & np.isin(records.offsets, list(self.excluded))
             self._capture(records, np.flatnonzero(left_out))
             chosen &= ~left_out
+        if self.echoes is not None:
+            chosen &= ~self.echoes.among(records.offsets)
         records = records if chosen.all() else records.where(chosen)
         poison = None
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX

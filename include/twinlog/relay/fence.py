@@ -2,8 +2,8 @@
 
     1. init lane 0, the gate lane
     2. read the lane count from the ledger; init every other lane the flow ever used or will use
-    3. commit a small transaction through lane 0 that writes (run id, lane count) to the ledger;
-       if it fails, another driver holds the flow
+    3. commit a small transaction through lane 0 that writes (run id, lane count) and producer ids that are new to
+       the ledger; if it fails, another driver holds the flow
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
@@ -15,12 +15,14 @@ lanes before reading anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_value, parse_source_key
 from twinlog.formats.ledger import LaneFence, parse_ledger
+from twinlog.formats.ledger_entry import LedgerEntry
+from twinlog.formats.ledger_writers import LaneWriter
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
 from twinlog.relay.backoff import until
@@ -100,7 +102,9 @@ def fence(
     writers = [gate]
     writers += [_init(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)]
     gate_lane = Lane(target, gate)
-    _pass_the_gate(gate_lane, state, LaneFence(run_id, count, int(time.time() * 1000)), flow)
+    now = int(time.time() * 1000)
+    entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, logs.ledger.read(target), now))
+    _pass_the_gate(gate_lane, state, entries, flow)
     progress, repaired = _progress(gate_lane, logs.progress.read(target), state)
     used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
     granted = [GrantedLane(0, gate, used)]
@@ -162,10 +166,19 @@ def _init(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
     return until(granted, lambda: failure, seconds=_PATIENCE_SECONDS, longest_seconds=_LONGEST_PAUSE_SECONDS)
 
 
-def _pass_the_gate(gate: Lane, state: StateTopics, record: LaneFence, flow: str) -> None:
-    entry = StateRecord(state.ledger_topic, 0, record.key(), record.value())
+def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -> Iterator[LaneWriter]:
+    """Producer ids the ledger does not know yet: whoever copies the other way must know them (relay/echoes.py)."""
+    for it in writers:
+        record = LaneWriter(it.producer_id, it.transactional_id or "", now_ms)
+        if record.key() not in ledger.committed:
+            yield record
+
+
+def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:
+    entries = [StateRecord(state.ledger_topic, 0, record.key(), record.value()) for record in records]
     try:
-        _write(gate, [entry])
+        _write(gate, entries)
+        gate.settle()  # whoever sees a batch of ours can see in the ledger that it is ours
     except FencedError:
         raise FencedError(
             f"another twinlog runs flow {flow}",

@@ -28,7 +28,8 @@ class RangeSpec:
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
     target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.  `leader_epoch` is
     the source's, of what was copied last before `start`; -1 where it is not known.  `remote_topic_id` is the life of
-    the copy that this goes into, "" where it is not known.
+    the copy that this goes into, "" where it is not known.  `echoes` are
+    upstream offsets [first, end) that are copies from the target, by the map of the way back.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class RangeSpec:
     estimated_bytes: int = 0
     leader_epoch: int = -1
     remote_topic_id: str = ""
+    echoes: tuple[tuple[int, int], ...] = ()
 
     @property
     def weight(self) -> int:
@@ -93,6 +95,7 @@ class LaneSpec:
     transaction_ms: int = 10_000
     fetch_bytes: int = 8 * 1024 * 1024
     partition_fetch_bytes: int = 1024 * 1024
+    way_back_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None
 

@@ -23,6 +23,7 @@ from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes, pack, weighed
 from twinlog.steps.settling import settle_now
+from twinlog.steps.two_way import with_echoes
 
 MAX_ROUNDS = 6
 """Fences in one copy.  Each settles less than the one before, unless a cluster keeps failing."""
@@ -62,7 +63,8 @@ def run(
         settled = settle_now(flow, clusters, chosen, progress, ends, limits)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        packed = pack(_with_sizes(flow, ranges, chosen, rounds.lanes), rounds.lanes)
+        sized = _with_sizes(flow, with_echoes(flow, clusters.source, ranges), chosen, rounds.lanes)
+        packed = pack(sized, rounds.lanes)
         if not packed:
             failure = None
             break

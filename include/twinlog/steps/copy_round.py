@@ -21,6 +21,7 @@ from twinlog.relay.log_reader import LogState
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.plan_ranges import DEFAULT_MAX_MESSAGE_BYTES, message_limits
+from twinlog.steps.two_way import way_back_ledger
 
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
@@ -179,6 +180,7 @@ def lane_specs(
             transaction_ms=settings.transaction_ms,
             fetch_bytes=settings.fetch_bytes,
             partition_fetch_bytes=settings.partition_fetch_bytes,
+            way_back_ledger=way_back_ledger(flow),
             bytes_per_second=share,
             follow=follow,
         )

@@ -30,6 +30,7 @@ from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
 from twinlog.steps.plan_ranges import StoppedPartition, choose, max_bytes, pack
 from twinlog.steps.settling import settle_now
+from twinlog.steps.two_way import with_echoes
 
 PREPARE_SECONDS = 3.0
 """How long before the end of a window the next one is prepared."""
@@ -218,7 +219,8 @@ class _Following:
         )
         self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
-        packed = pack([self._weighed(item) for item in settled.ranges], self.rounds.lanes)
+        ranges = with_echoes(self.flow, self.clusters.source, settled.ranges)
+        packed = pack([self._weighed(item) for item in ranges], self.rounds.lanes)
         specs = lane_specs(self.flow, self.rounds.state, grant, packed, Follow(seconds))
         return specs, settled.stopped
 

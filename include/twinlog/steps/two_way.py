@@ -1,0 +1,68 @@
+"""What flows both ways with unchanged topic names have to leave out (twinlog.relay.echoes).
+
+A flow B->A, if there is one, keeps its ledger and its offset map on A, under names made of the alias B.  Whether
+one exists is seen there, not in this flow's configuration file: the other way may be run from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.progress import SourceLife, packed_maps
+from twinlog.config.settings import FlowSettings
+from twinlog.formats.packed_map import PackedMap
+from twinlog.relay.spec import RangeSpec
+
+
+def way_back_ledger(flow: FlowSettings) -> str:
+    """Name, on the source, of the ledger that a flow from this target to this source keeps."""
+    return f"mm2-ledger.{flow.target.alias}.internal"
+
+
+def way_back_map(flow: FlowSettings) -> str:
+    """Name, on the source, of the offset map that a flow from this target to this source keeps."""
+    return f"mm2-offset-map.{flow.target.alias}.internal"
+
+
+def with_echoes(
+    flow: FlowSettings, source: ClusterReader, ranges: Sequence[RangeSpec]
+) -> tuple[RangeSpec, ...]:
+    """Say for ranges of topics that keep their names which upstream offsets the map of the way back holds.
+
+    Raises FormatError for a map that cannot be read: what is an echo would be guessed.
+    """
+    if not any(item.remote_topic == item.topic for item in ranges):
+        return tuple(ranges)
+    maps = packed_maps(latest_or_empty(source, way_back_map(flow)))
+    return tuple(
+        replace(item, echoes=_spans(item, _of_partition(item, maps)))
+        if item.remote_topic == item.topic
+        else item
+        for item in ranges
+    )
+
+
+def _of_partition(item: RangeSpec, maps: Mapping[SourceLife, PackedMap]) -> Iterable[PackedMap]:
+    return (it for life, it in maps.items() if (life.topic, life.partition) == (item.topic, item.partition))
+
+
+def _spans(item: RangeSpec, maps: Iterable[PackedMap]) -> tuple[tuple[int, int], ...]:
+    """Downstream stretches of the way back that lie in the range, joined where they touch."""
+    found: list[tuple[int, int]] = []
+    for packed in maps:
+        opened = packed.open()
+        ends = opened.downstream + opened.length
+        inside = np.flatnonzero((ends > item.start) & (opened.downstream < item.end))
+        found += zip(opened.downstream[inside].tolist(), ends[inside].tolist(), strict=True)
+    joined: list[tuple[int, int]] = []
+    for first, end in sorted(found):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((first, end))
+    return tuple(joined)

@@ -1,0 +1,107 @@
+"""Both ways with unchanged names, under traffic on both sides: each record once on each side, and no loop."""
+
+import random
+import threading
+import time
+import uuid
+from collections import Counter
+
+import pytest
+from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load
+from twinlog.errors import TransientError
+from twinlog.steps import follow
+
+pytestmark = pytest.mark.integration
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def both_ways(tmp_path, a, b, topic: str, suffix: str):
+    """The two flows, under aliases of their own so that other tests' ledgers are not theirs."""
+    left, right = f"A{suffix}", f"B{suffix}"
+    file = configure(
+        tmp_path,
+        {left: a, right: b},
+        [f"{left}->{right}", f"{right}->{left}"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+        replication__policy__class=IDENTITY,
+        twinlog__follow__seconds="2",
+    )
+    flows = load(file).flows
+    return flows[f"{left}->{right}"], flows[f"{right}->{left}"]
+
+
+def values(cluster, topic: str, partition: int) -> list[bytes]:
+    return [seen.value for seen in read(cluster, topic, partition)]
+
+
+class Dies(ThreadRunner):
+    """Lanes whose reports are lost now and then, as when their process is killed behind a commit."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(1)
+        self._random = random.Random(seed)
+
+    def run(self, lanes):
+        reports = super().run(lanes)
+        if self._random.random() < 0.4:
+            raise TransientError("killed", code="tasks-died")
+        return reports
+
+
+def test_each_record_is_once_on_each_side_under_traffic_and_kills(cluster_a, cluster_b, tmp_path) -> None:
+    """Two followed flows, producers on both sides, some of them transactional, lanes that die."""
+    suffix = uuid.uuid4().hex[:5]
+    topic = f"two-way-{suffix}"
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, topic, 2)
+    flows = both_ways(tmp_path, cluster_a, cluster_b, topic, suffix)
+    written: dict[str, list[bytes]] = {"a": [], "b": []}
+
+    def write(name: str, cluster) -> None:
+        for turn in range(20):
+            records = [Seen(b"k", f"{name}-{turn}-{n}".encode(), 1_700_000_000_000) for n in range(20)]
+            written[name] += [it.value for it in records]
+            (produce_transaction if turn % 5 == 4 else produce)(cluster, topic, records, turn % 2)
+            time.sleep(0.4)
+
+    def go(flow, seed: int) -> None:
+        with open_clusters(flow) as clusters:
+            follow.run(flow, clusters, Dies(seed), run_id=uuid.uuid4().hex, seconds=18)
+
+    threads = [threading.Thread(target=write, args=it) for it in (("a", cluster_a), ("b", cluster_b))]
+    threads += [threading.Thread(target=go, args=(flow, seed)) for seed, flow in enumerate(flows)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for _ in range(2):
+        results = [cycle(flow) for flow in flows]
+
+    expected = Counter(written["a"] + written["b"])
+    for cluster in (cluster_a, cluster_b):
+        assert expected == Counter(values(cluster, topic, 0) + values(cluster, topic, 1))
+    for partition in (0, 1):
+        for name in ("a", "b"):
+            own = [value for value in written[name] if int(value.split(b"-")[1]) % 2 == partition]
+            for cluster in (cluster_a, cluster_b):
+                assert own == [it for it in values(cluster, topic, partition) if it.startswith(name.encode())]
+    assert [0, 0] == [result.records for result in results]
+
+
+def test_what_was_there_before_goes_over_once(cluster_a, cluster_b, tmp_path) -> None:
+    """Both sides full before either flow began, and one flow long before the other; nothing comes back."""
+    suffix = uuid.uuid4().hex[:5]
+    topic = f"both-full-{suffix}"
+    for name, cluster in (("a", cluster_a), ("b", cluster_b)):
+        create_topic(cluster, topic)
+        produce(cluster, topic, [Seen(None, f"{name}{n}".encode(), n) for n in range(50)])
+    there, back = both_ways(tmp_path, cluster_a, cluster_b, topic, suffix)
+    copied = [cycle(flow).records for flow in (there, there, back, there, back)]
+    assert [50, 0, 50, 0, 0] == copied
+    assert sorted(values(cluster_a, topic, 0)) == sorted(values(cluster_b, topic, 0))
+    assert 100 == len(values(cluster_a, topic, 0))
