@@ -7,12 +7,23 @@ import uuid
 from collections import Counter
 
 import pytest
-from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
+from lab import (
+    Seen,
+    ThreadRunner,
+    commit_group,
+    configure,
+    create_topic,
+    cycle,
+    produce,
+    produce_transaction,
+    read,
+    read_with_offsets,
+)
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load
 from twinlog.errors import TransientError
-from twinlog.steps import follow
+from twinlog.steps import checkpoints, follow
 
 pytestmark = pytest.mark.integration
 
@@ -29,6 +40,7 @@ def both_ways(tmp_path, a, b, topic: str, suffix: str):
         topics=topic,
         heartbeats__replication__enabled="false",
         replication__policy__class=IDENTITY,
+        sync__group__offsets__enabled="true",
         twinlog__follow__seconds="2",
     )
     flows = load(file).flows
@@ -105,3 +117,29 @@ def test_what_was_there_before_goes_over_once(cluster_a, cluster_b, tmp_path) ->
     assert [50, 0, 50, 0, 0] == copied
     assert sorted(values(cluster_a, topic, 0)) == sorted(values(cluster_b, topic, 0))
     assert 100 == len(values(cluster_a, topic, 0))
+
+
+def test_a_group_goes_over_to_the_earliest_record_it_has_not_read(cluster_a, cluster_b, tmp_path) -> None:
+    """Of both sides' records, interleaved differently on each; what it will see again is counted."""
+    suffix = uuid.uuid4().hex[:5]
+    topic, group = f"two-way-group-{suffix}", f"group-{suffix}"
+    for cluster in (cluster_a, cluster_b):
+        create_topic(cluster, topic)
+    there, back = both_ways(tmp_path, cluster_a, cluster_b, topic, suffix)
+    for turn in range(3):
+        for name, cluster in (("a", cluster_a), ("b", cluster_b)):
+            produce(cluster, topic, [Seen(None, f"{name}{turn}-{n}".encode(), n) for n in range(10)])
+        cycle(there)
+        cycle(back)
+    log = read_with_offsets(cluster_a, topic)
+    committed = log[24][0]
+    commit_group(cluster_a, group, topic, committed)
+    with open_clusters(there) as clusters:
+        result = checkpoints.run(there, clusters)
+        position = clusters.target.committed_offsets([group]).found[group][topic, 0].offset
+    (row,) = [it for it in result.rows if it.group == group]
+    already = {seen.value for offset, seen in log if offset < committed}
+    other = read_with_offsets(cluster_b, topic)
+    assert position == min(offset for offset, seen in other if seen.value not in already)
+    again = sum(seen.value in already for offset, seen in other if offset >= position)
+    assert (("synced", again)) == (row.state.value, row.expected_duplicates)

@@ -17,7 +17,7 @@ from twinlog.formats.ledger import FlowPhase
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.group_verdict import Standing, SyncSwitch, Verdict, checkpoint_of, judge, row_of
 from twinlog.steps.group_view import GroupView, Route
-from twinlog.steps.positions import Position, positions, positions_back
+from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,8 @@ def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
         return [None for _ in committed]
     if route.back:
         return positions_back(route.packed, committed, route.target)
+    if route.way_back is not None:
+        return positions_both_ways(route.packed, route.way_back, committed, route.target, route.gaps)
     return positions(route.packed, committed, route.target, route.gaps)
 
 

@@ -23,6 +23,7 @@ from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.group_verdict import WrittenCheckpoint
+from twinlog.steps.two_way import way_back_ledger, way_back_map
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
 """Gaps in which nothing was ever copied."""
@@ -35,7 +36,8 @@ class Route:
     """Where one partition of the source is on the target, and the map of the way.
 
     `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B, mm2-behaviour 7.4): then the
-    map is that of the flow which copied it, read backwards.  `trouble` says why nothing can be translated.
+    map is that of the flow which copied it, read backwards.  `way_back` is the map of the flow the other way where
+    both keep the topic's name.  `trouble` says why nothing can be translated.
     """
 
     remote: TopicPartition
@@ -44,6 +46,7 @@ class Route:
     packed: PackedMap | None
     gaps: tuple[tuple[int, int], ...] = ()
     back: bool = False
+    way_back: PackedMap | None = None
     trouble: str = ""
 
 
@@ -153,6 +156,7 @@ def _routes(
     wanted: set[TopicPartition],
 ) -> Iterator[tuple[TopicPartition, Route]]:
     packed = read_packed(flow, clusters.target)
+    ways_back = _ways_back(flow, clusters.source, discovery)
     gaps: defaultdict[SourceLife, list[tuple[int, int]]] = defaultdict(list)
     for gap in ledger.gaps:
         if gap.cause in LOST:
@@ -172,10 +176,31 @@ def _routes(
                         target=partition.target,
                         packed=packed.get(life),
                         gaps=tuple(gaps.get(life, ())),
+                        way_back=ways_back.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
                     ),
                 )
     yield from _routes_back(flow, clusters, wanted)
+
+
+def _ways_back(
+    flow: FlowSettings, source: ClusterReader, discovery: Discovery
+) -> Mapping[TopicPartition, PackedMap]:
+    """Maps of the flow the other way, of topics that both flows call the same; nothing when there is no such flow."""
+    same = [
+        topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
+    ]
+    if not same or not latest_or_empty(source, way_back_ledger(flow)):
+        return {}
+    maps = packed_maps(latest_or_empty(source, way_back_map(flow)))
+    nothing = PackedMap.of({})
+    return {
+        TopicPartition(topic.topic, it.partition): maps.get(
+            SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition), nothing
+        )
+        for topic in same
+        for it in topic.partitions
+    }
 
 
 def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,53 @@ def positions_back(
         return [None for _ in committed]
     found = opened.reverse_many(committed)
     return _placed(found, committed, (opened.downstream, opened.upstream, opened.length), there)
+
+
+def positions_both_ways(
+    packed: PackedMap | None,
+    way_back: PackedMap,
+    committed: Sequence[int],
+    there: PartitionOffsets,
+    gaps: Iterable[tuple[int, int]] = (),
+) -> list[Position | None]:
+    """Translate where flows run both ways with unchanged names: each log holds its own records and the other's.
+
+    A group that goes over must find every record it has not read: those of the source, by the map of the way there,
+    and those of the other side, by the map of the way back (`way_back`).  The position is the earlier of the two, never
+    a later one; `slack` counts exactly the copied records behind it that the group had read already, and beyond the
+    copy the offsets it had read.
+    """
+    opened = way_back.open()
+    result: list[Position | None] = []
+    for offset, own in zip(committed, positions(packed, committed, there, gaps), strict=True):
+        others = max(
+            there.log_start, min(there.end, _unread_of_the_other_side(opened, offset, there.log_start))
+        )
+        beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
+        if own is None:
+            result.append(Position(others, exact=False, ahead=beyond > 0, slack=beyond))
+            continue
+        start = min(own.offset, others)
+        again = packed.records_between(start, own.offset) if packed is not None else 0
+        again += _read_before(opened, start, others)
+        result.append(replace(own, offset=start, slack=(beyond if own.ahead else own.slack) + again))
+    return result
+
+
+def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: int) -> int:
+    """Offset there of the first record whose copy here lies at `committed` or behind it, or which has none yet."""
+    if not len(way_back.length):
+        return log_start
+    row = int(np.searchsorted(way_back.downstream + way_back.length, committed, side="right"))
+    if row == len(way_back.length):
+        return int(way_back.upstream[-1] + way_back.length[-1])
+    return int(way_back.upstream[row] + max(0, committed - int(way_back.downstream[row])))
+
+
+def _read_before(way_back: OffsetMap, start: int, end: int) -> int:
+    """Count records of the other side in [start, end) there whose copies were read here."""
+    inside = np.minimum(way_back.upstream + way_back.length, end) - np.maximum(way_back.upstream, start)
+    return int(np.maximum(inside, 0).sum())
 
 
 def _placed(

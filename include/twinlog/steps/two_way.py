@@ -14,7 +14,8 @@ import numpy as np
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.ledger import latest_or_empty
 from twinlog.cluster.progress import SourceLife, packed_maps
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.errors import TerminalError
 from twinlog.formats.packed_map import PackedMap
 from twinlog.relay.spec import RangeSpec
 
@@ -34,10 +35,18 @@ def with_echoes(
 ) -> tuple[RangeSpec, ...]:
     """Say for ranges of topics that keep their names which upstream offsets the map of the way back holds.
 
-    Raises FormatError for a map that cannot be read: what is an echo would be guessed.
+    Raises FormatError for a map that cannot be read: what is an echo would be guessed.  Raises TerminalError for a
+    flow that copies at_least_once and has a way back: only lanes that write in transactions can be told from others.
     """
     if not any(item.remote_topic == item.topic for item in ranges):
         return tuple(ranges)
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and latest_or_empty(source, way_back_ledger(flow)):
+        raise TerminalError(
+            f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
+            hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
+            code="two-way",
+            flow=flow.name,
+        )
     maps = packed_maps(latest_or_empty(source, way_back_map(flow)))
     return tuple(
         replace(item, echoes=_spans(item, _of_partition(item, maps)))
