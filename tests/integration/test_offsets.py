@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from lab import (
     Seen,
     commit_group,
+    configure,
     create_topic,
     cycle,
     flow_of,
@@ -30,11 +31,18 @@ from lab import (
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.group import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.progress import read_packed
+from twinlog.cluster.progress import read_maps, read_packed
+from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, PoisonPolicy
 from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.steps import checkpoints, offset_syncs
+from twinlog.errors import FencedError
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.fence import GrantedLane, init_writer
+from twinlog.relay.gate_lane import write_fenced
+from twinlog.relay.state_records import StateRecord
+from twinlog.steps import checkpoints, map_upkeep, offset_syncs
 from twinlog.steps.group_report import SyncReason, SyncState
+from twinlog.steps.map_upkeep import WORTH_IT
 
 LONG = bool(os.environ.get("TWINLOG_LONG"))
 NOW = int(time.time() * 1000)
@@ -238,6 +246,37 @@ def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_pat
     assert {rewound: 80, follows: 10, active: 80} == {
         group: it[remote, 0].offset for group, it in standing.items()
     }
+
+
+def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic):
+    """After many small cycles; the copy goes on; one that was overtaken writes nothing."""
+    topic = create_topic(cluster_a, unique_topic("upkeep"))
+    aliases = {f"A{topic[-6:]}": cluster_a, f"B{topic[-6:]}": cluster_b}
+    path = configure(
+        tmp_path, aliases, ["->".join(aliases)], topics=topic, heartbeats__replication__enabled="false"
+    )
+    flow = load(path).flows["->".join(aliases)]
+    for number in range(WORTH_IT + 3):
+        produce(cluster_a, topic, some(number, 1))
+        cycle(flow)
+    with open_clusters(flow) as clusters:
+        before = read_maps(flow, clusters.target)
+        result = map_upkeep.run(flow, clusters)
+        assert (WORTH_IT + 3, WORTH_IT + 2, 1) == (result.pieces, result.joined, result.into)
+        assert 0 == map_upkeep.run(flow, clusters).joined
+        after = read_maps(flow, clusters.target)
+        assert [it.pieces for it in before.values()] == [it.pieces for it in after.values()]
+    with Brokers(flow.target.connection) as target:
+        name = f"twinlog-{flow.name}-map-upkeep"
+        overtaken = init_writer(target, name, 10_000)
+        init_writer(target, name, 10_000)
+        record = StateRecord(flow.offset_map_topic, 0, b"key", b"value")
+        with pytest.raises(FencedError):
+            write_fenced(target, GrantedLane(0, overtaken), [record])
+    produce(cluster_a, topic, some(100, 5))
+    cycle(flow)
+    there = [seen.key for _, seen in read_with_offsets(cluster_b, f"A{topic[-6:]}.{topic}")]
+    assert [seen.key for _, seen in read_with_offsets(cluster_a, topic)] == there
 
 
 @pytest.mark.skipif(not LONG, reason="TWINLOG_LONG=1: a minute of commits")

@@ -71,11 +71,18 @@ def plan_ranges(flow_name: str) -> Json:
 
 
 def offset_syncs(flow_name: str) -> Json:
-    """Run the step; a dry run only counts.  A source that cannot be written to is a warning."""
+    """Run the step, and the upkeep of the map; a dry run only counts.
+
+    A source that cannot be written to is a warning.
+    """
+    from twinlog.steps import map_upkeep
     from twinlog.steps import offset_syncs as step
 
+    dry_run = _request().dry_run
     with _open(flow_name) as (flow, clusters):
-        result = step.run(flow, clusters, dry_run=_request().dry_run)
+        result = step.run(flow, clusters, dry_run=dry_run)
+        if not dry_run:
+            log.info("%s", map_upkeep.run(flow, clusters))
     if result.warning:
         log.warning(result.warning)
     return _show(result)

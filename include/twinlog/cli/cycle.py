@@ -198,9 +198,10 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
 
     What fails here is in the result and said on stderr: it costs no record of the copy.
     """
-    from twinlog.steps import checkpoints, offset_syncs
+    from twinlog.steps import checkpoints, map_upkeep, offset_syncs
 
     try:
+        map_upkeep.run(flow, clusters)
         syncs = offset_syncs.run(flow, clusters)
         if syncs.warning:
             warn(f"{flow.name}: {syncs.warning}")

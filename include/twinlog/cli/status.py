@@ -78,6 +78,15 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
     )
+    if status.upstream:
+        yield Grid(
+            f"{status.flow}: heartbeats that arrived",
+            ("flow that beats", "came over", "last beat (s ago)"),
+            [
+                (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
+                for it in status.upstream
+            ],
+        )
     if status.gaps:
         yield Grid(
             f"{status.flow}: gaps, never to be copied",

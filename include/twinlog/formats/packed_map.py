@@ -68,9 +68,13 @@ class PackedMap:
         """End of the copy; 0 for an empty map."""
         return int(self.end.max(initial=0))
 
+    def pieces(self) -> PieceTable:
+        """Decode all pieces, as they are.  Raises FormatError for what is not one."""
+        return decode_pieces(self.first, self.values)
+
     def open(self) -> OffsetMap:
         """Open all of it.  Raises FormatError for what is not a piece, TerminalError for contradictions."""
-        return OffsetMap.joined(decode_pieces(self.first, self.values))
+        return OffsetMap.joined(self.pieces())
 
     def opened_at(self, upstream: Sequence[int] | Column) -> OffsetMap:
         """Open what is needed to translate these upstream offsets as the whole map would."""

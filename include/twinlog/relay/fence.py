@@ -96,11 +96,13 @@ def fence(
     Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing.
     """
     logs = logs or FenceLogs.of(state)
-    gate = _init(target, transactional_id(flow, 0), transaction_timeout_ms)
+    gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
     known = last_fence(logs.ledger.read(target))
     count = max(lanes, known.lane_count if known else 1)
     writers = [gate]
-    writers += [_init(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)]
+    writers += [
+        init_writer(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)
+    ]
     gate_lane = Lane(target, gate)
     now = int(time.time() * 1000)
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, logs.ledger.read(target), now))
@@ -117,7 +119,7 @@ def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lan
 
     Nothing is fenced: two drivers at once both copy.  That is what at-least-once means here.
     """
-    granted = [GrantedLane(n, _init(target, None, 0)) for n in range(lanes)]
+    granted = [GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes)]
     return Grant(
         run_id, tuple(granted), _own_progress(read_state(target, state.offsets_topic).committed, state)
     )
@@ -132,7 +134,7 @@ def last_fence(ledger: LogState) -> LaneFence | None:
     return None
 
 
-def _init(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
+def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
     """InitProducerId: ends what the id's last owner had open, and fences it.  Repeated while that goes on.
 
     Repeated as well when an answer is lost: the later epoch is ours, the earlier one nobody has.

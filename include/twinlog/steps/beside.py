@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.steps import checkpoints, heartbeats, offset_syncs
+from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs
 
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
+
+UPKEEP_SECONDS = 600.0
 
 Step = Callable[[FlowSettings, Clusters], object]
 
@@ -44,6 +46,7 @@ def turns(flow: FlowSettings) -> tuple[Turn, ...]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         every = min(flow.emit_checkpoints_interval_seconds, flow.sync_group_offsets_interval_seconds)
         listed.append(Turn("checkpoints", every, checkpoints.run))
+    listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_upkeep.run))
     return tuple(listed)
 
 

@@ -6,7 +6,7 @@ The source may be gone: then the last cycle report says what was known, and how 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
@@ -16,6 +16,7 @@ from twinlog.formats.ledger import FlowPhase
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps.discovery import Orphan, Problem
 from twinlog.steps.pauses import why_standing_by
+from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, survey
 
@@ -66,7 +67,7 @@ class FlowStatus:
 
     `rpo_seconds` is the age of the oldest record that is not copied.  With the source out of reach it is what
     the last cycle report said plus the time since then: the most that can be missing; `as_of` is that report's
-    time, and `topics` is empty.
+    time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from every cluster.
     """
 
     flow: str
@@ -82,6 +83,7 @@ class FlowStatus:
     held: str = ""
     paused: tuple[PauseStatus, ...] = ()
     orphans: tuple[Orphan, ...] = ()
+    upstream: tuple[UpstreamBeat, ...] = ()
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
@@ -90,11 +92,12 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     Raises ClusterUnreachable when the target cannot be reached, ClusterRefused.
     """
     try:
-        return seen_status(flow, survey(flow, clusters))
+        found = seen_status(flow, survey(flow, clusters))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        return last_known_status(flow, read_ledger(flow, clusters.target), int(time.time() * 1000))
+        found = last_known_status(flow, read_ledger(flow, clusters.target), int(time.time() * 1000))
+    return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
 
 
 def seen_status(flow: FlowSettings, seen: Survey) -> FlowStatus:

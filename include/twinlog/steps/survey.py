@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.cluster.progress import SourceLife, all_runs, read_pieces, read_progress
+from twinlog.cluster.progress import SourceLife, read_packed, read_progress
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
-from twinlog.offsets.piece import MapPiece
-from twinlog.quality.partitions import PartitionRow, lag, summarize, waiting_from
+from twinlog.formats.packed_map import PackedMap
+from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 
@@ -44,10 +44,10 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far each partition was copied: progress, map pieces, and what the last cycle report said."""
+    """How far each partition was copied: progress, the map, and what the last cycle report said."""
 
     progress: Mapping[TopicPartition, int]
-    pieces: Mapping[SourceLife, tuple[MapPiece, ...]]
+    maps: Mapping[SourceLife, PackedMap]
     reported: Mapping[TopicPartition, int]
 
 
@@ -60,7 +60,7 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     ledger = read_ledger(flow, clusters.target)
     copied = Copied(
         progress=read_progress(flow, clusters.target),
-        pieces=read_pieces(flow, clusters.target),
+        maps=read_packed(flow, clusters.target),
         reported=reported_progress(ledger),
     )
     waiting = positions(flow, discovery, copied.progress)
@@ -147,6 +147,7 @@ def _row(
 ) -> PartitionRow:
     it = TopicPartition(topic.topic, partition.partition)
     last = copied.progress.get(it)
+    packed = copied.maps.get(SourceLife(topic.topic, topic.topic_id, it.partition))
     end = source_end(flow, partition)
     timestamp = first.timestamp if first is not None else -1
     return PartitionRow(
@@ -163,8 +164,6 @@ def _row(
         source_partitions=topic.partition_count,
         # A topic born since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
-        mapped=summarize(
-            all_runs(copied.pieces.get(SourceLife(topic.topic, topic.topic_id, it.partition), ()))
-        ),
+        mapped=summarize_pieces(packed.pieces()) if packed is not None else MapSummary(),
         reported_next_upstream=copied.reported.get(it),
     )

@@ -1,0 +1,97 @@
+"""What was read of a large compacted topic, kept on this machine, so that the next process need not read it again.
+
+A cache and nothing else: it can be deleted at any time; what is damaged, old, or of another life of the topic is not
+used.  Old, because a tombstone vanishes from a compacted topic (`delete.retention.ms`, a day): who slept longer would
+never hear of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+from crc32c import crc32c
+
+VERSION = 1
+MAX_AGE_SECONDS = 12 * 3600
+"""Half of Kafka's default of delete.retention.ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPartition:
+    """The committed records of one partition by key, (offset, value, timestamp) each, and where reading goes on."""
+
+    position: int
+    records: Mapping[bytes, tuple[int, bytes, int]]
+
+
+def cache_file(topic: str, topic_id: str) -> Path:
+    """Where a topic's cache lives; the topic id is random, so no two clusters share one."""
+    return platformdirs.user_cache_path("twinlog") / "state" / f"{topic}-{topic_id}.cache"
+
+
+def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:
+    """Write the cache, whole or not at all.  A disk that is full, or not ours to write to, costs only the cache."""
+    body = b"".join(_body(partitions))
+    head = {
+        "version": VERSION,
+        "at": int(time.time()),
+        "crc": crc32c(body),
+        "partitions": [[number, it.position, len(it.records)] for number, it in partitions.items()],
+    }
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(head).encode() + b"\n" + body)
+        Path(name).replace(path)
+
+
+def load(path: Path) -> Mapping[int, CachedPartition] | None:
+    """Read the cache; None when there is none that can be used."""
+    try:
+        head_line, _, body = path.read_bytes().partition(b"\n")
+        head = json.loads(head_line)
+        usable = head["version"] == VERSION and time.time() - head["at"] < MAX_AGE_SECONDS
+        if not usable or head["crc"] != crc32c(body):
+            return None
+        return dict(_partitions(head["partitions"], body))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _body(partitions: Mapping[int, CachedPartition]) -> Iterator[bytes]:
+    """Per partition: columns of offsets, timestamps, sizes of keys and of values, then keys and values in a row."""
+    for it in partitions.values():
+        rows = [
+            (offset, timestamp, len(key), len(value))
+            for key, (offset, value, timestamp) in it.records.items()
+        ]
+        yield np.array(rows, dtype="<i8").reshape(-1, 4).T.tobytes()
+        yield b"".join(it.records)
+        yield b"".join(value for _, value, _ in it.records.values())
+
+
+def _partitions(listed: list[tuple[int, int, int]], body: bytes) -> Iterator[tuple[int, CachedPartition]]:
+    at = 0
+    for number, position, count in listed:
+        columns = np.frombuffer(body, dtype="<i8", count=4 * count, offset=at).reshape(4, count)
+        at += 32 * count
+        keys, at = _cut(body, at, columns[2])
+        values, at = _cut(body, at, columns[3])
+        kept = zip(columns[0].tolist(), values, columns[1].tolist(), strict=True)
+        yield number, CachedPartition(position, dict(zip(keys, kept, strict=True)))
+
+
+def _cut(body: bytes, at: int, sizes: np.ndarray) -> tuple[list[bytes], int]:
+    edges = [at, *(np.cumsum(sizes) + at).tolist()]
+    return [body[start:end] for start, end in pairwise(edges)], edges[-1]

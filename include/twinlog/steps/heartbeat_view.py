@@ -1,0 +1,68 @@
+"""What heartbeats on a cluster tell: which clusters its data comes from, over how many hops, and how fresh it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.errors import FormatError
+from twinlog.formats.heartbeat import Heartbeat
+from twinlog.policy.replication import ReplicationPolicy
+from twinlog.steps.heartbeats import tail_of
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamBeat:
+    """The newest heartbeat of one flow that was copied here.
+
+    `chain` names the clusters it came over, the nearest first: A for `A.heartbeats`, B then A for `B.A.heartbeats`.
+    The flow `source_alias`->`target_alias` beat on the last of them at `at_ms` (its clock); `age_ms` is how long ago
+    that is by ours: replication latency, plus what has passed since the last beat.
+    """
+
+    topic: str
+    chain: tuple[str, ...]
+    source_alias: str
+    target_alias: str
+    at_ms: int
+    age_ms: int
+
+
+def upstream_beats(
+    policy: ReplicationPolicy, cluster: ClusterReader, now_ms: int | None = None
+) -> tuple[UpstreamBeat, ...]:
+    """Read the copied heartbeats of a cluster, nearest sources first.  Raises ClusterUnreachable, ClusterRefused."""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    found: list[UpstreamBeat] = []
+    for topic in cluster.topic_names():
+        chain = chain_of(policy, topic)
+        if chain:
+            found += _newest(cluster, topic, chain, now)
+    return tuple(sorted(found, key=lambda it: (len(it.chain), it.topic, it.source_alias, it.target_alias)))
+
+
+def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
+    """Name the clusters a heartbeats topic came over, the nearest first; () for one that came over none."""
+    if not policy.is_heartbeats_topic(topic):
+        return ()
+    chain: list[str] = []
+    at: str | None = topic
+    while at is not None and (source := policy.topic_source(at)) is not None and source not in chain:
+        chain.append(source)
+        at = policy.upstream_topic(at)
+    return tuple(chain)
+
+
+def _newest(cluster: ClusterReader, topic: str, chain: tuple[str, ...], now: int) -> Iterator[UpstreamBeat]:
+    newest: dict[tuple[str, str], int] = {}
+    for record in tail_of(cluster, topic):
+        try:
+            beat = Heartbeat.parse(record.key or b"", record.value or b"")
+        except FormatError:
+            continue
+        flow = beat.source_alias, beat.target_alias
+        newest[flow] = max(newest.get(flow, 0), beat.timestamp_ms)
+    for (source, target), at_ms in newest.items():
+        yield UpstreamBeat(topic, chain, source, target, at_ms, max(0, now - at_ms))

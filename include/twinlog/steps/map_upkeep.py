@@ -1,0 +1,173 @@
+"""Step `map_upkeep`: join many small pieces of the offset map into one, and forget what no reader can ask for.
+
+Who may write the map topic: the lanes of the copy, behind the fence, and this step.  They never write the same key.
+A lane writes the newest piece of a partition, and lets it grow under its key; this step leaves the newest piece of
+every partition alone, and the others are final.  Two of this step exclude each other by a transactional id of their
+own, in the order of the fence: init, then read, then write.  What replaces and what is replaced is one transaction,
+so that no reader, and no crash, ever sees a map with a part missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import latest_or_empty, read_ledger
+from twinlog.cluster.progress import SourceLife, packed_maps
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.errors import FencedError
+from twinlog.formats.offset_map import MapKey, decode_pieces, encode_map_key, encode_piece
+from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.partitioner import partition_for
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.fence import GrantedLane, init_writer
+from twinlog.relay.gate_lane import write_fenced
+from twinlog.relay.log_reader import StateLog
+from twinlog.relay.state_records import StateRecord
+
+JOINED_RUNS = 4_000
+"""Runs a joined piece has at most: 12 KB of small ones, 100 KB of the largest there can be."""
+
+WORTH_IT = 16
+"""Pieces of a partition from which on joining pays for its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Pieces of one partition, by first upstream offset, and what stands for them: one joined piece, or nothing."""
+
+    life: SourceLife
+    replaced: tuple[int, ...]
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepResult:
+    """What was done: `joined` pieces became `into`, and `forgotten` lay below the target's log start."""
+
+    flow: str
+    pieces: int
+    joined: int = 0
+    into: int = 0
+    forgotten: int = 0
+    note: str = ""
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
+    """Look, and when there is enough to do, do it.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map that cannot be read.  Another upkeep that
+    came in between is a note: it did the work.
+    """
+    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
+        return UpkeepResult(
+            flow.name, 0, note="a map is joined in transactions, which this flow does without"
+        )
+    seen = packed_maps(latest_or_empty(clusters.target, flow.offset_map_topic))
+    pieces = sum(len(it.values) for it in seen.values())
+    starts = _log_starts(flow, clusters, seen)
+    if not make_plan(seen, starts):
+        return UpkeepResult(flow.name, pieces)
+    try:
+        done = _write(flow, starts)
+    except FencedError:
+        return UpkeepResult(flow.name, pieces, note="another upkeep of this flow came in between")
+    joined = [it for it in done if it.value is not None]
+    return UpkeepResult(
+        flow.name,
+        pieces,
+        joined=sum(len(it.replaced) for it in joined),
+        into=len(joined),
+        forgotten=sum(len(it.replaced) for it in done if it.value is None),
+    )
+
+
+def make_plan(
+    maps: Mapping[SourceLife, PackedMap], log_starts: Mapping[SourceLife, int]
+) -> list[Replacement]:
+    """Say what to join and what to forget.  `log_starts` are the target's, for partitions that are there.  Pure."""
+    plan: list[Replacement] = []
+    for life, packed in maps.items():
+        first_kept = _first_kept(packed, log_starts.get(life, 0))
+        if first_kept:
+            plan.append(Replacement(life, tuple(packed.first[:first_kept].tolist()), None))
+        plan += _joins(life, packed, first_kept)
+    return plan
+
+
+def _first_kept(packed: PackedMap, log_start: int) -> int:
+    """Row of the oldest piece that is kept.
+
+    The last piece that begins below the log start stays: it is what says that everything before the log start was
+    copied by us, so that a position down there is known to be the log start's.
+    """
+    final_with_runs = np.flatnonzero(packed.runs[:-1] > 0)
+    below = final_with_runs[packed.downstream[final_with_runs] < log_start]
+    return int(below[-1]) if len(below) else 0
+
+
+def _joins(life: SourceLife, packed: PackedMap, start: int) -> Iterator[Replacement]:
+    """Join neighbours, from row `start` to the last but one, while they stay small together."""
+    rows: list[int] = []
+    runs = 0
+    for row in range(start, len(packed.values) - 1):
+        follows = not rows or packed.first[row] == packed.end[rows[-1]]
+        count = int(packed.runs[row])
+        if rows and (not follows or runs + count > JOINED_RUNS):
+            yield from _join(life, packed, rows)
+            rows, runs = [], 0
+        rows.append(row)
+        runs += count
+    yield from _join(life, packed, rows)
+
+
+def _join(life: SourceLife, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
+    if len(rows) < WORTH_IT:
+        return
+    table = decode_pieces(packed.first[rows], [packed.values[row] for row in rows])
+    (piece,) = OffsetMap.joined(table).pieces
+    yield Replacement(life, tuple(packed.first[rows].tolist()), encode_piece(piece))
+
+
+def _log_starts(
+    flow: FlowSettings, clusters: Clusters, maps: Mapping[SourceLife, PackedMap]
+) -> Mapping[SourceLife, int]:
+    """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's."""
+    lives = read_ledger(flow, clusters.target).incarnations
+    remotes = {
+        life: TopicPartition(lives[life.topic].remote_topic, life.partition)
+        for life in maps
+        if life.topic in lives and lives[life.topic].topic_id == life.topic_id
+    }
+    described = clusters.target.describe_topics({it.topic for it in remotes.values()}).found
+    partitions = {name: len(it.partitions) for name, it in described.items()}
+    known = [it for it in remotes.values() if it.partition < partitions.get(it.topic, 0)]
+    offsets = clusters.target.offsets(known).found
+    return {life: offsets[it].log_start for life, it in remotes.items() if it in offsets}
+
+
+def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Replacement]:
+    """Init, read again, decide on what is read now, write in one transaction."""
+    with Brokers(flow.target.connection) as target:
+        name = f"twinlog-{flow.name}-map-upkeep"
+        writer = init_writer(target, name, flow.copy.transaction_timeout_ms)
+        latest: Mapping[bytes, bytes | None] = StateLog(flow.offset_map_topic).read(target).committed
+        plan = make_plan(packed_maps(latest), log_starts)
+        count = len(target.metadata([flow.offset_map_topic])[flow.offset_map_topic].leaders)
+        records = [record for it in plan for record in records_of(flow.offset_map_topic, count, it)]
+        if records:
+            write_fenced(target, GrantedLane(0, writer), records)
+        return plan
+
+
+def records_of(topic: str, partitions: int, it: Replacement) -> Iterator[StateRecord]:
+    """The joined piece under the key of the oldest it replaces, and tombstones for the others.  Pure."""
+    number = partition_for(f"{it.life.topic}-{it.life.partition}".encode(), partitions)
+    for at, first in enumerate(it.replaced):
+        key = encode_map_key(MapKey(it.life.topic, it.life.topic_id, it.life.partition, first))
+        yield StateRecord(topic, number, key, it.value if at == 0 else None)
