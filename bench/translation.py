@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.group import OffsetChange
 from twinlog.cluster.values import NewTopic
+from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
 from twinlog.embedded.broker import EmbeddedKafka
@@ -195,10 +196,10 @@ def compare(folder: Path, source: str, target: str) -> None:
             for n in range(GROUPS)
         }
         changes = {
-            f"g-{n}": {(topic, 0): OffsetChange(committed[f"g-{n}", topic], None) for topic in TOPICS}
+            f"g-{n}": {Place(topic, 0): OffsetChange(committed[f"g-{n}", topic], None) for topic in TOPICS}
             for n in range(GROUPS)
         }
-        clusters.source.alter_offsets(changes).require()  # type: ignore[arg-type]
+        clusters.source.alter_offsets(changes).require()
         by_us = copy_ours(ours, clusters)
         with MirrorMaker(paths["A", "B"].read_text(), folder / "mm2"):
             by_mm2 = settled(seen, target, {topic: len(records) for topic, records in here.items()})

@@ -32,6 +32,7 @@ from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.group import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.progress import read_maps, read_packed
+from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, PoisonPolicy
 from twinlog.embedded.broker import EmbeddedKafka
@@ -289,11 +290,11 @@ def test_five_thousand_groups(cluster_a, cluster_b, tmp_path, unique_topic):
     cycle(flow)
     source = KafkaCluster(flow.source)
     changes = {
-        f"{n:04}-{topic}": {(topic, p): OffsetChange((n * 7 + p) % 1000, None) for p in range(4)}
+        f"{n:04}-{topic}": {Place(topic, p): OffsetChange((n * 7 + p) % 1000, None) for p in range(4)}
         for n in range(5000)
     }
     started = time.monotonic()
-    source.alter_offsets(changes).require()  # type: ignore[arg-type]
+    source.alter_offsets(changes).require()
     print(f"committed on A in {time.monotonic() - started:.1f} s")
     for name in ("first", "again, nothing new"):
         started, cpu = time.monotonic(), time.process_time()

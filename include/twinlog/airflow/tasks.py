@@ -18,7 +18,7 @@ from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError, TwinlogError, UsageError
+from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -89,11 +89,18 @@ def offset_syncs(flow_name: str) -> Json:
 
 
 def checkpoints(flow_name: str, outlet_events: Any) -> Json:
-    """Run the step; tell of the groups whose positions were committed.  A dry run only reports."""
+    """Run the step; tell of the groups whose positions were committed.  A dry run only reports.
+
+    Skipped when a cluster does not allow it: the copy goes on without.
+    """
     from twinlog.steps import checkpoints as step
 
     with _open(flow_name) as (flow, clusters):
-        result = step.run(flow, clusters, dry_run=_request().dry_run)
+        try:
+            result = step.run(flow, clusters, dry_run=_request().dry_run)
+        except ClusterRefused as error:
+            # The rights for it are not among those a copy needs (`twinlog check`).
+            raise AirflowSkipException(f"groups are not looked after: {error}") from error
     if result.groups_synced:
         extra = {
             "flow": flow.name,

@@ -12,7 +12,7 @@ from twinlog.cli.failure import Failure
 from twinlog.cli.progress import shown
 from twinlog.cli.say import say, warn
 from twinlog.cli.topics import refuse_strangers
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Trouble:
 class GroupsRun:
     """What a cycle did for the groups of a flow; `states` counts positions by how they stand.
 
-    `error` says why it could not be done.
+    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what went wrong.
     """
 
     groups: int = 0
@@ -63,6 +63,7 @@ class GroupsRun:
     checkpoints: int = 0
     offset_syncs: int = 0
     states: Mapping[str, int] = field(default_factory=dict)
+    refused: str = ""
     error: str = ""
 
 
@@ -206,6 +207,10 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
         if syncs.warning:
             warn(f"{flow.name}: {syncs.warning}")
         result = checkpoints.run(flow, clusters)
+    except ClusterRefused as error:
+        # The rights for it are not among those a copy needs (`twinlog check`).
+        warn(f"{flow.name}: groups are not looked after: {error}")
+        return GroupsRun(refused=str(error))
     except TwinlogError as error:
         warn(f"{flow.name}: groups: {error}")
         return GroupsRun(error=str(error))

@@ -20,7 +20,6 @@ from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
-from twinlog.steps.discovery import Discovery
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.group_verdict import WrittenCheckpoint
 from twinlog.steps.two_way import way_back_ledger, way_back_map
@@ -84,7 +83,6 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     committed = clusters.source.committed_offsets(followed)
     there = clusters.target.committed_offsets(committed.found)
     states = {it.group: it for it in clusters.target.groups()}
-    discovery = discover.run(flow, clusters)
     ledger = read_ledger(flow, clusters.target)
     wanted = {it for offsets in committed.found.values() for it in offsets}
     checkpoints, notes = _checkpoints(flow, clusters.target)
@@ -92,7 +90,7 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
         at_ms=at_ms,
         committed=committed.found,
         uncovered=(*_uncovered(listed), *_refused(committed.refused)),
-        routes=dict(_routes(flow, clusters, discovery, ledger, wanted)),
+        routes=dict(_routes(flow, clusters, ledger, wanted)) if wanted else {},
         there=there.found,
         there_refused=there.refused,
         states=states,
@@ -151,10 +149,10 @@ def _latest_records(target: ClusterReader, topic: str) -> Mapping[bytes, ReadRec
 def _routes(
     flow: FlowSettings,
     clusters: Clusters,
-    discovery: Discovery,
     ledger: Ledger,
     wanted: set[TopicPartition],
 ) -> Iterator[tuple[TopicPartition, Route]]:
+    discovery = discover.run(flow, clusters)
     packed = read_packed(flow, clusters.target)
     ways_back = _ways_back(flow, clusters.source, discovery)
     gaps: defaultdict[SourceLife, list[tuple[int, int]]] = defaultdict(list)

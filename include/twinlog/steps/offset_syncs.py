@@ -14,14 +14,12 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import InternalTopic
 from twinlog.cluster.ledger import latest_or_empty
 from twinlog.cluster.progress import SourceLife, read_packed
-from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.sync_emission import Pair, due_syncs
-from twinlog.steps import discover
-from twinlog.steps.discovery import Discovery
 from twinlog.steps.topic_plan import clamped
 
 SYNCS_PARTITION = 0
@@ -52,9 +50,10 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
     if not flow.emit_offset_syncs:
         return nothing
     packed = read_packed(flow, clusters.target)
-    discovery = discover.run(flow, clusters)
     try:
-        due = due_of(flow, discovery, packed, _last(host, topic.name))
+        lives = clusters.source.describe_topics({life.topic for life in packed}).found
+        current = {life: it for life, it in packed.items() if _is_current(life, lives)}
+        due = due_of(flow, current, _last(host, topic.name))
         if due and not dry_run:
             _ensure(host, topic)
             host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
@@ -75,25 +74,23 @@ def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, Intern
     return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
 
 
+def _is_current(life: SourceLife, topics: Mapping[str, TopicDescription]) -> bool:
+    """Whether it is the life that the topic of the source has now."""
+    return life.topic in topics and topics[life.topic].topic_id == life.topic_id
+
+
 def due_of(
-    flow: FlowSettings,
-    discovery: Discovery,
-    packed: Mapping[SourceLife, PackedMap],
-    last: Mapping[TopicPartition, Pair],
+    flow: FlowSettings, packed: Mapping[SourceLife, PackedMap], last: Mapping[TopicPartition, Pair]
 ) -> list[OffsetSync]:
     """List the syncs due for all partitions.  Only the end of a map is opened.  Pure."""
     due: list[OffsetSync] = []
-    for topic in discovery.topics:
-        for partition in () if topic.blocked else topic.partitions:
-            it = TopicPartition(topic.topic, partition.partition)
-            known = packed.get(SourceLife(topic.topic, topic.topic_id, partition.partition))
-            if known is None:
-                continue
-            newest = last.get(it)
-            # A sync from beyond the map belongs to another life of the topic: all begins anew.
-            beyond = newest is None or newest[0] >= known.end_upstream
-            tail = known.opened_from(0 if newest is None or beyond else newest[0])
-            due += [OffsetSync(*it, *pair) for pair in due_syncs(tail, newest, flow.offset_lag_max)]
+    for life, known in packed.items():
+        it = TopicPartition(life.topic, life.partition)
+        newest = last.get(it)
+        # A sync from beyond the map belongs to another life of the topic: all begins anew.
+        beyond = newest is None or newest[0] >= known.end_upstream
+        tail = known.opened_from(0 if newest is None or beyond else newest[0])
+        due += [OffsetSync(*it, *pair) for pair in due_syncs(tail, newest, flow.offset_lag_max)]
     return due
 
 
