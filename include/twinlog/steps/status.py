@@ -15,8 +15,8 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps.discovery import Orphan, Problem
-from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
+from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, survey
 
