@@ -11,7 +11,7 @@ from crc32c import crc32c
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.relay.batch import CHECKED_FROM, BatchHeader, walk
-from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.transform import AbortedTransactions
@@ -92,6 +92,19 @@ class PartitionReader:
                     code="unsettled",
                 )
             position = moved
+
+    def read_on(self, topic: str, partition: int, start: int) -> Iterator[Item]:
+        """Yield the batches from `start` on up to the stable end, as far as that is by the time it is reached.
+
+        What compaction removes while an audit runs, it removes for records that were not there when it began.
+        """
+        item, position = (topic, partition), start
+        while True:
+            end = self._brokers.offsets([item], LATEST, read_committed=True)[item]
+            if end <= position:
+                return
+            yield from self.read(topic, partition, position, end)
+            position = end
 
     def _fetch(self, item: TopicPartition, position: int) -> Fetched | Lost:
         """Ask for the partition at `position`, unless that is on its way, and read the answer."""

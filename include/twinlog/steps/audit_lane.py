@@ -24,7 +24,7 @@ class AuditSpec:
     """One scope of one partition.
 
     `source_end` and `target_end` are the ends of the logs that were decided when the audit was planned.  With
-    `look_behind`, keys that compaction must have kept are looked for up to there.
+    `look_behind`, keys that compaction must have kept are looked for behind them, up to the end there is then.
     """
 
     topic: str
@@ -129,6 +129,6 @@ def _compare(spec: AuditSpec, source: PartitionReader, target: PartitionReader) 
         scope,
         ours,
         theirs,
-        source.read(spec.topic, spec.partition, source_end, spec.source_end),
-        target.read(spec.remote_topic, spec.partition, target_end, spec.target_end),
+        source.read_on(spec.topic, spec.partition, source_end),
+        target.read_on(spec.remote_topic, spec.partition, target_end),
     )
