@@ -1,0 +1,70 @@
+"""Handing over and taking back without MM2 in between: who may copy when, and Connect's other names.
+
+Costs about 15 s with its brokers; the whole way with MM2 is in test_takeover.py.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lab import Seen, configure, create_topic, cycle, produce, read
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load
+from twinlog.errors import TerminalError
+from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.recovery import handover, takeover
+from twinlog.recovery.mirror_maker import Origin
+
+NOW = int(time.time() * 1000)
+
+
+def some(first: int, count: int) -> list[Seen]:
+    return [Seen(b"%d" % n, b"value %d" % n, NOW + n) for n in range(first, first + count)]
+
+
+def test_a_flow_that_was_handed_over_stands_still_until_it_is_taken_back(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Positions go under the names of a Connect cluster, too; nothing is copied meanwhile, nothing twice after."""
+    topic, offsets = create_topic(cluster_a, unique_topic("back")), unique_topic("connect-offsets")
+    create_topic(cluster_b, offsets, 5, cleanup_policy="compact")
+    alias = topic.replace("back-", "S")
+    names = ("offset-syncs__topic__replication__factor", "checkpoints__topic__replication__factor")
+    config = configure(
+        tmp_path,
+        {alias: cluster_a, f"{alias}b": cluster_b},
+        [f"{alias}->{alias}b"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+        emit__heartbeats__enabled="false",
+        **dict.fromkeys(names, "1"),
+    )
+    flow = load(config).flows[f"{alias}->{alias}b"]
+    origin = Origin.of(flow, f"{flow.name}.MirrorSourceConnector", offsets, "strimzi-workers")
+    remote = flow.policy.format_remote_topic(alias, topic)
+    produce(cluster_a, topic, some(0, 100))
+    assert 100 == cycle(flow).records
+
+    with open_clusters(flow) as clusters:
+        done = handover.run(flow, clusters, origin, run_id=uuid.uuid4().hex, watch_seconds=0)
+        stored = clusters.target.latest(offsets)
+    assert ("done", 1, 100) == (done.state, done.positions_written, done.partitions[0].compared)
+    assert {source_offset_key(origin.connector, alias, 0, topic): offset_value(99)} == stored
+    assert any("offset-sync(s) written" in note for note in done.notes)
+
+    produce(cluster_a, topic, some(100, 50))
+    with suppress(TerminalError):
+        assert 0 == cycle(flow).records
+    assert 100 == len(read(cluster_b, remote))
+
+    with open_clusters(flow) as clusters:
+        back = takeover.run(flow, clusters, origin, run_id=uuid.uuid4().hex, watch_seconds=0)
+    assert ("done", 0, 0) == (back.state, back.duplicates, back.beyond)
+    assert 50 == cycle(flow).records
+    assert some(0, 150) == read(cluster_b, remote)
