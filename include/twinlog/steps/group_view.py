@@ -20,6 +20,7 @@ from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
+from twinlog.steps.discovery import Discovery
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.group_verdict import WrittenCheckpoint
 from twinlog.steps.two_way import way_back_ledger, way_back_map
