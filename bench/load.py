@@ -30,6 +30,9 @@ from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import Record, build_batch, record_rest
 
 IN_FLIGHT = 16
+PARTITIONS_AT_ONCE = 50
+"""In one request: a broker answers it when it has written to all of them."""
+
 _CHANCE = random.Random(7)
 WORDS = [b"%06x" % _CHANCE.randrange(1 << 24) for _ in range(4096)]
 """What compressible values are made of: about 3:1, as JSON of a shop or of sensors."""
@@ -159,7 +162,9 @@ def _even(kind: Kind, topic: str, records: int) -> Plan:
         batch = ready[number % len(ready)]
         if kind.compacted:
             batch = batch_of(kind.batch, kind.record_bytes, kind.codec, number * kind.batch, hot=1000)
-        yield {(topic, partition): batch for partition in range(kind.partitions)}
+        for first in range(0, kind.partitions, PARTITIONS_AT_ONCE):
+            last = min(first + PARTITIONS_AT_ONCE, kind.partitions)
+            yield {(topic, partition): batch for partition in range(first, last)}
 
 
 def _skewed(kind: Kind, topic: str, records: int) -> Plan:
