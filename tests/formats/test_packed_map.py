@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import small_pieces
+from strategies import pieces, small_pieces
 from twinlog.errors import FormatError
+from twinlog.formats import packed_map
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.packed_map import PackedMap, group_pieces
 from twinlog.offsets.offset_map import OffsetMap
@@ -90,3 +91,11 @@ def test_what_is_no_piece_raises(value):
     """Also without opening it."""
     with pytest.raises(FormatError, match="offset map piece"):
         PackedMap.of({0: value})
+
+
+@given(st.lists(pieces(), max_size=6))
+def test_heads_are_the_same_read_one_by_one_and_all_at_once(some) -> None:
+    """The short way for few pieces is not another reading."""
+    values = [encode_piece(piece) for piece in some]
+    few = [list(column) for column in packed_map._heads(values)]
+    assert few == [list(column) for column in packed_map._many_heads(values)]

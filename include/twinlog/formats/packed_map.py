@@ -22,6 +22,10 @@ HEAD_BYTES = 1 + 4 * 9
 OPEN_RUNS = 1_000_000
 """Up to so many runs a map is simply opened whole (24 MB)."""
 
+FEW_VALUES = 16
+"""Up to so many pieces are read one by one: array operations have a price of their own, and most partitions of a
+large flow have a handful of pieces."""
+
 _FIRST_BYTES = 8
 
 
@@ -159,7 +163,34 @@ def _counted(part: PieceTable, start: int, end: int) -> int:
 
 
 def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
-    """Read the first four numbers behind the version of each value, all values at once; 0 where there are fewer."""
+    """Read the first four numbers behind the version of each value; 0 where there are fewer."""
+    if len(values) <= FEW_VALUES:
+        columns = np.array([_head(value) for value in values], dtype=np.int64).reshape(-1, 4).T
+        return columns[0], columns[1], columns[2], columns[3]
+    return _many_heads(values)
+
+
+def _head(value: bytes) -> tuple[int, int, int, int]:
+    if value[:1] != b"\x01":
+        decode_pieces([0], [value])  # says what is wrong with it
+    numbers = []
+    at = 1
+    for _ in range(4):
+        number = 0
+        for place in range(9):
+            byte = value[at] if at < len(value) else 0
+            number |= (byte & 0x7F) << (7 * place)
+            at += 1
+            if byte < 0x80:
+                break
+        else:
+            raise FormatError("offset map piece has a number beyond 63 bits")
+        numbers.append(number)
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
+    """Read them all at once, a byte's place at a time."""
     padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
     heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
     if values and (heads[:, 0] != 1).any():
