@@ -57,7 +57,7 @@ def test_what_exists_need_not_be_created() -> None:
     wanted = _wanted(FLOW, Names(("orders", "new"), target_topics=frozenset({"A.orders", "heartbeats"})))
     assert wanted["B", "topic", "A.orders"] == {"WRITE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER"}
     assert wanted["B", "topic", "A.new"] == {"WRITE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "CREATE"}
-    assert wanted["B", "topic", "heartbeats"] == {"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}
+    assert wanted["B", "topic", "heartbeats"] == {"WRITE", "DESCRIBE"}
 
 
 def test_state_topics_and_transactions_are_needed_on_the_target() -> None:
@@ -93,6 +93,11 @@ def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
     }
     assert optional == {
         ("B", "topic", "A.t", ("ALTER_CONFIGS",)),
+        ("B", "topic", "mm2-offsets.A.internal", ("DESCRIBE_CONFIGS",)),
+        ("B", "topic", "mm2-offset-map.A.internal", ("DESCRIBE_CONFIGS",)),
+        ("B", "topic", "mm2-ledger.A.internal", ("DESCRIBE_CONFIGS",)),
+        ("B", "topic", "heartbeats", ("READ",)),
+        ("B", "topic", "heartbeats", ("DESCRIBE_CONFIGS",)),
         ("B", "topic", "A.checkpoints.internal", ("CREATE", "READ", "WRITE", "DESCRIBE")),
         ("A", "group", "g", ("DESCRIBE",)),
         ("B", "group", "g", ("READ", "DESCRIBE")),

@@ -12,6 +12,7 @@ from twinlog.cluster.session import Session
 from twinlog.cluster.topics import create_topics, describe_topics, topic_names
 from twinlog.cluster.values import NewTopic
 from twinlog.config.connection import ConnectionSettings, SaslSettings, SecurityProtocol
+from twinlog.config.metadata import MetadataSettings
 from twinlog.config.secret import Secret
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.embedded.broker import EmbeddedKafka
@@ -34,7 +35,8 @@ def guarded() -> Iterator[EmbeddedKafka]:
 
 
 def _flow(cluster: EmbeddedKafka, user: str) -> FlowSettings:
-    return FlowSettings(_settings(cluster, user, "A"), _settings(cluster, user, "B"), sync_group_offsets=True)
+    ends = _settings(cluster, user, "A"), _settings(cluster, user, "B")
+    return FlowSettings(*ends, sync_group_offsets=True, metadata=MetadataSettings(quotas=True))
 
 
 def _settings(cluster: EmbeddedKafka, user: str, alias: str) -> ClusterSettings:

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import ConfigSource, ConfigValue
+from twinlog.config.metadata import MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps import discover
 from twinlog.steps.sync_topics import make_plan
-from twinlog.steps.topic_plan import ChangeKind, SeenTopic, clamped, creation_configs
+from twinlog.steps.topic_plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
 
 
 def planned(flow, clusters):
@@ -85,6 +86,17 @@ def test_a_copy_inherits_by_mm2s_creation_rule():
     assert {"cleanup.policy": "compact", "retention.ms": "1"} == creation_configs(
         ENTRIES, excluded=EXCLUDED, with_defaults=False
     )
+
+
+def test_two_names_that_mm2_misspells_are_excluded_as_meant(flow):
+    """From a new copy as from one that is synced; profile mm2 inherits them, as MM2 does."""
+    names = ("log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms")
+    flow = replace(flow, config_properties_exclude=NameFilter(exclude=names))
+    topic = "message.timestamp.before.max.ms"
+    assert excluded_configs(flow).excludes(topic)
+    assert not excluded_configs(flow).excludes("message.timestamp.type")
+    mm2 = replace(flow, metadata=MetadataSettings(profile=Profile.MM2))
+    assert not excluded_configs(mm2).excludes(topic)
 
 
 def test_use_defaults_from_source_copies_defaults_too():

@@ -9,7 +9,7 @@ import typer
 
 from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
-from twinlog.cli.render import document, show
+from twinlog.cli.render import Diff, document, show
 from twinlog.cli.say import say
 from twinlog.config.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
@@ -53,8 +53,8 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
-    from twinlog.cli.metadata_diff import plan_diff
     from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps.metadata_diff import plan_lines
     from twinlog.steps.saved_plan import plan_document
     from twinlog.steps.sync_metadata import make_plan
 
@@ -66,7 +66,7 @@ def plan(
     if save is not None:
         _write(save, document(saved))
         say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {save}")
-    show(found.document, output, [plan_diff(found)])
+    show(found.document, output, [Diff(plan_lines(found))])
     return ExitCode.CLUSTER if found.refused else ExitCode.DONE
 
 
@@ -81,16 +81,16 @@ def apply(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
-    from twinlog.cli.metadata_diff import result_diff
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import apply_plan, sync_metadata
+    from twinlog.steps.metadata_diff import result_lines
 
     saved = None if plan is None else _read(plan, profile)
     chosen = _only_flow(config, flow or ([saved.flow] if saved else None), profile, strict=strict)
     with open_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync_metadata.run(chosen, clusters)
-    show(result.document, output, [result_diff(result)])
+    show(result.document, output, [Diff(result_lines(result))])
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
@@ -22,8 +22,10 @@ from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.cli.times import parse_moment
 from twinlog.cli.topics import parse_topics, refuse_strangers
+from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
+    from twinlog.cluster.clusters import Clusters
     from twinlog.config.settings import FlowSettings
     from twinlog.relay.spec import RangeSpec
     from twinlog.steps.discovery import Discovery, LeftOut, Orphan, Problem
@@ -52,6 +54,8 @@ class FlowPlan:
     `changes` and `refused` are of topics on the target, `ranges` and `stopped` of partitions, `lanes` says
     which partitions share a writer.  `held` says who holds the flow, `paused` names topics somebody paused, `orphans`
     copies that nothing is copied into, `lives` what policies do about recreated, deleted and shortened topics.
+    `metadata` is what `twinlog metadata plan` says, None for a flow that is
+    failed over.
     """
 
     flow: str
@@ -69,6 +73,7 @@ class FlowPlan:
     paused: tuple[str, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     lives: LifeResult | None = None
+    metadata: Mapping[str, Any] | None = None
     error: Failure | None = None
 
 
@@ -112,6 +117,7 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         refuse_strangers(discovery, topics)
         metadata = sync_topics.run(flow, clusters, dry_run=True)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
+        rights = _metadata(flow, clusters)
     for note in metadata.notes:
         warn(f"{flow.name}: {note}")
     upcoming = _upcoming(discovery, topics)
@@ -131,7 +137,20 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         paused=tuple(topic.topic for topic in discovery.paused_topics),
         orphans=discovery.orphans,
         lives=metadata.lives,
+        metadata=rights,
     )
+
+
+def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | None:
+    from twinlog.steps import sync_metadata
+
+    try:
+        return sync_metadata.make_plan(flow, clusters).document
+    except TerminalError as error:
+        if error.code != "promoted":
+            raise
+        warn(f"{flow.name}: {error}")
+        return None
 
 
 def _upcoming(discovery: Discovery, topics: frozenset[str] | None) -> tuple[UpcomingTopic, ...]:
@@ -185,6 +204,13 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
                 (it.topic, it.partition, it.first_offset, it.last_offset, it.cause.value, it.copied_past)
                 for it in plan.lives.gaps
             ],
+        )
+    if plan.metadata is not None:
+        yield Grid(
+            f"{plan.flow}: metadata (see twinlog metadata plan)",
+            ("resource", "name", "from", "to"),
+            [(it["resource"], it["name"], it["from"], it["to"]) for it in plan.metadata["changes"]],
+            empty="nothing to change",
         )
     trouble = [
         *((it.topic, None, it.message, it.hint) for it in plan.problems),

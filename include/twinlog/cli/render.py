@@ -43,16 +43,11 @@ class Lines:
     lines: Sequence[str]
 
 
-StyledLine = tuple[str, str]
-"""A rich style (`green`), and the text it is for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Lines that mean something by their colour; where there is none, their first sign says the same."""
+    """Lines that mean something by their colour: pairs of a rich style and the text it is for."""
 
-    title: str
-    lines: Sequence[StyledLine]
+    lines: Iterable[tuple[str, str]]
 
 
 def show(result: Any, output: Output, grids: Iterable[Grid | Lines | Diff] = ()) -> None:
@@ -106,9 +101,8 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
                     console.print(_table(grid))
                 case Lines(title, lines):
                     console.print(title, *lines, "", sep="\n", soft_wrap=True)
-                case Diff(title, styled):
-                    console.print(title, style="bold")
-                    for style, line in styled:
+                case Diff(lines):
+                    for style, line in lines:
                         console.print(line, style=style, soft_wrap=True)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 

@@ -220,8 +220,8 @@ class KafkaCluster:
 
     def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
         """Return every user with SCRAM credentials."""
-        return scram.describe_scram_users(self._session)
+        return scram.describe_scram_users(self._settings.connection)
 
     def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
         """Give users SCRAM credentials."""
-        return scram.upsert_scram_users(self._session, users)
+        return scram.upsert_scram_users(self._settings.connection, users)

@@ -85,6 +85,8 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
             _writing(flow, transactional_prefix),
             _groups(flow, names),
             _acls(flow),
+            _quotas(flow),
+            _users(flow),
         )
         for need in part
     )
@@ -176,8 +178,13 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
     for topic, why in reasons.items():
         create = () if topic in names.target_topics else ("CREATE",)
-        operations = (*create, "READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
-        yield Need(flow.target.alias, Resource(Kind.TOPIC, topic), operations, why)
+        resource, beats = Resource(Kind.TOPIC, topic), topic == flow.policy.heartbeats_topic()
+        read = () if beats else ("READ",)
+        yield Need(flow.target.alias, resource, (*create, *read, "WRITE", "DESCRIBE"), why)
+        if beats:
+            yield Need(flow.target.alias, resource, ("READ",), "see who else beats", required=False)
+        kept = "see that its records are kept"
+        yield Need(flow.target.alias, resource, ("DESCRIBE_CONFIGS",), kept, required=False)
     if flow.emit_checkpoints:
         checkpoints = Resource(Kind.TOPIC, flow.policy.checkpoints_topic(flow.source.alias))
         create = () if checkpoints.name in names.target_topics else ("CREATE",)
@@ -218,6 +225,23 @@ def _acls(flow: FlowSettings) -> Iterator[Need]:
         yield Need(flow.source.alias, cluster, ("DESCRIBE",), "read the ACLs of topics", required=False)
         yield Need(
             flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "sync the ACLs of topics", required=False
+        )
+
+
+def _quotas(flow: FlowSettings) -> Iterator[Need]:
+    if flow.metadata.quotas:
+        cluster = Resource(Kind.CLUSTER)
+        yield Need(flow.source.alias, cluster, ("DESCRIBE_CONFIGS",), "read client quotas", required=False)
+        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")
+        yield Need(flow.target.alias, cluster, operations, "sync client quotas", required=False)
+
+
+def _users(flow: FlowSettings) -> Iterator[Need]:
+    if flow.metadata.scram_users:
+        cluster = Resource(Kind.CLUSTER)
+        yield Need(flow.source.alias, cluster, ("DESCRIBE",), "list SCRAM users", required=False)
+        yield Need(
+            flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "give SCRAM users logins", required=False
         )
 
 

@@ -33,6 +33,7 @@ TOPIC_OPERATIONS = frozenset({
     "DESCRIBE_CONFIGS",
     "ALTER_CONFIGS",
 })
+CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
 """Who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
@@ -179,7 +180,7 @@ def _cluster(session: Session) -> Rights:
         future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
     )
     allowed = _operations(answer.authorized_operations)
-    return Rights(allowed, frozenset({"DESCRIBE", "ALTER"}) - allowed)
+    return Rights(allowed, CLUSTER_OPERATIONS - allowed)
 
 
 def _operations(listed: Iterable[kafka_admin.AclOperation] | None) -> frozenset[str]:

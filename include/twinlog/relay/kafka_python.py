@@ -37,6 +37,12 @@ from kafka.protocol.admin.client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin.users import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -108,6 +114,8 @@ CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
 DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
 DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
 ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
+DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0)
+ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
 
 
 def encode(api: Api, version: int, correlation: int, client_id: str, fields: dict[str, Any]) -> bytes:

@@ -1,0 +1,72 @@
+"""One Dag per enabled flow: topic configs, ACLs, quotas and users of the source, brought to the target.
+
+Wiring only; what each task does is in twinlog.airflow.metadata_tasks.  With `twinlog.metadata.approval` a person
+approves each plan before it is applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, DeltaDataIntervalTimetable, chain, task
+
+from twinlog.airflow import metadata_tasks
+from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.metadata_schedule import run_every
+from twinlog.airflow.retries import RETRIES
+from twinlog.config.settings import FlowSettings
+
+ABOUT = """\
+Compares both clusters and makes what the plan shows, item by item. **Trigger** with profile `promoted` to give
+producers their rights before a failover; profile and schedule otherwise come from the configuration file.
+"""
+
+
+def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
+    """Return the Dag of one flow; a flow that syncs nothing has one without a schedule."""
+    every = run_every(flow)
+    with DAG(
+        dag_id,
+        schedule=None if every is None else DeltaDataIntervalTimetable(every),
+        catchup=False,
+        max_active_runs=1,
+        params=metadata_tasks.PARAMS,
+        default_args={"owner": "twinlog", **RETRIES},
+        tags=["twinlog", "metadata", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
+        description=f"Bring topic configs and rights of {flow.source.alias} to {flow.target.alias}",
+        doc_md=ABOUT,
+    ) as dag:
+
+        @task
+        def plan() -> Any:
+            """Say what would change; ends the run when that is nothing."""
+            return metadata_tasks.plan(flow.name)
+
+        if flow.metadata.approval:
+            approve = ApprovalOperator(
+                task_id="approve",
+                subject=f"Apply this metadata plan to {flow.target.alias}?",
+                body="```\n{{ ti.xcom_pull(task_ids='plan', key='diff') }}\n```",
+                doc_md="Wait for a person; a rejected plan changes nothing.",
+            )
+
+            @task(task_id="apply")
+            def apply_approved() -> Any:
+                """Make exactly the changes that were approved."""
+                return metadata_tasks.apply_approved(flow.name)
+
+            chain(plan(), approve, apply_approved())
+        else:
+
+            @task
+            def apply() -> Any:
+                """Make the changes, item by item."""
+                return metadata_tasks.apply(flow.name)
+
+            chain(plan(), apply())
+    return dag
+
+
+for dag_id, flow in flow_dags(read_configuration(), "sync_metadata").items():
+    globals()[dag_id] = sync_metadata(dag_id, flow)

@@ -1,0 +1,145 @@
+"""What the tasks of a metadata Dag run: plan, wait for a person where one is asked, apply what was approved."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.flows import read_configuration
+from twinlog.airflow.metadata_schedule import due
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.metadata import Profile
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterRefused
+
+if TYPE_CHECKING:
+    from twinlog.cluster.clusters import Clusters
+    from twinlog.steps.sync_metadata import MetadataResult
+    from twinlog.steps.topic_plan import Refusal
+
+log = logging.getLogger(__name__)
+
+Json = Mapping[str, Any]
+PLAN_KEY = "diff"
+"""The XCom of task `plan` that holds the plan as text, for the person who approves it."""
+
+PARAMS = {
+    "profile": Param(
+        None,
+        type=["null", "string"],
+        enum=[None, *(profile.value for profile in Profile)],
+        title="Profile",
+        description="What the target is to be; empty means twinlog.metadata.profile of the flow.",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be changed, and change nothing.",
+    ),
+}
+
+
+def plan(flow_name: str) -> Json:
+    """Plan, and return the plan as it would be saved; skips what follows when there is nothing to change.
+
+    Raises ClusterRefused when a part could not be planned and nothing else is to be done.
+    """
+    from twinlog.steps.metadata_diff import plan_lines
+    from twinlog.steps.saved_plan import plan_document
+    from twinlog.steps.sync_metadata import apply, make_plan
+
+    context = get_current_context()
+    run = context["dag_run"]
+    with _open(flow_name) as (flow, clusters):
+        _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
+        found = make_plan(flow, clusters, due(flow, run.data_interval_start, run.data_interval_end))
+        text = _say(plan_lines(found))
+        saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
+        context["ti"].xcom_push(PLAN_KEY, text)
+        if not found.changes and not context["params"].get("dry_run"):
+            apply(flow, found, clusters.target)  # remembers what both sides agree on
+    if not found.changes or context["params"].get("dry_run"):
+        context["ti"].xcom_push("return_value", saved)
+        _raise_refused(found.refused)
+        raise AirflowSkipException("dry run" if found.changes else "nothing to change")
+    return saved
+
+
+def apply(flow_name: str) -> Json:
+    """Plan anew and apply that.  Raises ClusterRefused when something was refused: the rest is done."""
+    from twinlog.steps import sync_metadata
+
+    context = get_current_context()
+    run = context["dag_run"]
+    with _open(flow_name) as (flow, clusters):
+        subjects = due(flow, run.data_interval_start, run.data_interval_end)
+        return _finish(sync_metadata.run(flow, clusters, subjects))
+
+
+def apply_approved(flow_name: str) -> Json:
+    """Apply exactly the plan that was approved.
+
+    Raises what `twinlog.steps.apply_plan` raises, and ClusterRefused when something was refused.
+    """
+    from twinlog.steps import apply_plan
+    from twinlog.steps.saved_plan import parse_plan
+
+    document = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    with _open(flow_name) as (flow, clusters):
+        saved = parse_plan(json.dumps(document), "the approved plan")
+        return _finish(apply_plan.run(flow, clusters, saved))
+
+
+@contextmanager
+def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps.apply_plan import with_profile
+
+    flow = read_configuration(ask_airflow).flows[flow_name]
+    profile = get_current_context()["params"].get("profile")
+    if profile:
+        flow = with_profile(flow, Profile(profile))
+    with open_clusters(flow) as clusters:
+        yield flow, clusters
+
+
+def _skip_when_not_standing_by(flow: FlowSettings, clusters: Clusters, *, by_form: bool) -> None:
+    """A paused or failed-over flow is left alone, unless somebody chose a profile for this very run."""
+    from twinlog.cluster.ledger import read_ledger
+    from twinlog.formats.ledger import FlowPhase
+
+    phase = read_ledger(flow, clusters.target).phase
+    if phase is not FlowPhase.ACTIVE and not by_form:
+        raise AirflowSkipException(f"{flow.name} is {phase.value}: its metadata is left as it is")
+
+
+def _finish(result: MetadataResult) -> Json:
+    from twinlog.steps.metadata_diff import result_lines
+
+    _say(result_lines(result))
+    get_current_context()["ti"].xcom_push("return_value", result.document)
+    _raise_refused(result.refused)
+    return result.document
+
+
+def _say(lines: Iterator[tuple[str, str]]) -> str:
+    texts = [text for _, text in lines]
+    for text in texts:
+        log.info(text)
+    return "\n".join(texts)
+
+
+def _raise_refused(refused: tuple[Refusal, ...]) -> None:
+    if refused:
+        first = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise ClusterRefused(
+            f"{first.name}: {first.message}{more}; everything else is done", hint=first.hint, code="metadata"
+        )

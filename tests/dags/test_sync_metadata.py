@@ -1,0 +1,53 @@
+"""The metadata Dags as Airflow's Dag processor sees them."""
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+CONFIGURATION = """\
+clusters = A, B, C
+A.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+A->B.enabled = true
+A->B.sync.topic.acls.interval.seconds = 120
+B->C.enabled = true
+B->C.twinlog.metadata.approval = true
+C->A.enabled = true
+C->A.sync.topic.acls.enabled = false
+C->A.sync.topic.configs.enabled = false
+"""
+
+
+@pytest.fixture
+def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The metadata Dags, by their ids."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    config = tmp_path / "mm2.properties"
+    config.write_text(CONFIGURATION)
+    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+    bag = DagBag(dag_folder=repository / "dags" / "sync_metadata.py")
+    assert {} == bag.import_errors
+    return bag.dags
+
+
+def test_one_dag_per_enabled_flow(dags) -> None:
+    """A flow that syncs nothing has one to be triggered by hand."""
+    assert ["sync_metadata__A__B", "sync_metadata__B__C", "sync_metadata__C__A"] == sorted(dags)
+
+
+def test_schedules_are_mm2s_intervals(dags) -> None:
+    """The shorter of the two; none where both are off."""
+    every = [getattr(dags[dag_id].timetable, "delta", None) for dag_id in sorted(dags)]
+    assert [dt.timedelta(minutes=2), dt.timedelta(minutes=10), None] == every
+
+
+def test_a_person_stands_between_plan_and_apply_where_one_is_asked_for(dags) -> None:
+    """By `twinlog.metadata.approval`."""
+    tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
+    assert ["plan", "apply"] == tasks["sync_metadata__A__B"]
+    assert ["plan", "approve", "apply"] == tasks["sync_metadata__B__C"]
