@@ -80,7 +80,7 @@ def test_the_quarantine_topic_is_needed_under_quarantine_only() -> None:
     aside = ("B", "topic", "mm2-quarantine.A.internal")
     flow = replace(FLOW, copy=CopySettings(poison=PoisonPolicy.QUARANTINE))
     assert aside not in _wanted(FLOW, Names(()))
-    assert _wanted(flow, Names(()))[aside] == {"CREATE", "READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}
+    assert _wanted(flow, Names(()))[aside] == {"CREATE", "READ", "WRITE", "DESCRIBE"}
 
 
 def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
