@@ -26,7 +26,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     file = tmp_path / "mm2.properties"
     file.write_text(
         "clusters = A, B\nA.bootstrap.servers = localhost:1\nB.bootstrap.servers = localhost:2\n"
-        "A->B.enabled = true\nA->B.topics = .*\n"
+        "A->B.enabled = true\nA->B.topics = .*\nB->A.emit.heartbeats.enabled = false\n"
     )
     made = World(file, FakeCluster("A"), FakeCluster("B"))
 

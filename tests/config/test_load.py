@@ -69,6 +69,7 @@ def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
         topics=NameFilter((".*",), (r"mm2.*\.internal", r".*\.replica", "__.*")),
         groups=NameFilter((".*",), ("console-consumer-.*", "connect-.*", "__.*")),
         config_properties_exclude=flow.config_properties_exclude,
+        way_back=loaded(MINIMAL).flows["B->A"],
     )
     assert expected == flow
     assert not flow.config_properties_exclude.accepts("min.insync.replicas")
@@ -138,6 +139,7 @@ EVERY_SETTING = {
         IdentityReplicationPolicy(source_alias="A"),
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
+    "B->A.emit.heartbeats.enabled=false": ("way_back", None),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
     "twinlog.schedule=@continuous": ("continuous", True),
     "twinlog.rpo.seconds=5\ntwinlog.lag.records=7\ntwinlog.audit.percent=90": (

@@ -90,3 +90,12 @@ def test_beats_on_real_clusters(real_flow):
         latest = clusters.target.latest("heartbeats")
     key = Heartbeat("A", "B", 0).key()
     assert first.timestamp_ms <= second.timestamp_ms == Heartbeat.parse(key, latest[key] or b"").timestamp_ms
+
+
+def test_a_way_back_that_only_beats_does_so_on_the_source(flow, clusters, source):
+    """Its copy on the target shows that records arrive (MM2's heartbeats of disabled flows)."""
+    back = replace(flow, source=flow.target, target=flow.source, enabled=False)
+    result = heartbeats.run(replace(flow, way_back=back), clusters)
+    (record,) = source.topics["heartbeats"].logs[0].records
+    assert Heartbeat("B", "A", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
+    assert "" == result.warning

@@ -18,7 +18,7 @@ from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
+from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -112,27 +112,16 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
 
 def heartbeats(flow_name: str) -> Json:
-    """Beat for the flow, and for its otherwise disabled way back; skipped in a dry run.
-
-    The beat of the way back lands on the source, and its copy on the target shows that records arrive
-    (MM2's heartbeats of disabled flows).  A source that cannot be written to is a warning.
-    """
-    from twinlog.cluster.clusters import open_clusters
+    """Beat for the flow, and for its otherwise disabled way back; skipped in a dry run."""
     from twinlog.steps import heartbeats as step
 
     if _request().dry_run:
         raise AirflowSkipException("dry run: no heartbeat is written")
-    flows = read_configuration(ask_airflow).flows
-    flow = flows[flow_name]
-    back = flows.get(f"{flow.target.alias}->{flow.source.alias}")
-    if back is not None and back.emit_heartbeats and not back.enabled:
-        try:
-            with open_clusters(back) as clusters:
-                step.run(back, clusters)
-        except TwinlogError as error:
-            log.warning("no heartbeat on %s: %s", flow.source.alias, error)
-    with open_clusters(flow) as clusters:
-        return _show(step.run(flow, clusters))
+    with _open(flow_name) as (flow, clusters):
+        result = step.run(flow, clusters)
+    if result.warning:
+        log.warning("%s", result.warning)
+    return _show(result)
 
 
 def validate(flow_name: str) -> Json:

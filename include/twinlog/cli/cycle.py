@@ -178,6 +178,8 @@ def conclude(
 
     groups = run_groups(flow, clusters)
     beat = heartbeats.run(flow, clusters)
+    if beat.warning:
+        warn(f"{flow.name}: {beat.warning}")
     judged = validate.run(flow, clusters)
     for check in judged.failed:
         warn(f"{flow.name}: {check.name}: {check.message}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config import properties_file
@@ -14,7 +14,7 @@ from twinlog.config.flows import ResolvedFlow, resolve_flow
 from twinlog.config.lint import lint
 from twinlog.config.providers import AirflowResolver, providers_of
 from twinlog.config.selection import clusters_of, pairs_of
-from twinlog.config.settings import Configuration
+from twinlog.config.settings import Configuration, FlowSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,19 @@ def resolve(
         path=path,
         sha256=file.sha256,
         clusters=clusters,
-        flows={name: flow.settings for name, flow in flows.items()},
+        flows=with_ways_back({name: flow.settings for name, flow in flows.items()}),
         warnings=findings.lines(Severity.WARNING),
     )
     return Resolution(configuration, flows, findings.lines(Severity.NOTE))
+
+
+def with_ways_back(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
+    """Give each flow that copies the flow the other way, where that one only beats (mm2-behaviour 2.2).  Pure."""
+
+    def way_back(flow: FlowSettings) -> FlowSettings | None:
+        found = flows.get(f"{flow.target.alias}->{flow.source.alias}")
+        return found if found is not None and not found.enabled and found.emit_heartbeats else None
+
+    return {
+        name: replace(flow, way_back=way_back(flow)) if flow.enabled else flow for name, flow in flows.items()
+    }

@@ -222,6 +222,7 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
+    `way_back` is the flow the other way where that one copies nothing and only beats.
     `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
     is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
     """
@@ -268,6 +269,7 @@ class FlowSettings:
     lives: LifeSettings = field(default_factory=LifeSettings)
     metrics_folder: Path | None = None
     schedule: str = "* * * * *"
+    way_back: FlowSettings | None = None
     gate: GateSettings = field(default_factory=GateSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)

@@ -15,7 +15,7 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import heartbeats_topics
 from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError
+from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.heartbeat import Heartbeat
 from twinlog.steps.topic_plan import clamped
 
@@ -28,7 +28,8 @@ class HeartbeatsResult:
     """What was written and what was seen.
 
     `latency_ms` is the age of the newest copied heartbeat of the source (`upstream_heartbeat_ms` its time) in
-    the topic `remote_topic`; None where none has been copied.
+    the topic `remote_topic`; None where none has been copied.  `warning` says why the way back did not beat on the
+    source.
     """
 
     flow: str
@@ -37,19 +38,19 @@ class HeartbeatsResult:
     remote_topic: str
     upstream_heartbeat_ms: int | None
     latency_ms: int | None
+    warning: str = ""
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
-    """Beat once on the target, if the flow beats, and measure.
+    """Beat once on the target, if the flow beats, and on the source for a way back that only beats; and measure.
 
+    The beat of the way back is what this flow copies: its age on the target shows that records arrive.
     Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
     """
     now = int(time.time() * 1000)
     if flow.emit_heartbeats:
-        _ensure_topic(flow, clusters.target)
-        beat = Heartbeat(flow.source.alias, flow.target.alias, now)
-        record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=now)
-        clusters.target.produce(flow.policy.heartbeats_topic(), [record])
+        _beat(flow, clusters.target, now)
+    warning = _beat_on_the_source(flow, clusters.source, now)
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
@@ -59,7 +60,26 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
         remote_topic=remote,
         upstream_heartbeat_ms=newest,
         latency_ms=None if newest is None else max(0, now - newest),
+        warning=warning,
     )
+
+
+def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
+    _ensure_topic(flow, target)
+    beat = Heartbeat(flow.source.alias, flow.target.alias, now)
+    record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=now)
+    target.produce(flow.policy.heartbeats_topic(), [record])
+
+
+def _beat_on_the_source(flow: FlowSettings, source: Cluster, now: int) -> str:
+    """Beat for the way back; a source that cannot be written to is no reason to stop, only one to say so."""
+    if flow.way_back is None:
+        return ""
+    try:
+        _beat(flow.way_back, source, now)
+    except TwinlogError as error:
+        return f"no heartbeat on {flow.source.alias}: {error}"
+    return ""
 
 
 def remote_heartbeats(flow: FlowSettings) -> str:
