@@ -224,6 +224,7 @@ EVERY_GATE_SETTING = {
     "twinlog.reports.folder=reports": ("reports", Path("reports")),
     "twinlog.reports.kept=3": ("reports_kept", 3),
     "twinlog.gate.sign.with=key.pem": ("sign_with", Path("key.pem")),
+    "twinlog.alert.url=https://chat/hook/x": ("alert_url", Secret("https://chat/hook/x")),
 }
 
 

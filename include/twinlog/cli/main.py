@@ -15,13 +15,14 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import kafka, metadata
+from twinlog.cli import evidence, kafka, metadata, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.gate import gate
 from twinlog.cli.groups import groups
 from twinlog.cli.import_connectors import import_connectors
 from twinlog.cli.options import Output
@@ -78,8 +79,11 @@ app.command("resume")(resume)
 app.command("rebuild")(rebuild)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
+app.command("gate")(gate)
 app.command("import-connectors")(import_connectors)
 app.add_typer(metadata.app)
+app.add_typer(waiver.app)
+app.add_typer(evidence.app)
 app.add_typer(kafka.app)
 
 

@@ -32,6 +32,9 @@ FlowOption = Annotated[
         "--flow", "-f", metavar="A->B", help="A flow of the file; repeatable. Default: every enabled flow."
     ),
 ]
+OneFlowOption = Annotated[
+    str | None, typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
+]
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="table for people, json for one document on stdout.")
 ]

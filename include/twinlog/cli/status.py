@@ -71,9 +71,27 @@ def status_of(flow: FlowSettings) -> FlowStatus:
 def _grids(status: FlowStatus) -> Iterator[Grid]:
     yield Grid(
         _title(status),
-        ("topic", "to topic", "partitions", "lag (records)", "oldest not copied (s)"),
+        (
+            "topic",
+            "to topic",
+            "partitions",
+            "lag (records)",
+            "bytes, about",
+            "oldest not copied (s)",
+            "RPO (s)",
+            "",
+        ),
         [
-            (it.topic, it.remote_topic, len(it.partitions), it.lag_records, it.rpo_seconds)
+            (
+                it.topic,
+                it.remote_topic,
+                len(it.partitions),
+                it.lag_records,
+                it.lag_bytes,
+                it.rpo_seconds,
+                it.rpo_budget_seconds,
+                "over its RPO" if it.over_budget else "",
+            )
             for it in status.topics
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
@@ -85,6 +103,20 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             [
                 (f"{it.source_alias}->{it.target_alias}", " <- ".join(it.chain), f"{it.age_ms / 1000:,.1f}")
                 for it in status.upstream
+            ],
+        )
+    if status.risk_history:
+        worst = max(status.risk_history, key=lambda it: it.age_ms)
+        yield Grid(
+            f"{status.flow}: the most that was at risk in the last day, as cycles saw it",
+            ("records", "bytes, about", "oldest not copied (s)", "cycles seen in slots of 5 min"),
+            [
+                (
+                    max(it.records for it in status.risk_history),
+                    max((it.bytes for it in status.risk_history if it.bytes is not None), default=None),
+                    worst.age_ms / 1000,
+                    len(status.risk_history),
+                )
             ],
         )
     if status.gaps:

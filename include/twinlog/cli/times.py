@@ -24,8 +24,8 @@ def parse_moment(text: str, option: str = "--until") -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
-def parse_duration(text: str) -> int:
+def parse_duration(text: str, option: str = "--for") -> int:
     """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`.  Raises UsageError for anything else."""
     if not re.fullmatch(r"(\d+[smhd])+", text):
-        raise UsageError(f"--for: {text!r} is no duration", hint="write 90s, 10m or 1h30m")
+        raise UsageError(f"{option}: {text!r} is no duration", hint="write 90s, 10m or 1h30m")
     return sum(int(count) * SECONDS[unit] for count, unit in re.findall(r"(\d+)([smhd])", text))

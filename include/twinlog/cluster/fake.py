@@ -43,7 +43,13 @@ from twinlog.relay.epochs import EpochEnd
 
 V = TypeVar("V")
 
-DEFAULT_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "604800000"}
+DEFAULT_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "1",
+}
 ALL_OPERATIONS = frozenset({"READ", "WRITE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "DELETE", "CREATE"})
 
 

@@ -190,6 +190,7 @@ _OURS = (
     Key("twinlog.gate.free.disk.percent", Kind.INT, "10", Home.OURS),
     Key("twinlog.gate.blocking", Kind.LIST, "", Home.OURS),
     Key("twinlog.gate.sign.with", Kind.STRING, None, Home.OURS),
+    Key("twinlog.alert.url", Kind.STRING, None, Home.OURS),
     Key("twinlog.reports.folder", Kind.STRING, None, Home.OURS),
     Key("twinlog.reports.kept", Kind.INT, "50", Home.OURS),
 )
@@ -228,7 +229,8 @@ RENAMED: dict[str, str] = {
 """Names of older guides (KIP-629), honoured with a warning; the new name wins."""
 
 _SECRET = re.compile(
-    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$|api\.?key|token$|token\.value",
+    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
+    r"|api\.?key|token$|token\.value|alert\.url$",
     re.IGNORECASE,
 )
 _PUBLIC = frozenset({"sasl.oauthbearer.client.credentials.client.id"})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from twinlog.config.keys import tier_key
 from twinlog.config.reader import Reader
+from twinlog.config.secret import Secret
 from twinlog.config.settings import GateSettings, Tier
 from twinlog.errors import ConfigError
 from twinlog.policy.filters import NameFilter
@@ -17,6 +18,7 @@ HUNDRED_PERCENT = 100
 def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
     """Return the gate's settings; `cron` reads a cron expression."""
     folder, key = read.text("twinlog.reports.folder"), read.text("twinlog.gate.sign.with")
+    url = read.text("twinlog.alert.url")
     return GateSettings(
         fence_seconds=read.integer("twinlog.gate.fence.seconds", at_least=1),
         state_age_seconds=read.integer("twinlog.gate.state.age.seconds", at_least=1),
@@ -28,6 +30,7 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
         reports=Path(folder) if folder else None,
         reports_kept=read.integer("twinlog.reports.kept", at_least=1),
         sign_with=Path(key) if key else None,
+        alert_url=Secret(url) if url else None,
     )
 
 

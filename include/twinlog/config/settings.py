@@ -161,7 +161,8 @@ class GateSettings:
     `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
     last cycle may be, `canary_seconds` how long the gate waits for its canary.  `blocking` names checks that
     only warn by themselves and forbid a failover here.  `reports` is the folder for pages and evidence, None
-    for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.
+    for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes alarms
+    about a broken RPO.
     """
 
     fence_seconds: int = 10
@@ -174,6 +175,7 @@ class GateSettings:
     reports: Path | None = None
     reports_kept: int = 50
     sign_with: Path | None = None
+    alert_url: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)

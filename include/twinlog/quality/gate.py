@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinlog.formats.ledger_gate import Waiver
 from twinlog.quality.checks import CheckResult, Severity
 from twinlog.quality.gate_suites import AGES, Fact, Mode
+from twinlog.quality.risk import TopicAtRisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +44,6 @@ class GateCheck:
     def blocks(self) -> bool:
         """Whether it keeps the gate from being ready."""
         return self.severity is Severity.CRITICAL and not self.passed and not self.waived
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAtRisk:
-    """What would be lost of a topic now: records, their bytes (an estimate, None when unknown), age of the oldest."""
-
-    topic: str
-    tier: str
-    records: int
-    bytes: int | None
-    seconds: float
-    rpo_seconds: int
-    moving: bool = False
-    drift: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,53 @@ CANARY = Check(
     needs=True,
 )
 
+ACLS = Check(
+    "acl-parity",
+    CRITICAL,
+    "pending_acls",
+    Relation.EQUAL,
+    0,
+    "who may use a topic on the source may use its copy, as the metadata profile has it",
+    "see `twinlog metadata plan`, and apply it",
+)
+USERS = Check(
+    "principal-parity",
+    CRITICAL,
+    "pending_users",
+    Relation.EQUAL,
+    0,
+    "the declared users can log in on the target",
+    "see `twinlog metadata plan`, and apply it",
+)
+QUOTAS = Check(
+    "quota-parity",
+    WARNING,
+    "pending_quotas",
+    Relation.EQUAL,
+    0,
+    "clients have the quotas on the target that they have on the source",
+    "see `twinlog metadata plan`, and apply it",
+)
+CONFIGS = Check(
+    "config-drift",
+    WARNING,
+    "drifting_configs",
+    Relation.EQUAL,
+    0,
+    "no config of a copy differs from its source's",
+    "see `twinlog metadata plan`, changes and drift",
+)
+METADATA = Check(
+    "metadata-known",
+    WARNING,
+    "metadata_unknown",
+    Relation.EQUAL,
+    0,
+    "configs, rights, users and quotas of both clusters could be compared",
+    "see `twinlog metadata plan` for what was refused; without the source nothing of it is known",
+    needs=True,
+)
+
 GROUP_COVERED = Check(
     "group-covered",
     CRITICAL,
@@ -267,17 +314,17 @@ GROUP_COVERED = Check(
 GROUP_CURRENT = Check(
     "final-group-pass",
     CRITICAL,
-    "checkpoint_upstream",
-    Relation.AT_LEAST,
-    "upstream_offset",
-    "the newest checkpoint is about what the group has committed by now",
+    "passed_on",
+    Relation.EQUAL,
+    "translated",
+    "what the group has committed by now was passed on to the target",
     "stop the consumers or let them finish, run one more cycle, and ask again",
     needs=True,
 )
 GROUP_NOT_BELOW = Check(
     "group-in-log",
     CRITICAL,
-    "committed_there",
+    "position",
     Relation.AT_LEAST,
     "target_log_start",
     "the group's position on the target has not expired there",
@@ -288,18 +335,9 @@ GROUP_NOT_BEYOND = Check(
     CRITICAL,
     "target_end",
     Relation.AT_LEAST,
-    "committed_there",
+    "position",
     "the group's position on the target is not beyond its end",
     "its auto.offset.reset would decide where it starts: reset it by hand",
-)
-GROUP_SAME_RECORD = Check(
-    "group-same-record",
-    CRITICAL,
-    "same_record",
-    Relation.EQUAL,
-    1,
-    "the last record the group has read on the source stands right before its position on the target",
-    "do not start it on the target: audit the partition and report it, this is a defect",
 )
 
 RAISED = frozenset({
@@ -351,19 +389,20 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
                 *_AUDIT,
             ),
             (GROUP_COVERED, *_GROUP_RANGES),
-            (*_FLOW, SOURCE_SILENT, FREE_DISK),
+            (*_FLOW, SOURCE_SILENT, FREE_DISK, METADATA),
         )
     after_producers = (FENCED,) if not still_writing else ()
     return _suites(
         (*PARTITION_CHECKS, MAP_KNOWN, *(() if still_writing else (LAG,))),
         (*_GATE_TOPICS, SURVIVES, ALL_READ, NO_GAPS, *_AUDIT),
-        (GROUP_COVERED, *(() if still_writing else (GROUP_CURRENT,)), *_GROUP_RANGES, GROUP_SAME_RECORD),
+        (GROUP_COVERED, *(() if still_writing else (GROUP_CURRENT,)), *_GROUP_RANGES),
         (
             *_FLOW,
             SOURCE_ANSWERS,
             *after_producers,
             *_HEARTBEAT,
             FREE_DISK,
+            *(ACLS, USERS, QUOTAS, CONFIGS, METADATA),
             *((CANARY,) if canary else ()),
         ),
     )
@@ -417,5 +456,6 @@ AGES: Mapping[str, Fact] = {
     **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age"), Fact.CYCLE),
     **dict.fromkeys(("known-drift", "known-rpo", "known-lag", "progress-never-goes-back"), Fact.CYCLE),
     **dict.fromkeys(("audit-equal", "audit-promised", "audit-coverage"), Fact.AUDIT),
+    "group-covered": Fact.CHECKPOINT,
 }
 """What each check's facts date from; what is not named here is seen when the gate asks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger_gate import RiskSample
@@ -11,6 +12,20 @@ from twinlog.quality.partitions import PartitionRow
 SLOT_MS = 300_000
 SLOTS = 288
 """A day in slots of five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAtRisk:
+    """What would be lost of a topic now: records, their bytes (an estimate, None when unknown), age of the oldest."""
+
+    topic: str
+    tier: str
+    records: int
+    bytes: int | None
+    seconds: float
+    rpo_seconds: int
+    moving: bool = False
+    drift: tuple[str, ...] = ()
 
 
 def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:

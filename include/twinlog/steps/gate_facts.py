@@ -17,7 +17,9 @@ from twinlog.offsets.piece import MapPiece
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import PartitionCoverage, total
 from twinlog.quality.partitions import columns_of, summarize
-from twinlog.quality.topics import drift_of, topic_columns
+from twinlog.quality.topics import FOREVER, topic_columns
+from twinlog.steps.discover import left_out_reason
+from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, reported_progress
 from twinlog.steps.topic_facts import Sides, TopicFacts
@@ -54,7 +56,7 @@ class FlowFacts:
     moving: frozenset[str] | None = None
     heartbeat_ms: int | None = None
     canary_seconds: float | None = None
-    source_disks: LogDirs = field(default_factory=LogDirs)
+    metadata: MetadataFacts = field(default_factory=MetadataFacts)
 
 
 def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
@@ -72,18 +74,19 @@ def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),
-        "heartbeat_age_seconds": _age(facts.heartbeat_ms, state.at_ms),
+        "heartbeat_age_seconds": age(facts.heartbeat_ms, state.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if beats else None,
         "free_disk_percent": state.disks.free_percent,
         "free_disk_wanted": flow.gate.free_disk_percent,
         "canary_seconds": facts.canary_seconds,
         "canary_allowed": flow.tiers[0].rpo_seconds,
+        **facts.metadata.columns,
     }
 
 
 def state_age(state: TargetState) -> float | None:
     """Age of the last cycle report, in seconds; None when there is none."""
-    return _age(None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms)
+    return age(None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms)
 
 
 def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
@@ -91,7 +94,10 @@ def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
     return tuple(
         {
             **columns_of(row),
-            "lag_allowed": flow.tier_of(row.topic).lag_records,
+            # Heartbeats go on after the producers have stopped: they are never all copied.
+            "lag_allowed": FOREVER
+            if flow.policy.is_heartbeats_topic(row.topic)
+            else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
@@ -130,10 +136,10 @@ def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row
     return tuple(rows)
 
 
-def known_topics(state: TargetState) -> tuple[str, ...]:
-    """Name the source topics that the target knows to be replicated now."""
+def known_topics(flow: FlowSettings, state: TargetState) -> tuple[str, ...]:
+    """Name the source topics that the target knows to be replicated, and that the flow still selects."""
     names = set(state.ledger.incarnations) | {it.topic for it in state.progress}
-    return tuple(sorted(names - set(state.ledger.deleted)))
+    return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
 
 
 def known_partitions(topic: str, state: TargetState) -> tuple[int, ...]:
@@ -192,11 +198,6 @@ def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
     return counts
 
 
-def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """Name the drifting entries of each topic that has any."""
-    return {str(row["topic"]): drift for row in rows if (drift := drift_of(row))}
-
-
 def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: TargetState) -> Row:
     tier = flow.tier_of(topic)
     covered = [it for it in state.coverage if it.topic == topic]
@@ -216,7 +217,8 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
     return int(log_start is not None and stable_end is not None and stable_end > log_start)
 
 
-def _age(at_ms: int | None, now_ms: int) -> float | None:
+def age(at_ms: int | None, now_ms: int) -> float | None:
+    """Seconds since a time; None when there is no such time."""
     return None if at_ms is None else max(0, now_ms - at_ms) / 1000
 
 

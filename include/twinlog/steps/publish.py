@@ -9,13 +9,14 @@ from typing import Any
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import write_ledger
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger import CycleReport
+from twinlog.formats.ledger import CycleReport, LedgerRecord
 from twinlog.quality.partitions import PartitionRow
+from twinlog.steps import at_risk, topic_facts
 from twinlog.steps.discovery import Problem
 from twinlog.steps.metrics import write_metrics
 from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, survey
+from twinlog.steps.survey import Survey, age_seconds, survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,12 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One replicated topic."""
+    """One replicated topic; `rpo_seconds` is how old its oldest record is that is not copied yet."""
 
     topic: str
     remote_topic: str
     partitions: tuple[PartitionReport, ...]
+    rpo_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,22 @@ def run(
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
+    What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
+
     `copy_result` is the copy's result as JSON, None when there was nothing to copy.  Raises ClusterUnreachable
     and ClusterRefused.
     """
     seen = survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms)
-    write_ledger(flow, clusters.target, [CycleReport(run_id, summary(report, seen), seen.at_ms)])
+    facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
+    drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
+    topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
+    records: list[LedgerRecord] = [
+        CycleReport(run_id, summary(report, seen), seen.at_ms),
+        at_risk.known_source(seen, topics),
+        at_risk.risk_sample(seen, topics),
+    ]
+    write_ledger(flow, clusters.target, records)
     if flow.metrics_folder is not None:
         write_metrics(flow.metrics_folder, report, seen)
     return report
@@ -101,7 +113,12 @@ def make_report(
         records=copy_result["records"] if copy_result else 0,
         bytes=copy_result["bytes"] if copy_result else 0,
         topics=tuple(
-            TopicReport(topic, rows[0].remote_topic, tuple(_partition(row, copied) for row in rows))
+            TopicReport(
+                topic,
+                rows[0].remote_topic,
+                tuple(_partition(row, copied) for row in rows),
+                round(age_seconds(rows, seen.at_ms), 3),
+            )
             for topic, rows in rows_by_topic(seen.rows).items()
         ),
         gaps=gap_reports(seen.ledger),

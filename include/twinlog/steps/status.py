@@ -10,15 +10,19 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.log_dirs import LogDirs
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
+from twinlog.formats.ledger_gate import RiskSample
 from twinlog.quality.partitions import PartitionRow
+from twinlog.quality.risk import TopicAtRisk, of_the_last_day
+from twinlog.steps.at_risk import read_disks, topics_at_risk
 from twinlog.steps.discovery import Orphan, Problem
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
 from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds, survey
+from twinlog.steps.survey import Survey, survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,25 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """One replicated topic, its lag in records and in seconds of its oldest record not copied."""
+    """One replicated topic, its lag in records and in seconds of its oldest record not copied.
+
+    `lag_bytes` is an estimate, None where the source does not tell the sizes of its logs; `rpo_budget_seconds` is
+    what its `tier` promises.
+    """
 
     topic: str
     remote_topic: str
     lag_records: int
     rpo_seconds: float
     partitions: tuple[PartitionStatus, ...]
+    lag_bytes: int | None = None
+    tier: str = ""
+    rpo_budget_seconds: int = 0
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether its oldest record waits for longer than its tier allows."""
+        return self.rpo_seconds > self.rpo_budget_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,8 @@ class FlowStatus:
 
     `rpo_seconds` is the age of the oldest record that is not copied.  With the source out of reach it is what
     the last cycle report said plus the time since then: the most that can be missing; `as_of` is that report's
-    time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from every cluster.
+    time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from every cluster;
+    `risk_history` is what cycles saw at risk over the last day, oldest first.
     """
 
     flow: str
@@ -84,6 +101,7 @@ class FlowStatus:
     paused: tuple[PauseStatus, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     upstream: tuple[UpstreamBeat, ...] = ()
+    risk_history: tuple[RiskSample, ...] = ()
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
@@ -92,7 +110,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     Raises ClusterUnreachable when the target cannot be reached, ClusterRefused.
     """
     try:
-        found = seen_status(flow, survey(flow, clusters))
+        found = seen_status(flow, survey(flow, clusters), read_disks(clusters.source))
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
@@ -100,8 +118,9 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
 
 
-def seen_status(flow: FlowSettings, seen: Survey) -> FlowStatus:
+def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
     """Tell what is seen now.  Pure."""
+    at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
     return FlowStatus(
         flow=flow.name,
         state=seen.ledger.phase,
@@ -109,13 +128,14 @@ def seen_status(flow: FlowSettings, seen: Survey) -> FlowStatus:
         as_of=iso(seen.at_ms),
         rpo_seconds=round(seen.rpo_seconds, 3),
         lag_records=seen.lag_records,
-        topics=tuple(_topic(topic, rows, seen.at_ms) for topic, rows in rows_by_topic(seen.rows).items()),
+        topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
         gaps=gap_reports(seen.ledger),
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
         held=why_standing_by(seen.ledger),
         paused=_pauses(seen.ledger),
         orphans=seen.discovery.orphans,
+        risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
     )
 
 
@@ -136,15 +156,19 @@ def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowSt
         problems=(),
         held=why_standing_by(ledger),
         paused=_pauses(ledger),
+        risk_history=of_the_last_day(ledger.risk_samples, now_ms),
     )
 
 
-def _topic(topic: str, rows: list[PartitionRow], now_ms: int) -> TopicStatus:
+def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
     return TopicStatus(
-        topic=topic,
+        topic=at_risk.topic,
         remote_topic=rows[0].remote_topic,
-        lag_records=sum(max(0, row.lag_records) for row in rows),
-        rpo_seconds=round(age_seconds(rows, now_ms), 3),
+        lag_records=at_risk.records,
+        rpo_seconds=at_risk.seconds,
+        lag_bytes=at_risk.bytes,
+        tier=at_risk.tier,
+        rpo_budget_seconds=at_risk.rpo_seconds,
         partitions=tuple(
             PartitionStatus(
                 partition=row.partition,

@@ -6,10 +6,10 @@ the same suites (`judge_with_pages`) when the cycle copied something or a check 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings
@@ -22,6 +22,8 @@ from twinlog.steps.discovery import Discovery
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
 from twinlog.steps.reports import gap_reports
 from twinlog.steps.survey import Survey, survey
+
+log = logging.getLogger(__name__)
 
 Judge = Callable[[Suite, Sequence[Row]], tuple[CheckResult, ...]]
 
@@ -109,16 +111,23 @@ def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> 
 
 
 def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> ValidationResult:
-    """Judge by Great Expectations, and keep its Data Docs among the flow's reports."""
+    """Judge by Great Expectations, and keep its Data Docs among the flow's reports.
+
+    A folder that cannot be written to costs the pages, not the verdict.
+    """
     from twinlog.quality.data_docs import write_data_docs
     from twinlog.quality.reports import new_report
     from twinlog.quality.suites import validate
 
     validated = [validate(suite, rows) for suite, rows in facts.rows]
     checks = (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results))
-    folder = new_report(flow, "validate", run_id, int(time.time() * 1000))
-    page: Path = write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated)
-    return ValidationResult(flow.name, _success(checks), facts.partitions, checks, str(page))
+    try:
+        folder = new_report(flow, "validate", run_id, int(time.time() * 1000))
+        page = str(write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated))
+    except OSError as error:
+        log.warning("Data Docs cannot be written (twinlog.reports.folder): %s", error)
+        page = ""
+    return ValidationResult(flow.name, _success(checks), facts.partitions, checks, page)
 
 
 def _success(checks: Iterable[CheckResult]) -> bool:

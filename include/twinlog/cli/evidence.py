@@ -1,0 +1,46 @@
+"""`twinlog evidence verify`: tell whether this really was the gate's answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlog.cli.options import Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.errors import UsageError
+from twinlog.jsonable import to_json
+
+app = typer.Typer(name="evidence", help="Evidence that the gate wrote.", no_args_is_help=True)
+
+
+@app.callback()
+def evidence() -> None:
+    """Evidence that the gate wrote."""
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The evidence, JSON.")],
+    *,
+    key: Annotated[Path, typer.Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Check the signature; exit 1 when it is not signed, by another key, or was changed."""
+    from twinlog.quality.evidence import read_public_key
+    from twinlog.quality.evidence import verify as verified
+
+    public = read_public_key(key)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror}", hint="give the evidence's file"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not text", hint="give the evidence's file") from None
+    found = verified(text, public)
+    rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
+    show({"verified": True, **to_json(found)}, output, [Grid(f"{file.name}: verified", ("", ""), rows)])
+    return 0

@@ -1,0 +1,139 @@
+"""`twinlog gate`: may we fail over?  Ready or not, with every number it rests on, as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say
+from twinlog.errors import ExitCode, UsageError
+from twinlog.jsonable import to_json
+from twinlog.quality.gate_suites import Mode
+
+if TYPE_CHECKING:
+    from twinlog.quality.gate import GateCheck, GateResult
+    from twinlog.steps.gate_record import Kept
+
+ModeOption = Annotated[
+    Mode, typer.Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
+]
+StillWritingOption = Annotated[
+    bool,
+    typer.Option(
+        "--still-writing",
+        help="Producers have not been stopped: only whether a planned failover could begin.",
+    ),
+]
+CanaryOption = Annotated[
+    bool, typer.Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
+]
+SignOption = Annotated[
+    Path | None,
+    typer.Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
+]
+EvidenceOption = Annotated[
+    Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
+]
+
+
+def gate(
+    *,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    mode: ModeOption = Mode.PLANNED,
+    still_writing: StillWritingOption = False,
+    canary: CanaryOption = False,
+    sign_with: SignOption = None,
+    evidence: EvidenceOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Say whether a failover may begin, and why not."""
+    if mode is Mode.SOURCE_DEAD and (canary or still_writing):
+        raise UsageError(
+            "--canary and --still-writing ask something of the source",
+            hint="leave them out, or --mode planned",
+        )
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.quality.evidence import read_private_key
+    from twinlog.steps import gate as step
+    from twinlog.steps.gate_record import keep
+
+    configuration, chosen = load_one_flow(config, flow, strict=strict)
+    key_file = sign_with or chosen.gate.sign_with
+    key = read_private_key(key_file) if key_file is not None else None
+    say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
+    with open_clusters(chosen) as clusters:
+        answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))
+        kept = keep(
+            chosen,
+            clusters.target,
+            answer,
+            configuration=configuration.path,
+            configuration_sha256=configuration.sha256,
+            key=key,
+        )
+    if evidence is not None:
+        _copy(kept, evidence)
+    show(document(answer.result, kept), output, _grids(answer.result))
+    say(f"{chosen.name}: page {kept.page}")
+    say(f"{chosen.name}: evidence {kept.evidence}{'' if key else ' (not signed)'}")
+    return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)
+
+
+def document(result: GateResult, kept: Kept) -> dict[str, Any]:
+    """Return the JSON that others rely on (design: `gate`), with where page and evidence are."""
+    return {**to_json(result), **to_json(kept)}
+
+
+def _copy(kept: Kept, evidence: Path) -> None:
+    try:
+        evidence.write_bytes(Path(kept.evidence).read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"{evidence} cannot be written: {error.strerror}", hint="give another file"
+        ) from None
+
+
+def _grids(result: GateResult) -> Iterator[Grid]:
+    answer = "READY" if result.ready else "NOT READY"
+    yield Grid(
+        f"{result.flow}: {answer} for a failover ({result.mode.value})",
+        ("", "check", "severity", "age (s)", "what was found"),
+        [
+            (_mark(it), it.name, it.severity.value, it.age_seconds, it.message)
+            for it in sorted(result.checks, key=lambda it: (not it.blocks, it.passed))
+        ],
+    )
+    if result.topics:
+        yield Grid(
+            f"{result.flow}: at risk",
+            ("topic", "tier", "records", "bytes, about", "oldest (s)", "RPO (s)"),
+            [
+                (it.topic, it.tier or "-", it.records, it.bytes, it.seconds, it.rpo_seconds)
+                for it in result.topics
+            ],
+        )
+    if result.waivers:
+        yield Grid(
+            f"{result.flow}: waivers",
+            ("check", "for", "reason", "by", "counts"),
+            [
+                (it.check, it.subject or "all of it", it.reason, it.by, not it.expired)
+                for it in result.waivers
+            ],
+        )
+
+
+def _mark(check: GateCheck) -> str:
+    if check.passed:
+        return "ok"
+    if check.waived:
+        return "waived"
+    return "NO" if check.blocks else "warning"

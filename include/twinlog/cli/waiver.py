@@ -1,0 +1,163 @@
+"""`twinlog waiver`: who answers for going on although a check of the gate fails, why, and until when."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.times import parse_duration, parse_moment
+from twinlog.errors import TerminalError, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from twinlog.cluster.cluster import Cluster
+    from twinlog.config.settings import FlowSettings
+    from twinlog.formats.ledger_gate import Waiver
+
+app = typer.Typer(
+    name="waiver", help="Answer for going on although a check of the gate fails.", no_args_is_help=True
+)
+
+CheckArgument = Annotated[str, typer.Argument(metavar="CHECK", help="A check's name, such as no-gaps.")]
+SubjectOption = Annotated[
+    str, typer.Option("--for", metavar="TOPIC", help="Only this topic or group. Default: all of the check.")
+]
+
+
+@app.command("add")
+def add(
+    check: CheckArgument,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why it may be gone on without it.")],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who answers for it.")],
+    until: Annotated[
+        str, typer.Option("--until", metavar="TIME", help="2026-01-31T12:00:00Z, or a span such as 4h.")
+    ],
+    subject: SubjectOption = "",
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Waive a check until a time; a waiver of the same check and subject is replaced."""
+    from twinlog.cluster.ledger import write_ledger
+    from twinlog.formats.ledger_gate import Waiver
+    from twinlog.quality.gate_suites import refuse_unknown
+
+    now_ms = int(time.time() * 1000)
+    until_ms = _until(until, now_ms)
+    refuse_unknown([check], "waiver")
+    if not reason.strip() or not by.strip():
+        raise UsageError("a waiver needs a reason and a name", hint="fill --reason and --by")
+    _, chosen = load_one_flow(config, flow)
+    waiver = Waiver(check, subject, reason.strip(), by.strip(), until_ms, now_ms)
+    with _target(chosen) as target:
+        write_ledger(chosen, target, [waiver])
+    _show(chosen, [waiver], now_ms, output)
+    return 0
+
+
+@app.command("list")
+def list_waivers(
+    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+) -> int:
+    """List waivers, expired ones too."""
+    from twinlog.cluster.ledger import read_ledger
+
+    _, chosen = load_one_flow(config, flow)
+    with _target(chosen) as target:
+        waivers = read_ledger(chosen, target).waivers
+    _show(chosen, waivers, int(time.time() * 1000), output)
+    return 0
+
+
+@app.command("remove")
+def remove(
+    check: CheckArgument,
+    *,
+    subject: SubjectOption = "",
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Take a waiver back."""
+    from twinlog.cluster.ledger import forget, read_ledger
+
+    _, chosen = load_one_flow(config, flow)
+    with _target(chosen) as target:
+        waivers = read_ledger(chosen, target).waivers
+        found = next((it for it in waivers if (it.check, it.subject) == (check, subject)), None)
+        if found is None:
+            raise TerminalError(
+                f"{chosen.name} has no waiver of {check}{f' for {subject}' if subject else ''}",
+                hint="see `twinlog waiver list`",
+                code="no-waiver",
+            )
+        forget(chosen, target, found)
+    _show(chosen, [it for it in waivers if it is not found], int(time.time() * 1000), output)
+    return 0
+
+
+def _until(text: str, now_ms: int) -> int:
+    spans = text[-1:] in {"s", "m", "h", "d"}
+    until_ms = now_ms + 1000 * parse_duration(text, "--until") if spans else parse_moment(text)
+    if until_ms <= now_ms:
+        raise UsageError(f"--until: {text} has passed", hint="a waiver needs a time to come")
+    return until_ms
+
+
+class _target:  # noqa: N801  a context manager that reads as a word
+    """The flow's target, for a flow that has a ledger."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._flow = flow
+
+    def __enter__(self) -> Cluster:
+        from twinlog.cluster.clusters import open_clusters
+
+        self._clusters = open_clusters(self._flow)
+        target = self._clusters.__enter__().target
+        if target.describe_topics([self._flow.ledger_topic]).refused:
+            raise TerminalError(
+                f"{self._flow.name} has never run: it has no ledger on {self._flow.target.alias}",
+                hint="run `twinlog run --once` first",
+                code="no-ledger",
+            )
+        return target
+
+    def __exit__(self, *error: Any) -> None:
+        self._clusters.__exit__(None, None, None)
+
+
+def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:
+    from twinlog.quality.gate import waived_by
+    from twinlog.quality.gate_page import moment
+
+    shown = [waived_by(it, now_ms) for it in waivers]
+    show(
+        {"flow": flow.name, "waivers": to_json(shown)},
+        output,
+        [
+            Grid(
+                f"{flow.name}: waivers",
+                ("check", "for", "reason", "by", "until", "counts"),
+                [
+                    (
+                        it.check,
+                        it.subject or "all of it",
+                        it.reason,
+                        it.by,
+                        moment(it.until_ms),
+                        not it.expired,
+                    )
+                    for it in shown
+                ],
+            )
+        ],
+    )

@@ -1,0 +1,281 @@
+"""The readiness gate: ask everything that matters before a failover, and answer ready or not.  Changes nothing.
+
+Planned: the source is asked too, after it has been watched for a while.  Source dead: from the target alone, with the
+age of what it knew of the source.  What cannot be asked counts as not ready.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.checks import CheckResult, Row, Suite
+from twinlog.quality.coverage import coverage, total
+from twinlog.quality.gate import (
+    CoverageOf,
+    GateResult,
+    GroupAtRisk,
+    is_ready,
+    not_checked,
+    waived_by,
+    weigh,
+)
+from twinlog.quality.gate_suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.quality.risk import TopicAtRisk
+from twinlog.quality.suites import Validated, validate
+from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
+from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
+from twinlog.steps.discover import all_partitions
+from twinlog.steps.gate_facts import FlowFacts, TargetState
+from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.steps.source_fence import moving_topics
+from twinlog.steps.survey import survey
+from twinlog.steps.validate import nothing_blocked
+
+Validator = Callable[[Suite, Sequence[Row]], Validated]
+
+
+@dataclass(frozen=True, slots=True)
+class GateRequest:
+    """What is asked: the mode; whether producers still write (then only what can hold meanwhile is); a canary."""
+
+    mode: Mode
+    still_writing: bool = False
+    canary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """The answer, and what Great Expectations said, for its pages."""
+
+    result: GateResult
+    validated: tuple[Validated, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found out, before waivers are weighed."""
+
+    results: tuple[CheckResult, ...]
+    state: TargetState
+    validated: tuple[Validated, ...] = ()
+    topics: tuple[TopicAtRisk, ...] = ()
+    groups: tuple[GroupAtRisk, ...] = ()
+    source_cluster_id: str = ""
+    checkpoint_ms: int | None = None
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: GateRequest,
+    *,
+    by: Validator = validate,
+    sleep: Callable[[float], None] = time.sleep,
+) -> GateAnswer:
+    """Ask and answer; `by` is Great Expectations, or in tests what gives the same verdicts in less time.
+
+    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused, ConfigError for a check that
+    `twinlog.gate.blocking` names and nobody knows.  A source that does not answer is an answer.
+    """
+    refuse_unknown(flow.gate.blocking, f"{flow.name}: twinlog.gate.blocking")
+    target_id = clusters.target.cluster_id()
+    if request.mode is Mode.SOURCE_DEAD:
+        judged = _without_source(flow, clusters, by)
+    else:
+        judged = _with_source(flow, clusters, request, by, sleep)
+    return _answer(flow, request, judged, target_id)
+
+
+def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id: str) -> GateAnswer:
+    state = judged.state
+    ages = {
+        Fact.NOW: 0.0,
+        Fact.CYCLE: gate_facts.state_age(state),
+        Fact.AUDIT: total(state.coverage).age_seconds(state.at_ms),
+        Fact.CHECKPOINT: gate_facts.age(judged.checkpoint_ms, state.at_ms),
+    }
+    checks = weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
+    result = GateResult(
+        flow=flow.name,
+        mode=request.mode,
+        ready=is_ready(checks),
+        at_ms=state.at_ms,
+        still_writing=request.still_writing,
+        checks=checks,
+        waivers=tuple(waived_by(it, state.at_ms) for it in state.ledger.waivers),
+        topics=judged.topics,
+        groups=judged.groups,
+        coverage=_coverage(state),
+        state_age_seconds=ages[Fact.CYCLE],
+        source_cluster_id=judged.source_cluster_id,
+        target_cluster_id=target_id,
+    )
+    return GateAnswer(result, judged.validated)
+
+
+def _with_source(
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: GateRequest,
+    by: Validator,
+    sleep: Callable[[float], None],
+) -> _Judged:
+    asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
+    try:
+        seconds = canary.fly(flow, clusters, sleep=sleep) if request.canary else None
+        moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
+        seen = survey(flow, clusters)
+        names = [topic.topic for topic in seen.discovery.topics]
+        facts = topic_facts.read(flow, clusters, names)
+        state = read_target(flow, clusters.target, [topic.remote_topic for topic in seen.discovery.topics])
+        groups = gate_groups.read_both(flow, clusters, state)
+        disks = read_disks(clusters.source)
+        metadata = gate_metadata.read(flow, clusters)
+    except (ClusterUnreachable, TransientError) as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        return _source_is_gone(flow, clusters, asked, error)
+    known = FlowFacts(
+        source_answers=True,
+        topics=len(names),
+        moving=moving,
+        heartbeat_ms=newest_beat(tail_of(clusters.target, remote_heartbeats(flow))),
+        canary_seconds=seconds,
+        metadata=metadata,
+    )
+    topic_rows = gate_facts.topic_rows(flow, seen, facts, state)
+    validated = _validate(
+        flow,
+        asked,
+        by,
+        {
+            "flow": (gate_facts.flow_row(flow, state, known),),
+            "topics": topic_rows,
+            "partitions": gate_facts.partition_rows(flow, seen),
+            "groups": groups.rows,
+        },
+    )
+    return _Judged(
+        results=(nothing_blocked(seen.discovery), *_results(validated)),
+        state=state,
+        validated=validated,
+        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or frozenset()),
+        groups=groups.at_risk,
+        source_cluster_id=seen.discovery.source_cluster_id,
+        checkpoint_ms=groups.checkpoint_ms,
+    )
+
+
+def _source_is_gone(
+    flow: FlowSettings, clusters: Clusters, asked: Iterable[Suite], error: TwinlogError
+) -> _Judged:
+    """Fail every check: a planned failover cannot be judged from one side."""
+    checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
+    why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
+    results = not_checked([(it.name, it.severity, it.expected) for it in checks], why)
+    return _Judged(results, read_target(flow, clusters.target, ()))
+
+
+def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
+    answers = source_answers(clusters.source)
+    state = read_target(flow, clusters.target, ())
+    topics = gate_facts.known_topics(flow, state)
+    groups = gate_groups.read_target(flow, clusters.target, state)
+    known = state.ledger.known_source
+    validated = _validate(
+        flow,
+        suites(Mode.SOURCE_DEAD),
+        by,
+        {
+            "flow": (gate_facts.flow_row(flow, state, FlowFacts(answers, len(topics))),),
+            "topics": gate_facts.known_topic_rows(flow, topics, state, clusters.target.broker_count()),
+            "partitions": gate_facts.known_partition_rows(topics, state),
+            "groups": groups.rows,
+        },
+    )
+    at_risk = (
+        ()
+        if known is None
+        else tuple(
+            TopicAtRisk(
+                it.topic,
+                flow.tier_of(it.topic).name,
+                it.records_at_risk,
+                it.bytes_at_risk,
+                gate_facts.age(it.oldest_ms, known.at_ms) or 0.0,
+                flow.tier_of(it.topic).rpo_seconds,
+                drift=it.drift,
+            )
+            for it in known.topics
+        )
+    )
+    return _Judged(
+        results=_results(validated),
+        state=state,
+        validated=validated,
+        topics=at_risk,
+        groups=groups.at_risk,
+        checkpoint_ms=groups.checkpoint_ms,
+    )
+
+
+def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> TargetState:
+    """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
+
+    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError `offset-map` for a map that
+    contradicts itself.
+    """
+    ledger, pieces = read_ledger(flow, target), read_pieces(flow, target)
+    remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
+    sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
+    ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
+    maps = {life: OffsetMap.of(found) for life, found in pieces.items()}
+    return TargetState(
+        ledger=ledger,
+        progress=read_progress(flow, target),
+        pieces=pieces,
+        coverage=coverage(ledger, maps, ids),
+        sides=sides,
+        offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
+        disks=read_disks(target),
+        at_ms=int(time.time() * 1000),
+    )
+
+
+def source_answers(source: ClusterReader) -> bool:
+    """Whether the source answers at all, be it with a refusal."""
+    try:
+        source.cluster_id()
+    except TransientError:
+        return False
+    except TwinlogError:
+        return True
+    return True
+
+
+def _validate(
+    flow: FlowSettings, asked: Iterable[Suite], by: Validator, rows: Mapping[str, Sequence[Row]]
+) -> tuple[Validated, ...]:
+    return tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
+
+
+def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
+    return tuple(result for one in validated for result in one.results)
+
+
+def _coverage(state: TargetState) -> tuple[CoverageOf, ...]:
+    topics = sorted({it.topic for it in state.coverage})
+    sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
+    return tuple(
+        CoverageOf(topic, it.records, it.proved, it.differences, it.age_seconds(state.at_ms))
+        for topic, it in sums.items()
+    )

@@ -1,0 +1,167 @@
+"""What the readiness gate knows of consumer groups: rows of the suite "groups".
+
+With the source they are what the step `checkpoints` would do now; without it, what it wrote last.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.group import CommittedOffset
+from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import FormatError, TwinlogError
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.quality.checks import Row
+from twinlog.quality.gate import GroupAtRisk
+from twinlog.steps import checkpoints
+from twinlog.steps.gate_facts import TargetState
+from twinlog.steps.group_report import GroupPartitionRow, SyncState
+
+GroupPlace = tuple[str, str, int]
+"""Group, topic on the target, partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """Rows to judge, duplicates to expect, and when the oldest checkpoint was written (epoch ms, None: none)."""
+
+    rows: tuple[Row, ...]
+    at_risk: tuple[GroupAtRisk, ...]
+    checkpoint_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A checkpoint as it stands on the target; `at_ms` is its record's time."""
+
+    checkpoint: Checkpoint
+    at_ms: int
+
+
+def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> GroupFacts:
+    """Ask both clusters what the groups have committed, and what of it was passed on.
+
+    Raises ClusterUnreachable, ClusterRefused.
+    """
+    report = checkpoints.run(flow, clusters, dry_run=True)
+    noted = read_checkpoints(flow, clusters.target)
+    rows = [
+        group_row(it, noted.get((it.group, it.remote_topic, it.partition)), state.offsets)
+        for it in report.rows
+    ]
+    return GroupFacts(
+        tuple(rows), tuple(at_risk(report.rows)), min((it.at_ms for it in report.ages), default=None)
+    )
+
+
+def group_row(
+    row: GroupPartitionRow, noted: Noted | None, offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> Row:
+    """Make one row of what the step `checkpoints` found.  Pure."""
+    return {
+        "group": row.group,
+        "topic": row.topic,
+        "partition": row.partition,
+        "wrongly_not": int(row.state is SyncState.WRONGLY_NOT),
+        "translated": row.downstream_offset,
+        "passed_on": _passed_on(row, noted),
+        **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
+    }
+
+
+def _passed_on(row: GroupPartitionRow, noted: Noted | None) -> int | None:
+    """What the target knows of where the group stands: its committed position, or MM2's checkpoint beside it."""
+    there = row.committed_there
+    if there is not None and row.downstream_offset is not None and there >= row.downstream_offset:
+        return row.downstream_offset
+    if row.state is SyncState.SYNCED:
+        return there
+    return noted.checkpoint.downstream_offset if noted is not None else None
+
+
+def _place(there: PartitionOffsets | None, position: int | None) -> Row:
+    return {
+        "position": position,
+        "target_log_start": there.log_start if there is not None else None,
+        "target_end": there.end if there is not None else None,
+    }
+
+
+def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
+    """Add up what each group would read again; unknown when one partition's is.  Pure."""
+    duplicates: defaultdict[str, list[int | None]] = defaultdict(list)
+    for row in rows:
+        duplicates[row.group].append(row.expected_duplicates)
+    for group, counts in sorted(duplicates.items()):
+        known = [it for it in counts if it is not None]
+        yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
+
+
+def read_target(flow: FlowSettings, target: ClusterReader, state: TargetState) -> GroupFacts:
+    """Tell from the checkpoints and the target's own groups where every group would start.
+
+    How much it would read again depends on what it read on the source since, which nobody can ask.
+    """
+    noted = read_checkpoints(flow, target)
+    groups = sorted({group for group, _, _ in noted})
+    committed = target.committed_offsets(groups).found if groups else {}
+    rows = known_rows(flow, noted.values(), committed, state.offsets)
+    return GroupFacts(
+        rows,
+        tuple(GroupAtRisk(group, None) for group in groups),
+        min((it.at_ms for it in noted.values()), default=None),
+    )
+
+
+def known_rows(
+    flow: FlowSettings,
+    noted: Iterable[Noted],
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+) -> tuple[Row, ...]:
+    """Make one row per checkpoint.  Pure.
+
+    A position that should have been committed and is not there, or lies before its checkpoint, is wrongly not
+    synced.  Without `sync.group.offsets.enabled` clients translate by the checkpoint, which then is the position.
+    """
+    rows = []
+    for it in (one.checkpoint for one in noted):
+        at = TopicPartition(it.topic, it.partition)
+        found = committed.get(it.group, {}).get(at)
+        there = found.offset if found is not None else None
+        behind = there is None or there < it.downstream_offset
+        position = there if flow.sync_group_offsets else max(it.downstream_offset, there or 0)
+        rows.append({
+            "group": it.group,
+            "topic": it.topic,
+            "partition": it.partition,
+            "wrongly_not": int(flow.sync_group_offsets and behind),
+            **_place(offsets.get(at), position),
+        })
+    return tuple(rows)
+
+
+def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Mapping[GroupPlace, Noted]:
+    """Read the newest checkpoint of every group's partition; what is no checkpoint is passed over, as MM2 does."""
+    found: dict[GroupPlace, Noted] = {}
+    for key, record in _latest(flow, target).items():
+        try:
+            it = Checkpoint.parse(key, record.value or b"")
+        except FormatError:
+            continue
+        found[it.group, it.topic, it.partition] = Noted(it, record.timestamp)
+    return found
+
+
+def _latest(flow: FlowSettings, target: ClusterReader) -> Mapping[bytes, ReadRecord]:
+    try:
+        return target.latest_records(flow.policy.checkpoints_topic(flow.source.alias))
+    except TwinlogError as error:
+        if error.code == "no-internal-topic":
+            return {}
+        raise

@@ -1,0 +1,64 @@
+"""What the readiness gate knows of rights, users, quotas and configs: what the metadata sync would still change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.quality.checks import Row
+from twinlog.steps import sync_metadata
+from twinlog.steps.metadata_plan import ChangeKind, MetadataPlan
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFacts:
+    """Changes that are pending on the target, by kind; None where nobody could look.
+
+    `unknown` counts what could not be compared, item by item.
+    """
+
+    acls: int | None = None
+    users: int | None = None
+    quotas: int | None = None
+    configs: int | None = None
+    unknown: int | None = None
+
+    @property
+    def columns(self) -> Row:
+        """The columns that checks look at."""
+        return {
+            "pending_acls": self.acls,
+            "pending_users": self.users,
+            "pending_quotas": self.quotas,
+            "drifting_configs": self.configs,
+            "metadata_unknown": self.unknown,
+        }
+
+
+def read(flow: FlowSettings, clusters: Clusters) -> MetadataFacts:
+    """Plan the metadata sync and count; nothing is known where it cannot be planned.
+
+    Raises ClusterUnreachable.
+    """
+    try:
+        return facts_of(sync_metadata.make_plan(flow, clusters))
+    except ClusterUnreachable:
+        raise
+    except TwinlogError:
+        return MetadataFacts()
+
+
+def facts_of(plan: MetadataPlan) -> MetadataFacts:
+    """Count what a plan would change, and differences of configs that it leaves.  Pure."""
+    pending = Counter(change.row.kind for change in plan.changes)
+    left = sum(it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift)
+    return MetadataFacts(
+        acls=pending[ChangeKind.ACL],
+        users=pending[ChangeKind.SCRAM_USER],
+        quotas=pending[ChangeKind.QUOTA],
+        configs=pending[ChangeKind.TOPIC_CONFIG] + left,
+        unknown=len(plan.refused),
+    )

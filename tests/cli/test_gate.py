@@ -1,0 +1,125 @@
+"""`twinlog gate`, `waiver` and `evidence`: what they answer, and what they refuse."""
+
+import json
+
+import pytest
+
+from twinlog.cli.main import main
+from twinlog.cluster.ledger import read_ledger
+from twinlog.config.load import load
+from twinlog.errors import ClusterUnreachable
+
+ADD = ("waiver", "add", "no-gaps", "--reason", "drill", "--by", "jo")
+
+
+def _run(world, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict, str]:
+    code = main([*words, "--config", str(world.file), "--output", "json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out), captured.err
+
+
+@pytest.fixture
+def reported(world, tmp_path, capsys: pytest.CaptureFixture[str]):
+    """A flow that has run, with its reports in a folder of the test."""
+    with world.file.open("a") as file:
+        file.write(f"twinlog.reports.folder = {tmp_path / 'reports'}\ntwinlog.gate.fence.seconds = 1\n")
+    world.source.add_topic("orders")
+    assert 0 == main(["run", "--once", "--config", str(world.file)])
+    capsys.readouterr()
+    return world
+
+
+def test_the_answer_is_a_document_and_an_exit_code(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ready is 0; page and evidence are where it says."""
+    code, answer, err = _run(reported, capsys, "gate", "--mode", "planned")
+    assert (0, True, "A->B", "planned") == (code, answer["ready"], answer["flow"], answer["mode"])
+    names = {"name", "severity", "passed", "observed", "expected", "message", "age_seconds"}
+    assert all(names <= set(check) for check in answer["checks"])
+    for path in (answer["page"], answer["evidence"]):
+        assert path in err
+    code, answer, _ = _run(reported, capsys, "gate", "--mode", "source-dead")
+    assert (1, False) == (code, answer["ready"])
+    assert 1 == main(["gate", "--mode", "source-dead", "--config", str(reported.file)])
+    out = capsys.readouterr().out
+    assert "A->B: NOT READY for a failover (source-dead)" in out
+    assert "source-silent" in out
+
+
+def test_a_lost_target_is_exit_3(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nobody to fail over to."""
+
+    def lost(*_: object) -> None:
+        raise ClusterUnreachable("cluster B is away", cluster="B")
+
+    reported.target.cluster_id = lost
+    code, answer, _ = _run(reported, capsys, "gate")
+    assert (3, "unreachable") == (code, answer["error"]["code"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gate", "--mode", "source-dead", "--canary"), "ask something of the source"),
+        (("gate", "--sign-with", "no-such.pem"), "no-such.pem cannot be read"),
+        (("gate", "--flow", "A->C"), "A->C"),
+        ((*ADD, "--until", "2020-01-01T00:00:00Z"), "has passed"),
+        ((*ADD, "--until", "soon"), "soon"),
+        (("waiver", "add", "gaps", "--reason", "x", "--by", "jo", "--until", "1h"), "'gaps' is no check"),
+        (("waiver", "add", "no-gaps", "--reason", " ", "--by", "jo", "--until", "1h"), "a reason and a name"),
+    ],
+)
+def test_wrong_usage_is_exit_2(world, capsys: pytest.CaptureFixture[str], words, said: str) -> None:
+    """One line that says what is wrong."""
+    code = main([*words, "--config", str(world.file)])
+    err = capsys.readouterr().err
+    assert (2, True) == (code, said in err), err
+
+
+def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """The gate answers for one flow."""
+    with world.file.open("a") as file:
+        file.write("B->A.enabled = true\n")
+    assert 2 == main(["gate", "--config", str(world.file)])
+    assert "add --flow 'A->B'" in capsys.readouterr().err
+
+
+def test_waivers_come_and_go(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """They stand in the ledger; a second of the same check and subject replaces the first."""
+    flow = load(reported.file).flows["A->B"]
+    for reason in ("first", "second"):
+        words = (
+            "waiver",
+            "add",
+            "no-gaps",
+            "--for",
+            "orders",
+            "--by",
+            "jo",
+            "--until",
+            "2h",
+            "--reason",
+            reason,
+        )
+        assert 0 == _run(reported, capsys, *words)[0]
+    (waiver,) = read_ledger(flow, reported.target).waivers
+    assert ("no-gaps", "orders", "second", "jo") == (waiver.check, waiver.subject, waiver.reason, waiver.by)
+    code, listed, _ = _run(reported, capsys, "waiver", "list")
+    assert (0, ["second"]) == (code, [it["reason"] for it in listed["waivers"]])
+    assert 0 == _run(reported, capsys, "waiver", "remove", "no-gaps", "--for", "orders")[0]
+    assert () == read_ledger(flow, reported.target).waivers
+    code, answer, _ = _run(reported, capsys, "waiver", "remove", "no-gaps")
+    assert (1, "no-waiver") == (code, answer["error"]["code"])
+
+
+def test_a_flow_that_never_ran_has_no_waivers(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor gets a ledger from one."""
+    code, answer, err = _run(world, capsys, *ADD, "--until", "1h")
+    assert (1, "no-ledger") == (code, answer["error"]["code"])
+    assert "run `twinlog run --once` first" in err
+    assert {} == dict(world.target.topics)
+
+
+def test_evidence_that_cannot_be_read_is_exit_2(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file, or the key."""
+    assert 2 == main(["evidence", "verify", str(tmp_path / "e.json"), "--key", str(tmp_path / "pub.pem")])
+    assert "pub.pem cannot be read" in capsys.readouterr().err

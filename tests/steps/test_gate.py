@@ -1,0 +1,375 @@
+"""The readiness gate over clusters in memory: ready only when everything that was asked for is known and holds."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import GateSettings, Tier
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause
+from twinlog.formats.ledger_gate import Waiver
+from twinlog.jsonable import to_json
+from twinlog.policy.filters import NameFilter
+from twinlog.quality import evaluate
+from twinlog.quality.gate_suites import Mode
+from twinlog.quality.suites import Validated
+from twinlog.steps import gate, publish, sync_topics
+from twinlog.steps.gate import GateRequest
+
+NOW = int(time.time() * 1000)
+HOUR = 3_600_000
+PLANNED, DEAD = GateRequest(Mode.PLANNED), GateRequest(Mode.SOURCE_DEAD)
+
+
+@pytest.fixture
+def ran(flow, clusters, orders, copied):
+    """Everything is copied and a cycle is reported."""
+    copied(orders, 0, 5)
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-1", None, NOW)
+
+
+@pytest.fixture
+def ask(flow, clusters):
+    """`ask(request)` asks the gate, in plain Python; the sleep of the fence does `meanwhile`."""
+
+    def answer(request=PLANNED, settings=flow, meanwhile=lambda _: None):
+        return gate.run(settings, clusters, request, by=plainly, sleep=meanwhile).result
+
+    return answer
+
+
+def plainly(suite, rows):
+    """The other evaluator: GX takes a second a gate, and says the same (tests/quality/test_suites.py)."""
+    return Validated(suite, len(rows), evaluate.judge(suite, rows), None)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+def test_great_expectations_says_the_same(flow, clusters, request_):
+    """Every check of the gate, through both evaluators."""
+    by_gx = gate.run(flow, clusters, request_, sleep=lambda _: None).result
+    plain = gate.run(flow, clusters, request_, by=plainly, sleep=lambda _: None).result
+    assert [(it.name, it.passed) for it in plain.checks] == [(it.name, it.passed) for it in by_gx.checks]
+
+
+def lose(cluster):
+    """Let every verb of a fake cluster fail, as that of a lost one does."""
+
+    def away(*_: object, **__: object) -> None:
+        raise ClusterUnreachable(f"cluster {cluster.alias} is away", cluster=cluster.alias)
+
+    for verb in (
+        "cluster_id",
+        "topic_names",
+        "describe_topics",
+        "topic_configs",
+        "offsets",
+        "read_records",
+        "groups",
+        "log_dirs",
+        "broker_count",
+    ):
+        setattr(cluster, verb, away)
+
+
+def failed(result) -> list[str]:
+    return [it.name for it in result.checks if not it.passed]
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_complete_copy_is_ready(ask):
+    """One replica and no audit are warned about, and do not block."""
+    result = ask()
+    assert (True, ()) == (result.ready, result.blocking)
+    assert {"survives-a-broker", "audit-coverage"} <= set(failed(result))
+
+
+@pytest.mark.usefixtures("ran")
+def test_the_shape_stays(ask):
+    """What others rely on (design: `gate`)."""
+    shown = to_json(ask())
+    assert {"flow", "mode", "ready", "checks"} <= set(shown)
+    names = {"name", "severity", "passed", "observed", "expected", "message", "age_seconds"}
+    assert all(names <= set(check) for check in shown["checks"])
+    assert ("A->B", "planned") == (shown["flow"], shown["mode"])
+    json.dumps(shown, allow_nan=False)
+
+
+@pytest.mark.usefixtures("ran")
+def test_what_a_configuration_wants_to_block_blocks(ask, flow):
+    """The same two checks, made critical."""
+    strict = replace(flow, gate=GateSettings(blocking=("survives-a-broker", "audit-coverage")))
+    assert {"survives-a-broker", "audit-coverage"} == set(ask(settings=strict).blocking)
+    with pytest.raises(ConfigError, match=r"twinlog\.gate\.blocking: 'no-such' is no check"):
+        ask(settings=replace(flow, gate=GateSettings(blocking=("no-such",))))
+
+
+def test_a_flow_that_never_ran_is_not_ready(ask, orders):
+    """In either mode."""
+    for request in (PLANNED, DEAD):
+        result = ask(request)
+        assert not result.ready
+        assert {"flow-has-run", "last-cycle-succeeded", "state-age"} <= set(result.blocking)
+
+
+def test_a_target_without_anything_is_not_ready(ask, target):
+    """Not even the flow's own topics are there."""
+    target.topics.clear()
+    for request in (PLANNED, DEAD):
+        assert {"flow-has-run", "has-topics"} <= set(ask(request).blocking)
+
+
+@pytest.mark.usefixtures("ran")
+def test_lag_forbids_it_unless_a_tier_allows_it(ask, flow, source, orders):
+    """Records of a partition, per tier; while producers still write the RPO counts instead."""
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+    assert ("lag-records",) == ask().blocking
+    assert () == ask(GateRequest(Mode.PLANNED, still_writing=True)).blocking
+    easy = replace(flow, tiers=(Tier(), Tier("easy", NameFilter(("orders",)), 300, lag_records=1)))
+    assert () == ask(settings=easy).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_an_rpo_that_is_broken_forbids_it(ask, flow, source, orders):
+    """By the age of the oldest record that is not copied, against the topic's tier."""
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) - 60_000)
+    asked = GateRequest(Mode.PLANNED, still_writing=True)
+    assert () == ask(asked).blocking
+    gold = replace(flow, tiers=(Tier(), Tier("gold", NameFilter(("o.*",)), rpo_seconds=30)))
+    result = ask(asked, gold)
+    assert ("rpo-within-budget",) == result.blocking
+    (risk,) = result.topics
+    assert ("orders", "gold", 1, 30) == (risk.topic, risk.tier, risk.records, risk.rpo_seconds)
+    assert 60 <= risk.seconds < 120
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_source_that_is_written_to_is_not_fenced(ask, source, orders):
+    """Ends that move within the window, and transactions that are open; the topic is named."""
+
+    def write(_: float) -> None:
+        source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+
+    result = ask(meanwhile=write)
+    assert {"source-fenced", "lag-records"} == set(result.blocking)
+    assert [True] == [it.moving for it in result.topics]
+
+
+@pytest.mark.usefixtures("ran")
+def test_an_open_transaction_is_no_fence(ask, source, orders):
+    """It may still be committed."""
+    source.append(orders, key=b"k", value=b"v", timestamp=NOW)
+    source.topics["orders"].logs[0].undecided = 1
+    assert "source-fenced" in ask().blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_the_window_is_the_configured_one(ask, flow):
+    """At least ten seconds by default."""
+    slept = []
+    ask(meanwhile=slept.append)
+    ask(settings=replace(flow, gate=GateSettings(fence_seconds=30)), meanwhile=slept.append)
+    assert [10, 30] == slept
+
+
+@pytest.mark.usefixtures("ran")
+def test_heartbeats_may_go_on(ask, source, clusters, flow, copied):
+    """They are written whether producers run or not."""
+    beats = TopicPartition("heartbeats", 0)
+    source.add_topic("heartbeats")
+    source.append(beats, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+    sync_topics.run(flow, clusters)
+    assert () == ask(meanwhile=lambda _: source.append(beats, key=b"k", value=b"v")).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_missing_map_forbids_it(ask, target, flow):
+    """Groups would start at a guess."""
+    target.topics[flow.offset_map_topic].logs = [
+        type(log)() for log in target.topics[flow.offset_map_topic].logs
+    ]
+    for request in (PLANNED, DEAD):
+        assert "map-known" in ask(request).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_planned_failover_without_its_source_is_not_checked(ask, source):
+    """Every check fails and says why; none is taken from elsewhere."""
+    lose(source)
+    result = ask()
+    assert not result.ready
+    assert {"not checked"} == {it.observed for it in result.checks}
+    assert all("--mode source-dead" in it.message for it in result.checks)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_dead_source_is_judged_from_the_target(ask, source):
+    """With the age of what was known of it."""
+    lose(source)
+    result = ask(DEAD)
+    assert (True, ()) == (result.ready, result.blocking)
+    ages = {it.name: it.age_seconds for it in result.checks}
+    assert 0 == ages["copy-not-cut-off"]
+    assert 0 < ages["known-rpo"] == ages["state-age"] < 600
+    assert ages["audit-equal"] is None
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_source_that_lives_is_not_dead(ask):
+    """The gate says so, and does not take its word for the rest."""
+    result = ask(DEAD)
+    assert ("source-silent",) == result.blocking
+    message = next(it.message for it in result.checks if it.name == "source-silent")
+    assert "--mode planned" in message
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_source_that_refuses_lives(ask, source):
+    """A refusal is an answer."""
+
+    def refuse() -> None:
+        raise ClusterRefused("who are you", cluster="A")
+
+    source.cluster_id = refuse
+    assert "source-silent" in ask(DEAD).blocking
+
+
+def test_what_was_lost_with_the_source_is_said(ask, source, flow, clusters, orders, copied):
+    """Records and age as the last cycle saw them, against the tier's RPO."""
+    copied(orders, 0, 3)
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-1", None, NOW)
+    lose(source)
+    result = ask(DEAD)
+    assert {"known-rpo"} == set(result.blocking)
+    assert "known-lag" in failed(result)
+    assert [("orders", 2)] == [(it.topic, it.records) for it in result.topics]
+
+
+@pytest.mark.usefixtures("ran")
+def test_drift_is_remembered(ask, source, target, flow, clusters):
+    """Seen by a cycle while the source lived, told when it is lost."""
+    target.topics["A.orders"].configs["retention.ms"] = "1000"
+    assert ("retention-time",) == ask().blocking
+    publish.run(flow, clusters, "run-2", None, NOW)
+    lose(source)
+    result = ask(DEAD)
+    assert ("known-drift",) == result.blocking
+    assert ("retention.ms: 604800000 on the source, 1000 on the target",) == result.topics[0].drift
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_copy_that_is_gone_forbids_it(ask, source, target):
+    """Without the source it cannot be copied again."""
+    lose(source)
+    del target.topics["A.orders"]
+    assert {"copy-there", "can-be-written", "every-partition-led"} <= set(ask(DEAD).blocking)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+def test_gaps_forbid_it_until_somebody_waives_them(ask, flow, source, target, request_):
+    """For the topics that have them; another topic's waiver, or an expired one, does not count."""
+    if request_ is DEAD:
+        lose(source)
+    gap = Gap("orders", 0, 5, 9, GapCause.RETENTION, NOW, 5)
+    write_ledger(flow, target, [gap])
+    assert ("no-gaps",) == ask(request_).blocking
+    write_ledger(flow, target, [Waiver("no-gaps", "users", "old", "jo", NOW + HOUR, NOW)])
+    write_ledger(flow, target, [Waiver("no-gaps", "orders", "too late", "jo", NOW - 1, NOW - HOUR)])
+    result = ask(request_)
+    assert (False, ("no-gaps",)) == (result.ready, result.blocking)
+    assert [True, False] == [it.expired for it in result.waivers]
+    write_ledger(flow, target, [Waiver("no-gaps", "orders", "nobody reads it", "jo", NOW + HOUR, NOW)])
+    result = ask(request_)
+    assert (True, (), ("no-gaps",)) == (result.ready, result.blocking, result.waived)
+    check = next(it for it in result.checks if it.name == "no-gaps")
+    assert (False, "nobody reads it") == (check.passed, check.waived[0].reason)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_promoted_flow_is_not_failed_over_again(ask, flow, target):
+    """Nor one that is being failed over."""
+    for phase in (FlowPhase.FAILING_OVER, FlowPhase.PROMOTED):
+        write_ledger(flow, target, [FlowState(phase, NOW, "jo", "drill")])
+        assert "flow-in-service" in ask().blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_state_that_is_too_old_forbids_it(ask, flow):
+    """The last cycle is not to be relied upon for ever."""
+    time.sleep(1.1)
+    old = replace(flow, gate=GateSettings(state_age_seconds=1))
+    assert "state-age" in ask(settings=old).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_failed_cycle_forbids_it(ask, flow, clusters):
+    """Something was not copied in it."""
+    copy = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
+    publish.run(flow, clusters, "run-2", copy, NOW)
+    assert ("last-cycle-succeeded",) == ask().blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_lost_target_is_an_error(ask, target):
+    """There is nobody to fail over to."""
+    lose(target)
+    for request in (PLANNED, DEAD):
+        with pytest.raises(ClusterUnreachable, match="cluster B is away"):
+            ask(request)
+
+
+@pytest.mark.usefixtures("ran")
+def test_disks_that_are_not_known_are_warned_about(ask, target):
+    """The gate never takes what it does not know for good."""
+    target.refuse("log_dirs", "B", ClusterRefused("no"))
+    result = ask()
+    assert (True, True) == (result.ready, "free-disk" in failed(result))
+
+
+@pytest.mark.usefixtures("ran")
+def test_the_gate_changes_nothing(ask, source, target):
+    """Neither cluster is written to."""
+    for each in (source, target):
+        each.calls.clear()
+    ask()
+    ask(DEAD)
+    assert [[], []] == [source.calls, target.calls]
+
+
+def test_the_outcome_is_kept(flow, clusters, target, orders, copied, tmp_path):
+    """Page, Data Docs and evidence in the flow's reports, the answer in its ledger; no ledger, no note."""
+    from twinlog.steps.gate_record import keep
+
+    kept_in = replace(flow, gate=GateSettings(reports=tmp_path, fence_seconds=1))
+    for has_ledger in (False, True):
+        if has_ledger:
+            copied(orders, 0, 5)
+            sync_topics.run(flow, clusters)
+            publish.run(flow, clusters, "run-1", None, NOW)
+        else:
+            memory = target.topics.pop(flow.ledger_topic)
+        answer = gate.run(kept_in, clusters, PLANNED, sleep=lambda _: None)
+        kept = keep(
+            kept_in,
+            target,
+            answer,
+            configuration=tmp_path / "mm2.properties",
+            configuration_sha256="c",
+            key=None,
+        )
+        if not has_ledger:
+            assert flow.ledger_topic not in target.topics
+            target.topics[flow.ledger_topic] = memory
+    (outcome,) = read_ledger(flow, target).gate_outcomes
+    assert ("planned", True, kept.evidence_sha256) == (outcome.mode, outcome.ready, outcome.evidence_sha256)
+    assert {"gate", "evidence"} == {it.name for it in (tmp_path / "A__B").iterdir()}
+    assert 2 == len(list((tmp_path / "A__B" / "gate").glob("*/data-docs/partitions.html")))
