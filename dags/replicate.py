@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain, task
 
 from twinlog.airflow import tasks
+from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.form import PARAMS, describe_flow
@@ -32,6 +33,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once",
         doc_md=describe_flow(flow),
+        deadline=rpo_deadline(flow),
     ) as cycle:
 
         @task

@@ -1,12 +1,15 @@
 """A real Airflow beside the shared clusters, started once: flow A->B copies on a warm Spark Connect server, B->A by
 spark-submit, each once a year, so that no scheduled run comes in between."""
 
+import json
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -30,6 +33,11 @@ B->A.twinlog.spark.master = local[2]
 B->A.twinlog.metadata.approval = true
 sync.topic.acls.enabled = false
 twinlog.schedule = 0 0 1 1 *
+twinlog.gate.schedule = 0 0 1 1 *
+twinlog.gate.fence.seconds = 1
+twinlog.reports.folder = {reports}
+twinlog.alert.url = {alarm}
+B->A.twinlog.rpo.seconds = 1
 heartbeats.replication.enabled = false
 replication.factor = 1
 """
@@ -113,15 +121,44 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture(scope="session")
+def alarms() -> list[dict[str, Any]]:
+    """What was posted to twinlog.alert.url, in order."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def alarm_address(alarms: list[dict[str, Any]]) -> Iterator[str]:
+    """Where twinlog.alert.url leads."""
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            alarms.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/hook"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
 def scheduler(
-    cluster_a, cluster_b, connect_port: int, tmp_path_factory: pytest.TempPathFactory
+    cluster_a, cluster_b, connect_port: int, alarm_address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scheduler]:
     """The running Airflow, with both Dags parsed and paused."""
     folder = tmp_path_factory.mktemp("scheduler")
     config = folder / "mm2.properties"
     config.write_text(
         CONFIGURATION.format(
-            a=cluster_a.bootstrap_servers, b=cluster_b.bootstrap_servers, connect_port=connect_port
+            a=cluster_a.bootstrap_servers,
+            b=cluster_b.bootstrap_servers,
+            connect_port=connect_port,
+            reports=folder / "reports",
+            alarm=alarm_address,
         )
     )
     with AirflowInstance(folder / "airflow", config) as instance:

@@ -91,6 +91,17 @@ def test_dag_says_what_it_is(read_dags) -> None:
     assert all(task.doc_md for task in dag.tasks)
 
 
+def test_a_cycle_has_a_deadline(read_dags) -> None:
+    """The strictest RPO of the flow, counted from when the run was queued."""
+    dags = read_dags(THREE_FLOWS + "twinlog.tier.gold.topics=a\ntwinlog.tier.gold.rpo.seconds=77\n").dags
+    (deadline,) = dags["replicate__B__C"].deadline
+
+    assert (77, "DagRunQueuedAtDeadline") == (
+        deadline.interval.total_seconds(),
+        deadline.reference.reference_name,
+    )
+
+
 def test_only_the_last_task_tells_of_the_remote_cluster(read_dags) -> None:
     """An asset event says that a whole cycle is done."""
     dag = read_dags(THREE_FLOWS).dags["replicate__us_east__B"]
@@ -110,14 +121,17 @@ def test_only_the_last_task_tells_of_the_remote_cluster(read_dags) -> None:
         (None, "mm2.properties"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_import_error(read_dags, text: str | None, line: str) -> None:
-    """Not a missing Dag: the error ends in what is wrong with the file, and where."""
+def test_a_file_that_cannot_be_used_is_one_import_error(
+    read_dags, repository: Path, text: str | None, line: str
+) -> None:
+    """Not a missing Dag: the error of each Dag file ends in what is wrong with the configuration, and where."""
     bag = read_dags(text)
 
     assert {} == bag.dags
-    [error] = bag.import_errors.values()
-    assert line in error.partition("\ntwinlog.errors.ConfigError: ")[2]
-    assert "include/twinlog/config" not in error
+    assert len(bag.import_errors) == len(list((repository / "dags").glob("*.py")))
+    for error in bag.import_errors.values():
+        assert line in error.partition("\ntwinlog.errors.ConfigError: ")[2]
+        assert "include/twinlog/config" not in error
 
 
 def test_parsing_is_fast(read_dags) -> None:

@@ -28,3 +28,10 @@ def remote_groups(alias: str) -> Asset:
     """
     uri = f"twinlog://{quote(alias, safe='')}/groups"
     return Asset(name=f"twinlog {alias} groups", uri=uri, group="twinlog")
+
+
+def readiness(alias: str) -> Asset:
+    """Return the asset of what is known of a cluster's readiness to take over, `twinlog://<alias>/readiness`."""
+    return Asset(
+        name=f"twinlog {alias} readiness", uri=f"twinlog://{quote(alias, safe='')}/readiness", group="twinlog"
+    )

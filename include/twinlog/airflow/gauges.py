@@ -10,6 +10,7 @@ from airflow.sdk.observability.stats import Stats
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
     from twinlog.quality.checks import CheckResult
+    from twinlog.quality.gate import GateResult
     from twinlog.steps.validate import ValidationResult
 
 
@@ -20,6 +21,14 @@ def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:
     """
     for severity, count in failed_by_severity(result.checks).items():
         Stats.gauge(f"twinlog.{flow_name(flow)}.failed_checks.{severity}", count)
+
+
+def gauge_gate(flow: FlowSettings, result: GateResult) -> None:
+    """Give whether the gate was ready (1 or 0), by how many checks it was not, and the oldest record at risk."""
+    name = f"twinlog.{flow_name(flow)}.gate"
+    Stats.gauge(f"{name}.ready", int(result.ready))
+    Stats.gauge(f"{name}.blocking_checks", len(result.blocking))
+    Stats.gauge(f"{name}.at_risk_seconds", max((it.seconds for it in result.topics), default=0.0))
 
 
 def failed_by_severity(checks: Iterable[CheckResult]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow.alerts import sound_if_over_budget
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
 from twinlog.airflow.flows import read_configuration
@@ -170,6 +171,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     started_ms = round(run.start_date.timestamp() * 1000)
     with _open(flow_name) as (flow, clusters):
         report = _show(step.run(flow, clusters, run.run_id, copied, started_ms))
+    sound_if_over_budget(flow, report["topics"], context)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     if reasons:
         ti.xcom_push("return_value", report)

@@ -1,0 +1,90 @@
+"""The alarm about a broken RPO."""
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from twinlog.airflow.alerts import RpoAlert, over_budget, rpo_deadline
+from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
+
+
+@pytest.fixture
+def heard() -> Iterator[tuple[str, list[dict]]]:
+    """An address that takes alarms, and what it took."""
+    taken: list[dict] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(500 if "broken" in self.path else 200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", taken
+    server.shutdown()
+
+
+@pytest.fixture
+def configure(tmp_path, monkeypatch):
+    """Write a file with these lines beside a flow A->B, and let Airflow work from it."""
+
+    def write(*lines: str):
+        file = tmp_path / "mm2.properties"
+        ends = ["clusters=A,B", "A.bootstrap.servers=a:1", "B.bootstrap.servers=b:1", "A->B.enabled=true"]
+        file.write_text("\n".join([*ends, *lines]) + "\n")
+        monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+        return read_configuration().flows["A->B"]
+
+    return write
+
+
+def test_the_alarm_goes_to_the_address(configure, heard) -> None:
+    """As JSON with a text, which chat hooks show."""
+    url, taken = heard
+    configure(f"twinlog.alert.url={url}/hook")
+    RpoAlert(flow="A->B", text="orders waits").notify({"dag_run": {"run_id": "scheduled__1"}})
+    assert [{"text": "twinlog A->B: orders waits", "flow": "A->B", "run": "scheduled__1"}] == taken
+
+
+@pytest.mark.parametrize("address", ["{url}/broken?token=geheim", "http://127.0.0.1:1/geheim"])
+def test_an_address_that_does_not_take_it_stops_nothing(configure, heard, caplog, address) -> None:
+    """It is logged without the address, which may be a secret."""
+    configure("twinlog.alert.url=" + address.format(url=heard[0]))
+    with caplog.at_level(logging.ERROR):
+        RpoAlert(flow="A->B", text="orders waits").notify({})
+    assert "RPO ALERT A->B: orders waits" in caplog.text
+    assert "was not taken" in caplog.text
+    assert "geheim" not in caplog.text
+
+
+def test_without_an_address_it_is_logged(configure, caplog) -> None:
+    """At the level that people look at."""
+    configure()
+    with caplog.at_level(logging.ERROR):
+        RpoAlert(flow="A->B", text="orders waits").notify({})
+    assert "RPO ALERT A->B: orders waits" in caplog.text
+
+
+def test_a_cycle_must_end_within_the_strictest_rpo(configure) -> None:
+    """Counted from when it was queued."""
+    flow = configure("twinlog.tier.gold.topics=orders", "twinlog.tier.gold.rpo.seconds=45")
+    assert timedelta(seconds=45) == rpo_deadline(flow).interval
+    assert "twinlog.airflow.alerts.RpoAlert" == rpo_deadline(flow).callback.path
+
+
+def test_topics_over_their_budget_are_named(configure) -> None:
+    """Each against its own tier; many fit a line."""
+    flow = configure("twinlog.tier.gold.topics=orders", "twinlog.tier.gold.rpo.seconds=45")
+    waiting = [{"topic": name, "rpo_seconds": 50.2} for name in ("orders", "users")]
+    assert ["orders: a record waits for 50 s, its RPO is 45 s"] == over_budget(flow, waiting)
+    many = [{"topic": f"t{n:02}", "rpo_seconds": 301.0} for n in range(13)]
+    assert "and 3 topics more" == over_budget(flow, many)[-1]

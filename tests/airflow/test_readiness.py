@@ -1,0 +1,39 @@
+"""The gate and the alarm under a real scheduler."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+
+GATE, SUBMITTING = "failover_readiness__B__A", "replicate__B__A"
+
+
+@pytest.fixture(scope="module")
+def cycled(scheduler) -> str:
+    """A cycle of B->A has run; it took longer than the flow's RPO of a second."""
+    scheduler.api.pause(SUBMITTING, paused=False)
+    runs = scheduler.wait(SUBMITTING, lambda: scheduler.api.runs(SUBMITTING))
+    run_id = str(runs[0]["dag_run_id"])
+    scheduler.finish(SUBMITTING, run_id)
+    return run_id
+
+
+def test_a_cycle_that_does_not_end_in_time_sounds_the_alarm(scheduler, cycled, alarms) -> None:
+    """The scheduler's own deadline calls the notifier, which reaches the configured address."""
+    heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["flow"] == "B->A"])
+    assert "a cycle has not ended within 1 s" in heard[0]["text"]
+
+
+def test_the_gate_is_asked_by_a_run(scheduler, cycled) -> None:
+    """Its answer is the task's result, whatever it is; page and evidence are there; not ready fails the run."""
+    scheduler.api.pause(GATE, paused=False)
+    run_id = scheduler.api.trigger(GATE)
+    states = scheduler.finish(GATE, run_id)
+    answer = scheduler.api.result(GATE, run_id, "gate")
+    assert ("B->A", "planned", True) == (answer["flow"], answer["mode"], answer["still_writing"])
+    assert {"gate": "success" if answer["ready"] else "failed"} == states
+    assert Path(answer["page"]).exists()
+    assert Path(answer["evidence"]).exists()
+    named = {check["name"]: check["passed"] for check in answer["checks"]}
+    assert (True, True) == (named["flow-has-run"], named["source-answers"])

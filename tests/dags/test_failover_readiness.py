@@ -1,0 +1,56 @@
+"""The Dag file of the readiness gate as Airflow's Dag processor sees it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+FLOWS = """\
+clusters = us-east, B, C
+us-east.bootstrap.servers = localhost:9092
+B.bootstrap.servers = localhost:9093
+C.bootstrap.servers = localhost:9094
+us-east->B.enabled = true
+us-east->B.twinlog.gate.schedule = 30 */4 * * *
+B->C.enabled = true
+"""
+
+
+@pytest.fixture
+def dags(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The Dags of this file."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    config = tmp_path / "mm2.properties"
+    config.write_text(FLOWS)
+    monkeypatch.setenv("TWINLOG_CONFIG", str(config))
+    bag = DagBag(dag_folder=repository / "dags" / "failover_readiness.py")
+    assert {} == bag.import_errors
+    return bag.dags
+
+
+def test_one_dag_per_enabled_flow(dags) -> None:
+    """On its own schedule, one run at a time, with a form."""
+    assert {"failover_readiness__us_east__B", "failover_readiness__B__C"} == set(dags)
+    dag = dags["failover_readiness__us_east__B"]
+    assert "30 */4 * * *" in repr(dag.timetable)
+    assert (1, False) == (dag.max_active_runs, dag.catchup)
+    assert {"mode": "planned", "producers_stopped": False, "canary": False} == dag.params.dump()
+
+
+def test_a_run_asks_the_gate_and_tells_of_it(dags) -> None:
+    """One task; its asset event says how ready the target is."""
+    (task,) = dags["failover_readiness__B__C"].tasks
+    assert ("gate", ["twinlog://C/readiness"]) == (task.task_id, [it.uri for it in task.outlets])
+
+
+def test_parsing_imports_nothing_heavy(dags) -> None:
+    """Dag files are parsed every few seconds."""
+    heavy = ("pyspark", "great_expectations", "pandas", "confluent_kafka", "pyarrow")
+    script = "dags/failover_readiness.py"
+    code = f"import runpy, sys; runpy.run_path({script!r}); print([n for n in {heavy} if n in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == said.stdout.strip().splitlines()[-1]
