@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -263,7 +264,7 @@ def _scopes(
 def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
     """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
     pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
-    wanted = max(1, round(share * len(pieces)))
+    wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
     return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))
 
 
