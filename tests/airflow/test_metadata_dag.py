@@ -11,7 +11,6 @@ from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError
 from twinlog.steps import sync_topics
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
@@ -51,16 +50,11 @@ def topic(flow: FlowSettings, clusters: Clusters) -> str:
 
 def answer(scheduler, run_id: str, choice: str) -> str:
     """Wait for the request, answer it as a person would, and return what the person was shown."""
-    path = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
-
-    def shown():
-        try:
-            return scheduler.api.get(path)
-        except TerminalError:  # not asked yet
-            return None
-
-    request = scheduler.wait("the request", shown)
-    scheduler.api.patch(path, {"chosen_options": [choice]})
+    task = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/approve"
+    # The request can be seen a moment before the task waits for it; an answer in that moment goes astray.
+    scheduler.wait("the request", lambda: scheduler.api.get(task)["state"] == "awaiting_input")
+    request = scheduler.api.get(f"{task}/-1/hitlDetails")
+    scheduler.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
     return str(request["body"])
 
 
