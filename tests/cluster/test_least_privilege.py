@@ -24,7 +24,8 @@ def everything_on() -> FlowSettings:
     ]
     flow = FlowSettings(*ends, sync_group_offsets=True)
     users = (DeclaredUser("alice", Secret("x")),)
-    return replace(flow, metadata=MetadataSettings(quotas=True, scram_users=users))
+    back = FlowSettings(ends[1], ends[0], enabled=False)
+    return replace(flow, way_back=back, metadata=MetadataSettings(quotas=True, scram_users=users))
 
 
 def table() -> str:

@@ -92,7 +92,9 @@ def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
         if not need.required
     }
     assert optional == {
+        ("B", "topic", "A.t", ("READ",)),
         ("B", "topic", "A.t", ("ALTER_CONFIGS",)),
+        ("A", "topic", "mm2-offset-syncs.B.internal", ("CREATE", "READ", "WRITE")),
         ("B", "topic", "mm2-offsets.A.internal", ("DESCRIBE_CONFIGS",)),
         ("B", "topic", "mm2-offset-map.A.internal", ("DESCRIBE_CONFIGS",)),
         ("B", "topic", "mm2-ledger.A.internal", ("DESCRIBE_CONFIGS",)),

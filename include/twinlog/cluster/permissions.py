@@ -82,6 +82,8 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
             _source_topics(flow, names),
             _remote_topics(flow, names),
             _state_topics(flow, names),
+            _offset_syncs(flow),
+            _beats_on_the_source(flow),
             _writing(flow, transactional_prefix),
             _groups(flow, names),
             _acls(flow),
@@ -147,6 +149,7 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             "write the copy",
             prefix=shared,
         )
+        yield Need(alias, resource, ("READ",), "audit the copy", required=False, prefix=shared)
         if flow.refresh_topics:
             yield Need(alias, resource, ("ALTER",), "add partitions when the source does", prefix=shared)
         if _deletes_copies(flow):
@@ -195,6 +198,22 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             "write checkpoints",
             required=False,
         )
+
+
+def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
+    if flow.emit_offset_syncs:
+        on_source = flow.offset_syncs_topic_location == "source"
+        host, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
+        topic = Resource(Kind.TOPIC, flow.policy.offset_syncs_topic(other.alias))
+        yield Need(host.alias, topic, ("CREATE", "READ", "WRITE"), "write offset syncs", required=False)
+
+
+def _beats_on_the_source(flow: FlowSettings) -> Iterator[Need]:
+    """A way back that only beats does so on the source (mm2-behaviour 2.2)."""
+    if flow.way_back is not None:
+        topic = Resource(Kind.TOPIC, flow.way_back.policy.heartbeats_topic())
+        why = "beat for the way back"
+        yield Need(flow.source.alias, topic, ("CREATE", "WRITE"), why, required=False)
 
 
 def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
