@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from twinlog.errors import FencedError, FormatError, TerminalError, TransientError, TwinlogError
-from twinlog.relay import quarantine, rhythm, state_records, trouble
+from twinlog.relay import inquiry, quarantine, rhythm, state_records, trouble
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
-from twinlog.relay.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.echoes import Echoes, LaneWriters
-from twinlog.relay.epochs import diverged_at, epoch_ends
 from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
@@ -38,8 +37,6 @@ _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may be without a leader before they are left to the next cycle."""
 
 _LONGEST_PAUSE_SECONDS = 0.5
-
-_SOURCE_LOST = frozenset({"source-lost", "stalled"})
 
 Queues = dict[TopicPartition, list[Outgoing]]
 
@@ -204,7 +201,7 @@ class LaneCopy:
             item.trouble = Trouble(error.code, f"{item.name}: {error}")
             return
         if cut.leader_epoch not in {item.epoch, -1}:
-            item.trouble = self._other_history(item)
+            item.trouble = inquiry.other_history(self._source, item)
             if item.trouble is not None:
                 return
             item.epoch = cut.leader_epoch
@@ -224,22 +221,6 @@ class LaneCopy:
             wanted, found = item.spec.remote_topic_id, topic_ids.get(item.spec.remote_topic, "")
             if wanted and found and wanted != found:
                 item.trouble = trouble.copy_recreated(item.name, item.spec.remote_topic)
-
-    def _other_history(self, item: RangeCopy) -> Trouble | None:
-        """Under another leader: whether the source's log still holds what was copied (KIP-320).
-
-        A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
-        """
-        if item.epoch < 0:
-            return None
-        try:
-            ends = epoch_ends(self._source, {item.source: item.epoch})
-        except TwinlogError as error:
-            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
-        if item.source not in ends:
-            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: its leader is moving")
-        at = diverged_at(item.epoch, ends[item.source], item.sent)
-        return trouble.diverged(item.name, at) if at is not None else None
 
     def _send(self, queues: Queues) -> bool:
         """Send what was cut; return False if the target refused something, and the transaction was given up."""
@@ -275,7 +256,8 @@ class LaneCopy:
             self._give_up(self._lane.take_refused())
             return False
         moved = [item for item in self._by_source.values() if item.sent > item.committed]
-        strangers = self._strangers(moved)
+        # A fetch by id cannot be answered by another life of the topic; with older brokers fetches go by name.
+        strangers = inquiry.strangers(self._source, moved) if self._fetcher.asked_by_name else []
         if strangers:
             self._abort()
             for item in strangers:
@@ -291,23 +273,6 @@ class LaneCopy:
                 item.confirm()
         self._open_bytes, self._opened_at = 0, None
         return True
-
-    def _strangers(self, moved: Iterable[RangeCopy]) -> list[RangeCopy]:
-        """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
-
-        A fetch by id cannot be answered so; with older brokers fetches go by name.  But ids never come back: one that
-        is the same now was the same at every fetch before.  A source that is lost tells nothing, and what it gave is
-        worth keeping.
-        """
-        if not self._fetcher.asked_by_name:
-            return []
-        known = [item for item in moved if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
-        try:
-            found = self._source.metadata({item.spec.topic for item in known})
-        except TwinlogError:
-            return []
-        ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
-        return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
 
     def _write_state(self, moved: Collection[RangeCopy]) -> bool:
         """Write what is set aside, progress and map; return False if the transaction was given up instead."""
@@ -388,32 +353,14 @@ class LaneCopy:
     def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
         what = remedy(Request.FETCH, fetched.error)
         if fetched.error in ANOTHER_LIFE:
-            item.trouble = self._another_life(item)
+            item.trouble = inquiry.another_life(self._source, item)
         elif what is Remedy.REPEAT:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
-            item.trouble = self._out_of_range(item)
+            item.trouble = inquiry.out_of_range(self._source, item)
         else:
             answer = f"the source answered {code_name(fetched.error)}"
             item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
-
-    def _another_life(self, item: RangeCopy) -> Trouble | None:
-        """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
-        try:
-            found = self._source.metadata([item.spec.topic])[item.spec.topic]
-        except TwinlogError as error:
-            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
-        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return trouble.topic_deleted(item.name)
-        return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
-
-    def _out_of_range(self, item: RangeCopy) -> Trouble:
-        """Ask where the log begins, which this answer of a broker does not say."""
-        try:
-            begin = self._source.offsets([item.source], EARLIEST)[item.source]
-        except TwinlogError as error:
-            return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
-        return trouble.out_of_range(item.name, item.sent, begin)
 
     def end_all(self, code: str, why: str) -> None:
         """End every range that is still wanted."""

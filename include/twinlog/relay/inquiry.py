@@ -1,0 +1,67 @@
+"""What the source is asked when an answer of its leaves open what became of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.errors import TwinlogError
+from twinlog.relay import trouble
+from twinlog.relay.brokers import EARLIEST, Brokers
+from twinlog.relay.epochs import diverged_at, epoch_ends
+from twinlog.relay.error_codes import Code
+from twinlog.relay.range_copy import RangeCopy
+from twinlog.relay.trouble import Trouble
+
+_SOURCE_LOST = frozenset({"source-lost", "stalled"})
+
+
+def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
+    """Under another leader: whether the source's log still holds what was copied (KIP-320).
+
+    A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
+    """
+    if item.epoch < 0:
+        return None
+    try:
+        ends = epoch_ends(source, {item.source: item.epoch})
+    except TwinlogError as error:
+        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+    if item.source not in ends:
+        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: its leader is moving")
+    at = diverged_at(item.epoch, ends[item.source], item.sent)
+    return trouble.diverged(item.name, at) if at is not None else None
+
+
+def strangers(source: Brokers, moved: Iterable[RangeCopy]) -> list[RangeCopy]:
+    """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
+
+    Ids never come back: one that is the same now was the same at every fetch before.  A source that is lost tells
+    nothing, and what it gave is worth keeping.
+    """
+    known = [item for item in moved if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
+    try:
+        found = source.metadata({item.spec.topic for item in known})
+    except TwinlogError:
+        return []
+    ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
+    return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
+
+
+def another_life(source: Brokers, item: RangeCopy) -> Trouble | None:
+    """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
+    try:
+        found = source.metadata([item.spec.topic])[item.spec.topic]
+    except TwinlogError as error:
+        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+    if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return trouble.topic_deleted(item.name)
+    return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
+
+
+def out_of_range(source: Brokers, item: RangeCopy) -> Trouble:
+    """Ask where the log begins, which this answer of a broker does not say."""
+    try:
+        begin = source.offsets([item.source], EARLIEST)[item.source]
+    except TwinlogError as error:
+        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+    return trouble.out_of_range(item.name, item.sent, begin)
