@@ -3,13 +3,14 @@
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, grow_topic, produce, read
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.steps import follow
+from twinlog.steps import follow, pauses
 
 pytestmark = pytest.mark.integration
 
@@ -18,8 +19,8 @@ def records(first: int, count: int) -> list[Seen]:
     return [Seen(b"k%d" % n, b"v%d" % n, 1_700_000_000_000 + n) for n in range(first, first + count)]
 
 
-def followed(flow, seconds: float, runner=None):
-    """Follow in this thread; return the result and the windows."""
+def followed(flow, seconds: float, runner=None, stop: threading.Event | None = None):
+    """Follow in this thread, until `stop` is set; return the result and the windows."""
     windows = []
     with open_clusters(flow) as clusters:
         result = follow.run(
@@ -29,6 +30,7 @@ def followed(flow, seconds: float, runner=None):
             run_id=uuid.uuid4().hex,
             seconds=seconds,
             on_window=windows.append,
+            stop=stop,
         )
     return result, windows
 
@@ -50,13 +52,18 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
                 produce(cluster_a, topic, records(turn, 1), 2)
                 produce(cluster_a, f"{stem}-2", records(turn, 1))
             time.sleep(0.5)
+        time.sleep(5)
+        written.set()
 
+    written = threading.Event()
     writer = threading.Thread(target=write)
     writer.start()
-    result, windows = followed(flow, 16)
+    result, windows = followed(flow, 300, stop=written)
     writer.join()
-    assert ("done", 160 + 16) == (result.state, result.records)
+    late = cycle(flow).records
+    assert ("done", 160 + 16) == (result.state, result.records + late)
     assert len(windows) >= 3
+    assert result.records > late
     for name, partition in ((topic, 0), (topic, 1), (topic, 2), (f"{stem}-2", 0)):
         assert read(cluster_a, name, partition) == read(cluster_b, f"A.{name}", partition)
     with open_clusters(flow) as clusters:
@@ -114,3 +121,27 @@ def test_a_throttled_copy_takes_its_time(cluster_a, cluster_b, tmp_path) -> None
     result = cycle(flow)
     assert ("done", 400) == (result.state, result.records)
     assert result.bytes / result.seconds < 1_100_000
+
+
+def test_a_paused_flow_waits_and_goes_on(cluster_a, cluster_b, tmp_path) -> None:
+    """Paused between windows: nothing is copied until it is resumed, and the driver stays."""
+    topic = create_topic(cluster_a, f"paused-{uuid.uuid4().hex[:6]}")
+    file = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__follow__seconds="1")
+    flow = replace(file, source=replace(file.source, alias=f"P{uuid.uuid4().hex[:4]}"))
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        pauses.pause(flow, clusters.target, by="jo", reason="load")
+        produce(cluster_a, topic, records(0, 10))
+        over = threading.Event()
+
+        def resume() -> None:
+            time.sleep(4)
+            pauses.resume(flow, clusters.target, by="jo", reason="")
+            time.sleep(14)
+            over.set()
+
+        waiting = threading.Thread(target=resume)
+        waiting.start()
+        result, windows = followed(flow, 120, stop=over)
+        waiting.join()
+    assert (0, 10) == (windows[0].records, result.records)

@@ -42,7 +42,7 @@ def run(
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
 ) -> CopyResult:
-    """Copy everything there is (up to `until_ms`, of `topics`), in as many rounds as it takes.
+    """Copy everything there is (up to `until_ms`, of `topics`), in as many rounds as it takes; nothing while paused.
 
     `on_progress` is told every few seconds how far the lanes are.  Raises FencedError when another twinlog runs the
     flow, and errors of clusters that cannot be reached.
@@ -56,7 +56,7 @@ def run(
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
     count = deaths = 0
-    while count < MAX_ROUNDS and deaths < MAX_DEATHS:
+    while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
         grant = rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}

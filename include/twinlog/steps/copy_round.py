@@ -23,6 +23,9 @@ from twinlog.steps.copy_result import Tally
 from twinlog.steps.plan_ranges import DEFAULT_MAX_MESSAGE_BYTES, message_limits
 from twinlog.steps.two_way import way_back_ledger
 
+PAUSED = "paused"
+"""Code of the error for a flow that was found paused behind the fence."""
+
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
 
@@ -126,8 +129,8 @@ def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:
         if isinstance(record, FlowState) and record.state is FlowPhase.PAUSED:
             raise TerminalError(
                 f"flow {flow.name} is paused by {record.by}: {record.reason}",
-                hint="who copies now must stop first; `twinlog takeover` takes a flow back from MirrorMaker",
-                code="paused",
+                hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",
+                code=PAUSED,
                 flow=flow.name,
             )
 

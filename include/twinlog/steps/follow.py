@@ -22,11 +22,11 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, all_runs, read_pieces
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError
+from twinlog.errors import TerminalError, TransientError
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeReport, RangeSpec
 from twinlog.steps import discover, sync_topics
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
-from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
+from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
 from twinlog.steps.plan_ranges import StoppedPartition, choose, max_bytes, pack
 from twinlog.steps.settling import settle_now
@@ -154,10 +154,17 @@ class _Following:
         specs: Sequence[LaneSpec] = ()
         stopped: tuple[StoppedPartition, ...] = ()
         try:
-            specs, stopped = self._open(seconds)
-            failure = self._run(specs, began + seconds)
+            if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
+                failure = self._prepare()
+            else:
+                specs, stopped = self._open(seconds)
+                failure = self._run(specs, began + seconds)
         except TransientError as error:
             failure = error
+        except TerminalError as error:
+            if error.code != PAUSED:
+                raise
+            failure = self._prepare()
         self._weigh()
         now_records, now_size = _totals(self.rounds.tally)
         return Window(
