@@ -52,9 +52,13 @@ class Connection:
         self._receive_flags = 0 if encrypted else socket.MSG_WAITALL
         try:
             self._login()
+        except ClusterUnreachable as error:
+            self.close()
+            raise self._unreachable(error.data["reason"]) from None
         except BaseException:
             self.close()
             raise
+        self._wait_up_to(settings.request_timeout_ms)
 
     @property
     def address(self) -> str:
@@ -121,17 +125,12 @@ class Connection:
         try:
             plain = socket.create_connection((host, port), timeout=settings.connect_timeout_ms / 1000)
         except OSError as error:
-            raise ClusterUnreachable(
-                f"cluster {settings.alias} cannot be reached at {self._address}: {error.strerror or error}",
-                hint=f"check {settings.alias}.bootstrap.servers and that the broker runs",
-                cluster=settings.alias,
-                address=self._address,
-            ) from None
+            raise self._unreachable(error.strerror or str(error)) from None
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Logging in counts as connecting: a host that takes connections and stays silent is no broker.
         if not settings.protocol.tls:
-            _block_for(plain, settings.request_timeout_ms)
+            _block_for(plain, settings.connect_timeout_ms)
             return plain
-        plain.settimeout(settings.request_timeout_ms / 1000)
         try:
             return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
         except ssl.SSLError as error:
@@ -145,6 +144,12 @@ class Connection:
         except OSError as error:
             plain.close()
             raise self._lost(error) from None
+
+    def _wait_up_to(self, timeout_ms: int) -> None:
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(timeout_ms / 1000)
+        else:
+            _block_for(self._socket, timeout_ms)
 
     def _login(self) -> None:
         """Run the SASL exchange, then learn the broker's versions.
@@ -242,6 +247,16 @@ class Connection:
             f"connection to cluster {self._settings.alias} at {self._address} was lost: {reason}",
             hint="the state is as it was; the next cycle tries again",
             cluster=self._settings.alias,
+            address=self._address,
+            reason=reason,
+        )
+
+    def _unreachable(self, reason: str) -> ClusterUnreachable:
+        alias = self._settings.alias
+        return ClusterUnreachable(
+            f"cluster {alias} cannot be reached at {self._address}: {reason}",
+            hint=f"check {alias}.bootstrap.servers and that the broker runs",
+            cluster=alias,
             address=self._address,
         )
 
