@@ -84,7 +84,9 @@ class PartitionReader:
             moved = yield from self._batches(item, fetched, position, end)
             # An answer may be empty while a leader moves, or at an end that was cleaned away.
             stalls = 0 if moved > position else stalls + 1
-            if stalls > 1 and not fetched.error and fetched.high_watermark >= end:
+            # Not before what is stable reaches so far: a commit is known before its marker is in every partition.
+            reached = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
+            if stalls > 1 and not fetched.error and reached >= end:
                 return
             if stalls > _MOST_STALLS:
                 raise TransientError(
