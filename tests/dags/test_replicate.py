@@ -122,7 +122,7 @@ def test_only_the_last_task_tells_of_the_remote_cluster(read_dags) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_import_error(read_dags, text: str | None, line: str) -> None:
-    """Not a missing Dag, and not the same line for each Dag file: replicate.py's error says what is wrong, and where."""
+    """Not a missing Dag, and not one for each Dag file: replicate.py's error says what is wrong, and where."""
     bag = read_dags(text)
 
     assert {} == bag.dags
