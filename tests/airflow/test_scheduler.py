@@ -19,9 +19,8 @@ MID_YEAR_MS = {
     2023: 1_688_212_800_000,
     2025: 1_751_371_200_000,
 }
-ALL_WELL = dict.fromkeys(
-    ["discover", "sync_topics", "plan_ranges", "copy", "heartbeats", "validate", "publish"], "success"
-)
+STEPS = "discover sync_topics plan_ranges copy offset_syncs checkpoints heartbeats validate publish"
+ALL_WELL = dict.fromkeys(STEPS.split(), "success")
 
 
 @pytest.fixture
