@@ -88,7 +88,6 @@ class LaneCopy:
         self._by_target = {item.target: item for item in ranges}
         self._open_bytes = 0
         self._opened_at: float | None = None
-        self._quiet_since: float | None = None
         self._moving_since: float | None = None
         self._transactions = 0
 

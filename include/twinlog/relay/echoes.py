@@ -42,11 +42,12 @@ class LaneWriters:
         """
         if not header.transactional:
             return False
-        if header.producer_id not in self.lanes | self.strangers:
+        writer = header.producer_id
+        if writer not in self.lanes and writer not in self.strangers:
             self._look()
-            if header.producer_id not in self.lanes:
-                self.strangers.add(header.producer_id)
-        return header.producer_id in self.lanes
+            if writer not in self.lanes:
+                self.strangers.add(writer)
+        return writer in self.lanes
 
     def _look(self) -> None:
         try:

@@ -97,7 +97,8 @@ def fence(
     """
     logs = logs or FenceLogs.of(state)
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
-    known = last_fence(logs.ledger.read(target))
+    ledger = logs.ledger.read(target)
+    known = last_fence(ledger)
     count = max(lanes, known.lane_count if known else 1)
     writers = [gate]
     writers += [
@@ -105,7 +106,7 @@ def fence(
     ]
     gate_lane = Lane(target, gate)
     now = int(time.time() * 1000)
-    entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, logs.ledger.read(target), now))
+    entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     progress, repaired = _progress(gate_lane, logs.progress.read(target), state)
     used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())

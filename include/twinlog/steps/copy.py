@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.log_sizes import log_bytes
+from twinlog.errors import TransientError, TwinlogError
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps import discover
 from twinlog.steps.copy_progress import CopyProgress, watched
@@ -63,7 +62,7 @@ def run(
         settled = settle_now(flow, clusters, chosen, progress, ends, limits)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        sized = _with_sizes(flow, with_echoes(flow, clusters.source, ranges), chosen, rounds.lanes)
+        sized = _with_sizes(clusters.source, with_echoes(flow, clusters.source, ranges), chosen, rounds.lanes)
         packed = pack(sized, rounds.lanes)
         if not packed:
             failure = None
@@ -80,7 +79,7 @@ def run(
 
 
 def _with_sizes(
-    flow: FlowSettings, ranges: Sequence[RangeSpec], topics: Iterable[DiscoveredTopic], lanes: int
+    source: ClusterReader, ranges: Sequence[RangeSpec], topics: Iterable[DiscoveredTopic], lanes: int
 ) -> Sequence[RangeSpec]:
     """Estimate the ranges' bytes by the mean size of an offset in their logs, when there is something to pack."""
     if lanes == 1 or len(ranges) <= lanes:
@@ -90,14 +89,11 @@ def _with_sizes(
         for topic in topics
         for it in topic.partitions
     }
-    with Brokers(flow.source.connection) as source:
-        sizes = log_bytes(source, [(item.topic, item.partition) for item in ranges])
-    means = {
-        TopicPartition(*item): size / offsets[TopicPartition(*item)]
-        for item, size in sizes.items()
-        if offsets.get(TopicPartition(*item))
-    }
-    return weighed(ranges, means)
+    try:
+        sizes = source.log_dirs().sizes
+    except TwinlogError:  # they only serve the packing, and nothing may fail for want of them
+        return ranges
+    return weighed(ranges, {it: size / offsets[it] for it, size in sizes.items() if offsets.get(it)})
 
 
 def without_trouble(ranges: Sequence[RangeSpec], tally: Tally) -> list[RangeSpec]:

@@ -11,7 +11,7 @@ from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
 from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
-from twinlog.cluster.progress import SourceLife, packed_maps, read_packed
+from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
@@ -23,7 +23,7 @@ from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.group_verdict import WrittenCheckpoint
-from twinlog.steps.two_way import way_back_ledger, way_back_map
+from twinlog.steps.two_way import read_way_back, way_back_ledger
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
 """Gaps in which nothing was ever copied."""
@@ -191,7 +191,7 @@ def _ways_back(
     ]
     if not same or not latest_or_empty(source, way_back_ledger(flow)):
         return {}
-    maps = packed_maps(latest_or_empty(source, way_back_map(flow)))
+    maps = read_way_back(flow, source)
     nothing = PackedMap.of({})
     return {
         TopicPartition(topic.topic, it.partition): maps.get(
@@ -218,7 +218,7 @@ def _routes_back(
     }
     if not originals:
         return
-    maps = packed_maps(latest_or_empty(clusters.source, f"mm2-offset-map.{flow.target.alias}.internal"))
+    maps = read_way_back(flow, clusters.source)
     lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
     there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)

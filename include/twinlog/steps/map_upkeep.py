@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import latest_or_empty, read_ledger
-from twinlog.cluster.progress import SourceLife, packed_maps
+from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.progress import SourceLife, packed_maps, read_packed
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
@@ -68,7 +68,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
         return UpkeepResult(
             flow.name, 0, note="a map is joined in transactions, which this flow does without"
         )
-    seen = packed_maps(latest_or_empty(clusters.target, flow.offset_map_topic))
+    seen = read_packed(flow, clusters.target)
     pieces = sum(len(it.values) for it in seen.values())
     starts = _log_starts(flow, clusters, seen)
     if not make_plan(seen, starts):

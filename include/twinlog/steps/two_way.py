@@ -25,9 +25,9 @@ def way_back_ledger(flow: FlowSettings) -> str:
     return f"mm2-ledger.{flow.target.alias}.internal"
 
 
-def way_back_map(flow: FlowSettings) -> str:
-    """Name, on the source, of the offset map that a flow from this target to this source keeps."""
-    return f"mm2-offset-map.{flow.target.alias}.internal"
+def read_way_back(flow: FlowSettings, source: ClusterReader) -> Mapping[SourceLife, PackedMap]:
+    """Read the map of the flow from this target to this source; empty when there is none.  Raises FormatError."""
+    return packed_maps(latest_or_empty(source, f"mm2-offset-map.{flow.target.alias}.internal"))
 
 
 def with_echoes(
@@ -47,7 +47,7 @@ def with_echoes(
             code="two-way",
             flow=flow.name,
         )
-    maps = packed_maps(latest_or_empty(source, way_back_map(flow)))
+    maps = read_way_back(flow, source)
     return tuple(
         replace(item, echoes=_spans(item, _of_partition(item, maps)))
         if item.remote_topic == item.topic
