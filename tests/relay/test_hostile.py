@@ -168,7 +168,7 @@ def test_the_fuzz_finds_a_check_that_is_missing(check: str, monkeypatch: pytest.
     """With any of the checks taken away damage gets through: the law is able to fail."""
     monkeypatch.setattr(f"twinlog.relay.{check}", lambda *_: None)
 
-    @settings(max_examples=400, deadline=None, database=None, phases=[Phase.generate])
+    @settings(max_examples=4_000, deadline=None, database=None, phases=[Phase.generate])
     @given(logs(), st.integers(0, 1 << 32))
     def search(log: Log, seed: int) -> None:
         hold(log, seed)
