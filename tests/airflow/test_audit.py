@@ -77,7 +77,7 @@ def test_a_failure_says_where() -> None:
 
 def test_a_job_that_died_is_tried_again() -> None:
     """It said nothing, or what was wrong."""
-    from twinlog.airflow.spark_job import error_of
+    from twinlog.airflow.copying import error_of
 
     assert isinstance(error_of(None), TransientError)
     said = error_of({"error": {"kind": "UsageError", "code": "usage", "message": "no such topic"}})

@@ -8,8 +8,9 @@ from typing import Any
 
 from airflow.sdk import Context, Param
 
+from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import AUDIT_JOB, configuration_path
-from twinlog.airflow.spark_job import JobOperator, Json, error_of
+from twinlog.airflow.spark_job import JobOperator, Json
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 from twinlog.steps.audit_plan import AuditMode, AuditRequest

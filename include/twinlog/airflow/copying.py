@@ -49,15 +49,9 @@ def failure_of(outcome: Json | None) -> TwinlogError | None:
     `outcome` is a CopyResult as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job
     died without a word.
     """
-    if outcome is None:
-        return TransientError(
-            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
-        )
-    if "state" not in outcome:
-        error = outcome["error"]
-        return error_class(error["kind"])(error["message"], code=error["code"])
-    if outcome["state"] != "failed":
-        return None
+    error = error_of(outcome)
+    if error is not None or outcome is None or outcome["state"] != "failed":
+        return error
     reasons = [
         *(
             f"{item['topic']}-{item['partition']}: {item['error']}"
@@ -83,7 +77,21 @@ def _listed(reasons: list[str]) -> str:
     return "; ".join(reasons[:SHOWN]) + more
 
 
-def error_class(name: str) -> type[TwinlogError]:
+def error_of(outcome: Json | None) -> TwinlogError | None:
+    """Return the error any job of ours ended with, None when it has a result."""
+    if outcome is None:
+        return TransientError(
+            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
+        )
+    error = outcome.get("error")
+    return (
+        _error_class(error["kind"])(error["message"], code=error["code"])
+        if isinstance(error, Mapping)
+        else None
+    )
+
+
+def _error_class(name: str) -> type[TwinlogError]:
     """Return the class of an error that was raised in another process, as its name says."""
     kind = getattr(errors, name, TerminalError)
     return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError

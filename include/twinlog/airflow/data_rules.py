@@ -5,8 +5,9 @@ from __future__ import annotations
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import DATA_JOB, configuration_path
-from twinlog.airflow.spark_job import JobOperator, Json, error_of
+from twinlog.airflow.spark_job import JobOperator, Json
 from twinlog.errors import TerminalError
 
 

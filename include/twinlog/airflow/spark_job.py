@@ -10,11 +10,9 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
-from twinlog.airflow.copying import error_class
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError, TwinlogError
 
 Json = Mapping[str, Any]
 
@@ -53,17 +51,3 @@ class JobOperator(BaseOperator):  # type: ignore[misc]
             self.log.exception("spark-submit failed")
         result: Json | None = self._hook.result
         return result
-
-
-def error_of(outcome: Json | None) -> TwinlogError | None:
-    """Return the error a job ended with, None when it has a result."""
-    if outcome is None:
-        return TransientError(
-            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
-        )
-    error = outcome.get("error")
-    return (
-        error_class(error["kind"])(error["message"], code=error["code"])
-        if isinstance(error, Mapping)
-        else None
-    )
