@@ -1,5 +1,9 @@
-"""A real Airflow beside the shared clusters, started once: flow A->B copies on a warm Spark Connect server, B->A by
-spark-submit, each once a year, so that no scheduled run comes in between."""
+"""A real Airflow beside the shared clusters, started once.
+
+Its flows have aliases that no other test uses, east for cluster A and west for cluster B, and so state of their own:
+east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
+run comes in between.
+"""
 
 import json
 import socket
@@ -21,23 +25,23 @@ from twinlog.demo.processes import Processes
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
-clusters = A, B
-A.bootstrap.servers = {a}
-B.bootstrap.servers = {b}
-A->B.enabled = true
-A->B.topics = yearly-.*
-A->B.twinlog.spark.master = sc://127.0.0.1:{connect_port}
-B->A.enabled = true
-B->A.topics = submitted-.*
-B->A.twinlog.spark.master = local[2]
-B->A.twinlog.metadata.approval = true
+clusters = east, west
+east.bootstrap.servers = {a}
+west.bootstrap.servers = {b}
+east->west.enabled = true
+east->west.topics = yearly-.*
+east->west.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+west->east.enabled = true
+west->east.topics = submitted-.*
+west->east.twinlog.spark.master = local[2]
+west->east.twinlog.metadata.approval = true
 sync.topic.acls.enabled = false
 twinlog.schedule = 0 0 1 1 *
 twinlog.gate.schedule = 0 0 1 1 *
 twinlog.gate.fence.seconds = 1
 twinlog.reports.folder = {reports}
 twinlog.alert.url = {alarm}
-B->A.twinlog.rpo.seconds = 1
+west->east.twinlog.rpo.seconds = 1
 heartbeats.replication.enabled = false
 replication.factor = 1
 """
@@ -164,5 +168,6 @@ def scheduler(
     with AirflowInstance(folder / "airflow", config) as instance:
         instance.wait_until_healthy()
         running = Scheduler(instance)
-        running.wait("Dags", lambda: {"replicate__A__B", "replicate__B__A"} <= instance.api.dag_ids(), 60)
+        dags = {"replicate__east__west", "replicate__west__east"}
+        running.wait("Dags", lambda: dags <= instance.api.dag_ids(), 60)
         yield running

@@ -15,13 +15,13 @@ from twinlog.steps import sync_topics
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-DAG = "sync_metadata__B__A"
+DAG = "sync_metadata__west__east"
 
 
 @pytest.fixture(scope="module")
 def flow(scheduler) -> FlowSettings:
-    """B->A, whose metadata plans a person approves."""
-    return load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["B->A"]
+    """west->east, whose metadata plans a person approves."""
+    return load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["west->east"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def answer(scheduler, run_id: str, choice: str) -> str:
 
 
 def segment_ms(clusters: Clusters, topic: str) -> str | None:
-    return clusters.target.topic_configs([f"B.{topic}"]).require()[f"B.{topic}"]["segment.ms"].value
+    return clusters.target.topic_configs([f"west.{topic}"]).require()[f"west.{topic}"]["segment.ms"].value
 
 
 def test_an_approved_plan_is_applied(scheduler, unpaused, clusters, topic) -> None:
@@ -67,7 +67,7 @@ def test_an_approved_plan_is_applied(scheduler, unpaused, clusters, topic) -> No
     run_id = scheduler.api.trigger(unpaused)
     before = segment_ms(clusters, topic)
     shown = answer(scheduler, run_id, "Approve")
-    assert f"topic B.{topic}" in shown
+    assert f"topic west.{topic}" in shown
     assert "+ segment.ms: 3600000" in shown
     assert "3600000" != before
     assert {"plan": "success", "approve": "success", "apply": "success"} == scheduler.finish(unpaused, run_id)
@@ -88,11 +88,11 @@ def test_a_plan_that_drifted_while_it_waited_is_refused(scheduler, unpaused, clu
     run_id = scheduler.api.trigger(unpaused)
     path = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/plan"
     scheduler.wait("the plan", lambda: scheduler.api.get(path)["state"] == "success")
-    clusters.target.alter_topic_configs({f"B.{topic}": {"segment.ms": "7200000"}}).require()
+    clusters.target.alter_topic_configs({f"west.{topic}": {"segment.ms": "7200000"}}).require()
     answer(scheduler, run_id, "Approve")
     assert "failed" == scheduler.finish(unpaused, run_id)["apply"]
     log = str(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/apply/logs/1"))
-    assert f"topic B.{topic}: segment.ms is 7200000 by now, not unset" in log
+    assert f"topic west.{topic}: segment.ms is 7200000 by now, not unset" in log
     assert "7200000" == segment_ms(clusters, topic)
 
 

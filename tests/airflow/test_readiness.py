@@ -6,12 +6,12 @@ import pytest
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-GATE, SUBMITTING = "failover_readiness__B__A", "replicate__B__A"
+GATE, SUBMITTING = "failover_readiness__west__east", "replicate__west__east"
 
 
 @pytest.fixture(scope="module")
 def cycled(scheduler) -> str:
-    """A cycle of B->A has run; it took longer than the flow's RPO of a second."""
+    """A cycle of west->east has run; it took longer than the flow's RPO of a second."""
     scheduler.api.pause(SUBMITTING, paused=False)
     runs = scheduler.wait(SUBMITTING, lambda: scheduler.api.runs(SUBMITTING))
     run_id = str(runs[0]["dag_run_id"])
@@ -21,7 +21,7 @@ def cycled(scheduler) -> str:
 
 def test_a_cycle_that_does_not_end_in_time_sounds_the_alarm(scheduler, cycled, alarms) -> None:
     """The scheduler's own deadline calls the notifier, which reaches the configured address."""
-    heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["flow"] == "B->A"])
+    heard = scheduler.wait("the alarm", lambda: [it for it in alarms if it["flow"] == "west->east"])
     assert "a cycle has not ended within 1 s" in heard[0]["text"]
 
 
@@ -31,7 +31,7 @@ def test_the_gate_is_asked_by_a_run(scheduler, cycled) -> None:
     run_id = scheduler.api.trigger(GATE)
     states = scheduler.finish(GATE, run_id)
     answer = scheduler.api.result(GATE, run_id, "gate")
-    assert ("B->A", "planned", True) == (answer["flow"], answer["mode"], answer["still_writing"])
+    assert ("west->east", "planned", True) == (answer["flow"], answer["mode"], answer["still_writing"])
     assert {"gate": "success" if answer["ready"] else "failed"} == states
     assert Path(answer["page"]).exists()
     assert Path(answer["evidence"]).exists()

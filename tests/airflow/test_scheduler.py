@@ -12,7 +12,7 @@ from twinlog.errors import TerminalError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-BY_CONNECT, BY_SUBMIT = "replicate__A__B", "replicate__B__A"
+BY_CONNECT, BY_SUBMIT = "replicate__east__west", "replicate__west__east"
 MID_YEAR_MS = {
     2021: 1_625_140_800_000,
     2022: 1_656_676_800_000,
@@ -60,7 +60,7 @@ def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
     listed = json.loads(said.splitlines()[-1])  # warnings come before
     ids = {dag["dag_id"] for dag in listed}
     assert {BY_CONNECT, BY_SUBMIT} == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
-    assert {"translate_group", "sync_metadata__A__B", "sync_metadata__B__A"} <= ids
+    assert {"translate_group", "sync_metadata__east__west", "sync_metadata__west__east"} <= ids
     assert [] == scheduler.api.import_errors()
 
 
@@ -74,7 +74,7 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
 
     assert ALL_WELL == scheduler.finish(submitting, run_id)
     assert compare_topic(
-        cluster_b.bootstrap_servers, cluster_a.bootstrap_servers, wanted, f"B.{wanted}"
+        cluster_b.bootstrap_servers, cluster_a.bootstrap_servers, wanted, f"west.{wanted}"
     ).equal
     assert ("done", 500) == tuple(
         scheduler.api.result(submitting, run_id, "copy")[name] for name in ("state", "records")
@@ -83,7 +83,7 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     assert {wanted: 499, other: -1} == last_offsets(report)
     events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
     [extra] = [event["extra"] for event in events if event["extra"].get("run_id") == run_id]
-    assert ("B->A", 500, 5, [f"B.{wanted}"]) == tuple(
+    assert ("west->east", 500, 5, [f"west.{wanted}"]) == tuple(
         extra[name] for name in ("flow", "records", "lag_records", "topics")
     )
 
@@ -98,9 +98,9 @@ def test_dry_run_changes_nothing(scheduler, submitting, cluster_a, cluster_b, un
     skipped = dict.fromkeys(["copy", "heartbeats", "validate", "publish"], "skipped")
     assert ALL_WELL | skipped == scheduler.finish(submitting, run_id)
     changes = scheduler.api.result(submitting, run_id, "sync_topics")["changes"]
-    assert f"B.{topic}" in [change["name"] for change in changes]
+    assert f"west.{topic}" in [change["name"] for change in changes]
     admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
-    assert f"B.{topic}" not in admin.list_topics(timeout=10).topics
+    assert f"west.{topic}" not in admin.list_topics(timeout=10).topics
 
 
 def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> None:
@@ -111,7 +111,7 @@ def test_topic_the_flow_does_not_have_fails_at_once(scheduler, submitting) -> No
     [discover] = [it for it in scheduler.api.tasks(submitting, run_id) if it["task_id"] == "discover"]
     assert 1 == discover["try_number"]
     path = f"dags/{submitting}/dagRuns/{run_id}/taskInstances/discover/logs/1"
-    assert "B->A does not replicate no-such-topic: no such topic" in json.dumps(scheduler.api.get(path))
+    assert "west->east does not replicate no-such-topic: no such topic" in json.dumps(scheduler.api.get(path))
 
 
 def test_form_refuses_what_is_no_time(scheduler) -> None:
@@ -141,5 +141,5 @@ def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_t
         (report["records"], last_offsets(report)[topic], report["lag_records"]) for report in reports
     ]
     [theirs] = read_topic(cluster_a.bootstrap_servers, topic).values()
-    [ours] = read_topic(cluster_b.bootstrap_servers, f"A.{topic}").values()
+    [ours] = read_topic(cluster_b.bootstrap_servers, f"east.{topic}").values()
     assert theirs[:60] == ours

@@ -134,7 +134,9 @@ def test_nothing_joins_the_transaction_before(
 
     monkeypatch.setattr(type(lane.transaction), "_ask_to_add", spied)
     expected = []
-    for number in range(60):
+    for number in range(5000):  # a loaded machine may be too slow to be early for long
+        if number >= 60 and Code.CONCURRENT_TRANSACTIONS in codes:
+            break
         lane.add([(topic, 0)])
         lane.send({(topic, 0): outgoing(b"%d" % number)})
         lane.drain()
