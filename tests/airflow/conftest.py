@@ -36,6 +36,7 @@ west->east.topics = submitted-.*
 west->east.twinlog.spark.master = local[2]
 west->east.twinlog.metadata.approval = true
 sync.topic.acls.enabled = false
+sync.topic.configs.interval.seconds = 31536000
 twinlog.schedule = 0 0 1 1 *
 twinlog.gate.schedule = 0 0 1 1 *
 twinlog.gate.fence.seconds = 1
