@@ -303,6 +303,9 @@ class FakeSource:
         self.log_start = 0
         self.topic_id = TOPIC_ID
         self.requests_left: int | None = None
+        self.cut_at: set[int] = set()
+        self.fetches = 0
+        self.found_leader, self.elected = -1, 1
         self.session: FakeSession | None = None
         self.forgets_session_at = -1
         by_id = fetch_version >= fetch_by_id.VERSION
@@ -311,14 +314,19 @@ class FakeSource:
     def close(self) -> None:
         pass
 
-    def leader(self, topic: str, partition: int) -> int:
-        return 1
+    def known_leader(self, topic: str, partition: int) -> int:
+        return self.found_leader
 
     def forget_leaders(self) -> None:
-        pass
+        self.found_leader = -1
+
+    def drop(self, connection: FakeConnection) -> None:
+        connection.close()
+        self.session = None
 
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         self._count()
+        self.found_leader = self.elected
         return {name: TopicMetadata(name, 0, {}, self.topic_id) for name in topics}
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
@@ -332,7 +340,14 @@ class FakeSource:
             if self.requests_left < 0:
                 raise ClusterUnreachable("the source died")
 
+    def _cut(self) -> None:
+        """Lose the connection at some of the fetches, counted from 0."""
+        self.fetches += 1
+        if self.fetches - 1 in self.cut_at:
+            raise ClusterUnreachable("the connection was cut")
+
     def node(self, node: int, purpose: str) -> FakeConnection:
+        assert node == 1
         return self._connection
 
     def reconnect(self) -> None:
@@ -342,6 +357,7 @@ class FakeSource:
     def _fetch(self, api: int, body: memoryview) -> bytes:
         assert api == wire.FETCH
         self._count()
+        self._cut()
         wanted = _read_fetch(body)
         out = bytes(4) + struct.pack(">hi", 0, 0) + struct.pack(">i", len(wanted))
         for topic, partitions in wanted.items():
@@ -361,6 +377,7 @@ class FakeSource:
         """Fetch v13 with sessions, read and written by kafka-python's schema."""
         assert (api, body[0]) == (wire.FETCH, 0)
         self._count()
+        self._cut()
         asked = FetchRequest.decode(bytes(body[1:]), version=fetch_by_id.VERSION)
         if self.session is not None and self.session.epoch == self.forgets_session_at:
             self.session, self.forgets_session_at = None, -1

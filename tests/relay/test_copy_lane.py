@@ -308,6 +308,34 @@ def test_a_source_that_dies_takes_nothing_with_it(partitions: list[Log], bytes_:
 
 
 @settings(max_examples=25, deadline=None)
+@given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 2000), st.sets(st.integers(0, 8)))
+def test_a_lost_connection_is_made_again_and_nothing_else_changes(
+    partitions: list[Log], bytes_: int, cut_at: set[int]
+) -> None:
+    """A lost fetch is asked again: every range comes to its end in the same lane."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = source_of(partitions, 300)
+    source.cut_at = cut_at
+    ends = {n: log.end for n, log in enumerate(partitions)}
+    assert copy(source, target, dict.fromkeys(ends, 0), ends, bytes_=bytes_).state == "done"
+    for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+def test_a_partition_that_nobody_leads_for_long_is_left_to_the_next_cycle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other brokers answer, so the cluster is there: its range alone ends, as one that is tried again."""
+    monkeypatch.setattr("twinlog.relay.patience.LOST_SECONDS", 0.1)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = FakeSource({("t", 0): []}, fetch_version=FETCH["version"])
+    source.elected = -1
+    report = copy(source, target, {0: 5}, {0: 10})
+    assert (report.state, report.ranges[0].error_code) == ("failed", "source-lost")
+    assert "t-0: no leader for 0 s: nobody is elected" == report.ranges[0].error
+
+
+@settings(max_examples=25, deadline=None)
 @given(logs(), st.integers(1, 500))
 def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> None:
     """Leaders asked by id do not read it; with others the topic's id is asked for before each commit."""

@@ -126,6 +126,10 @@ class Brokers:
 
         return self._until(elected, f"{topic}-{partition} has no leader")
 
+    def known_leader(self, topic: str, partition: int) -> int:
+        """Return the node id that leads a partition as far as `metadata` has told; -1 when it has not."""
+        return self._leaders.get((topic, partition), -1)
+
     def forget_leaders(self) -> None:
         """Forget who leads what, after an answer said that it has changed."""
         self._leaders.clear()

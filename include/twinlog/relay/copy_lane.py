@@ -19,11 +19,12 @@ from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.echoes import Echoes, LaneWriters
-from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
+from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane, Refused
 from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
+from twinlog.relay.patience import Patience
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
@@ -69,6 +70,7 @@ class LaneCopy:
             read_committed=spec.read_committed,
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(rhythm.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
+            patience=Patience(),
         )
         self._source = source
         self._target = target
@@ -131,19 +133,13 @@ class LaneCopy:
         return {item.source: item.sent for item in self._by_source.values() if item.wanted}
 
     def ask(self) -> None:
-        """Send the next fetches; end the ranges whose topic has gone."""
+        """Send the next fetches; end the ranges whose topic has gone, or that nobody leads."""
         try:
             refused = self._fetcher.request(self.positions())
         except TwinlogError as error:
             raise SourceTroubleError(error.message) from None
         for source, why in refused.items():
-            item = self._by_source[source]
-            gone = why.code == UNKNOWN_TOPIC
-            item.trouble = (
-                trouble.topic_deleted(item.name)
-                if gone
-                else Trouble("source-refused", f"{item.name}: {why.message}")
-            )
+            self._by_source[source].trouble = trouble.not_readable(self._by_source[source].name, why)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read the answers on the way; with `within` (seconds) only those that come in time."""

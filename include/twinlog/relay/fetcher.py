@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twinlog.errors import TerminalError
+from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.relay import fetch_by_id
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection, answering
 from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.patience import NOBODY, Patience
+from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.wire import (
     FETCH,
     FETCH_VERSION,
@@ -74,6 +76,9 @@ class Fetcher:
     With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
     changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
     a topic of the same name made later.  `asked_by_name` says whether any was not.
+
+    With `patience` a leader whose connection is lost is asked again later, or the one elected in its place; without,
+    ClusterUnreachable is raised.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class Fetcher:
         read_committed: bool,
         max_wait_ms: int = MAX_WAIT_MS,
         topic_ids: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._brokers = brokers
+        self._patience = patience
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
         self._read_committed = read_committed
@@ -99,37 +106,92 @@ class Fetcher:
         self._leaders: dict[int, _Leader] = {}
         self.asked_by_name = False
 
-    def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TerminalError]:
+    def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
         """Send a fetch to every leader without one on the way, for its partitions.
 
-        Returns the partitions that no longer exist or may not be seen, with the reason; the others are asked for.
+        Returns the partitions that no longer exist, may not be seen, or had no leader for too long, with the reason.
+        Raises ClusterUnreachable when no broker answers at all.
         """
+        refused: dict[TopicPartition, TwinlogError] = {}
+        for node, wanted in self._by_leader(positions, refused).items():
+            if self._patience is not None and (node == NOBODY or self._patience.rests(node)):
+                refused |= self._patience.given_up(wanted)
+                continue
+            try:
+                leader = self._leader(node)
+                if not leader.asked:
+                    self._ask(leader, wanted)
+            except ClusterUnreachable as error:
+                self._lose(node, error)
+        return refused
+
+    def _by_leader(
+        self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
+    ) -> dict[int, dict[TopicPartition, int]]:
+        """Positions by the node that leads them; adds to `refused`.  With patience NOBODY is a node, too."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
-        refused: dict[TopicPartition, TerminalError] = {}
-        leader_of = self._brokers.leader
+        if self._patience is None:
+            leader_of = self._brokers.leader
+        else:
+            leader_of = self._brokers.known_leader
+            refused |= self._look_up(positions, self._patience)
         for partition, position in positions.items():
+            if partition in refused:
+                continue
             try:
                 by_leader.setdefault(leader_of(*partition), {})[partition] = position
             except TerminalError as error:
                 refused[partition] = error
-        for node, wanted in by_leader.items():
-            leader = self._leader(node)
-            if not leader.asked:
-                self._ask(leader, wanted)
-        return refused
+        return by_leader
+
+    def _look_up(
+        self, positions: Mapping[TopicPartition, int], patience: Patience
+    ) -> dict[TopicPartition, TwinlogError]:
+        """Ask once who leads what nobody is known to lead; return what must not be asked for."""
+        known = self._brokers.known_leader
+        unknown = {topic for topic, partition in positions if known(topic, partition) == NOBODY}
+        if not unknown or patience.rests(NOBODY):
+            return {}
+        alias = self._brokers.settings.alias
+        errors = {
+            it.name: error_for(it.error, f"the question who leads {it.name}", alias)
+            for it in self._brokers.metadata(unknown).values()
+            if it.error and not repeats(Request.LOOK_UP, it.error)
+        }
+        if any(known(*it) == NOBODY for it in positions if it[0] not in errors):
+            patience.lost(NOBODY, "nobody is elected")
+        else:
+            patience.answered(NOBODY, ())
+        return {it: errors[it[0]] for it in positions if it[0] in errors}
+
+    def _lose(self, node: int, error: ClusterUnreachable) -> None:
+        """Forget a leader's conversation: what was asked is asked again.  Raises the error without patience."""
+        if self._patience is None:
+            raise error
+        leader = self._leaders.pop(node, None)
+        if leader is not None:
+            self._brokers.drop(leader.connection)
+        self._brokers.forget_leaders()
+        self._patience.lost(node, error.message)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read one answer of each leader that has a request on the way; partitions with nothing new are left out.
 
         With `within` (seconds) only of those that answer in time, and as soon as one does.
         """
-        waiting = [leader for leader in self._leaders.values() if leader.asked]
+        waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
         if within is not None:
-            ready = answering([leader.connection for leader in waiting], within)
-            waiting = [leader for leader in waiting if leader.connection in ready]
-        for leader in waiting:
-            payload = leader.connection.receive(leader.buffer.allocate)
+            ready = answering([leader.connection for _, leader in waiting], within)
+            waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
+        for node, leader in waiting:
+            try:
+                payload = leader.connection.receive(leader.buffer.allocate)
+            except ClusterUnreachable as lost:
+                self._lose(node, lost)
+                continue
             leader.asked = False
+            if self._patience is not None:
+                self._patience.answered(node, leader.told)
             if leader.by_id:
                 error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:

@@ -10,9 +10,9 @@ from twinlog.relay.brokers import EARLIEST, Brokers
 from twinlog.relay.epochs import diverged_at, epoch_ends
 from twinlog.relay.error_codes import Code
 from twinlog.relay.range_copy import RangeCopy
-from twinlog.relay.trouble import Trouble
+from twinlog.relay.trouble import SOURCE_LOST, Trouble
 
-_SOURCE_LOST = frozenset({"source-lost", "stalled"})
+_SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 
 
 def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
@@ -25,9 +25,9 @@ def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
     try:
         ends = epoch_ends(source, {item.source: item.epoch})
     except TwinlogError as error:
-        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
     if item.source not in ends:
-        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: its leader is moving")
+        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: its leader is moving")
     at = diverged_at(item.epoch, ends[item.source], item.sent)
     return trouble.diverged(item.name, at) if at is not None else None
 
@@ -52,7 +52,7 @@ def another_life(source: Brokers, item: RangeCopy) -> Trouble | None:
     try:
         found = source.metadata([item.spec.topic])[item.spec.topic]
     except TwinlogError as error:
-        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return trouble.topic_deleted(item.name)
     return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
@@ -63,5 +63,5 @@ def out_of_range(source: Brokers, item: RangeCopy) -> Trouble:
     try:
         begin = source.offsets([item.source], EARLIEST)[item.source]
     except TwinlogError as error:
-        return Trouble("source-lost", f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
     return trouble.out_of_range(item.name, item.sent, begin)

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from twinlog.relay.throttle import Throttle
-from twinlog.relay.trouble import SourceTroubleError
+from twinlog.relay.trouble import SOURCE_LOST, SourceTroubleError
 
 if TYPE_CHECKING:
     from twinlog.relay.brokers import TopicPartition
@@ -42,7 +42,8 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
                     sent = copy.take(answer, ahead=throttle is None)
                     _wait_for(copy, throttle, sent)
             except SourceTroubleError as error:
-                copy.end_all("source-lost", str(error))
+                copy.end_all(SOURCE_LOST, str(error))
+            copy.commit_if_due()  # also while nothing comes
             if stall.seconds(before, copy.positions()) > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
         if copy.commit():
@@ -65,7 +66,7 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None) -> None:
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
         except SourceTroubleError as error:
-            copy.end_all("source-lost", str(error))
+            copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
         if not backlog or copy.age_ms() >= terms.commit_ms * BACKLOG_BEATS:
             copy.commit()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.relay.error_codes import REFUSED_RECORDS, Code, code_name
+from twinlog.errors import TransientError, TwinlogError
+from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 from twinlog.relay.lane import Refused
 from twinlog.relay.transform import Poison
+
+SOURCE_LOST = "source-lost"
+"""Code of ranges that the next cycle goes on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,15 @@ class SourceTroubleError(Exception):
 def topic_deleted(name: str) -> Trouble:
     """The source topic is gone.  `name` is `topic-partition`, here and below."""
     return Trouble("topic-deleted", f"{name}: the source topic no longer exists")
+
+
+def not_readable(name: str, why: TwinlogError) -> Trouble:
+    """The source's brokers do not let it be fetched: it has gone, may not be read, or nobody leads it."""
+    if why.code == UNKNOWN_TOPIC:
+        return topic_deleted(name)
+    return Trouble(
+        SOURCE_LOST if isinstance(why, TransientError) else "source-refused", f"{name}: {why.message}"
+    )
 
 
 def recreated(name: str) -> Trouble:
