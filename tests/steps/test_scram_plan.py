@@ -7,8 +7,10 @@ from twinlog.config.metadata import DeclaredUser, MetadataSettings
 from twinlog.config.secret import Secret
 from twinlog.steps.metadata_plan import ScramChange
 from twinlog.steps.scram_plan import plan_scram
+from twinlog.steps.scram_secrets import given, undeclared
 
 LONG = ScramCredential("SCRAM-SHA-512", 8192)
+JO = DeclaredUser("jo", Secret("hunter2"), iterations=8192)
 SHORT = ScramCredential("SCRAM-SHA-512", 4096)
 
 
@@ -17,11 +19,33 @@ def declaring(flow, *users: DeclaredUser):
 
 
 def test_declared_users_get_what_is_declared(flow):
-    """A missing credential, or one with other iterations; nothing where it is there."""
-    flow = declaring(flow, DeclaredUser("jo", Secret("x"), iterations=8192))
-    assert (ScramChange("jo", LONG, None),) == plan_scram(flow, {}, {}).changes
-    assert (ScramChange("jo", LONG, 4096),) == plan_scram(flow, {}, {"jo": (SHORT,)}).changes
-    assert () == plan_scram(flow, {}, {"jo": (LONG,)}).changes
+    """A missing credential, or one with other iterations; nothing where it is there, as twinlog gave it."""
+    flow = declaring(flow, JO)
+    made = ScramChange("jo", LONG, None)
+    known = given(flow, [made], 1)
+    assert (made,) == plan_scram(flow, {}, {}, known).changes
+    assert (ScramChange("jo", LONG, 4096),) == plan_scram(flow, {}, {"jo": (SHORT,)}, known).changes
+    assert () == plan_scram(flow, {}, {"jo": (LONG,)}, known).changes
+
+
+def test_a_secret_that_changed_or_is_not_known_is_given_again(flow):
+    """The cluster shows the same credential as before; only what twinlog remembers tells."""
+    renewal = ScramChange("jo", LONG, 8192, renews=True)
+    known = given(declaring(flow, JO), [ScramChange("jo", LONG, None)], 1)
+    rotated = declaring(flow, replace(JO, password=Secret("other")))
+    there = {"jo": (LONG,)}
+    assert (renewal,) == plan_scram(rotated, {}, there, known).changes
+    assert (renewal,) == plan_scram(declaring(flow, JO), {}, there, ()).changes
+    assert () == plan_scram(rotated, {}, there, given(rotated, [renewal], 2)).changes
+
+
+def test_a_print_tells_nothing_of_the_secret(flow):
+    """Two prints of one secret differ, and neither has it; of who is no longer declared none is kept."""
+    flow = declaring(flow, JO)
+    one, two = (given(flow, [ScramChange("jo", LONG, None)], 1)[0] for _ in range(2))
+    assert one.print != two.print
+    assert all(b"hunter2" not in it.value() for it in (one, two))
+    assert ((), (one,)) == (undeclared(flow, [one]), undeclared(declaring(flow), [one]))
 
 
 def test_users_of_the_source_without_a_login_on_the_target_are_drift(flow):

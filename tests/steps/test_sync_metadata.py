@@ -302,6 +302,37 @@ def test_spaces_are_no_edit(everything, clusters):
     assert apply_text(everything, clusters, text).complete
 
 
+def with_password(flow, password):
+    return replace(
+        flow,
+        metadata=replace(flow.metadata, scram_users=(DeclaredUser("jo", Secret(password)),)),
+    )
+
+
+def test_a_secret_changed_in_its_store_is_given_to_the_target_once(everything, clusters, target):
+    """The row says so; neither the plan nor the ledger has the secret."""
+    assert sync_metadata.run(everything, clusters).complete
+    rotated = with_password(everything, "changed-pw")
+    text = saved_text(rotated, clusters)
+    renewal = ("user jo", "SCRAM-SHA-512", "4096 iterations, the secret declared now")
+    assert [renewal] == rows(parse_plan(text, "plan.json").changes)
+    assert apply_text(rotated, clusters, text).complete
+    assert "changed-pw" == target.passwords["jo"]
+    assert () == sync_metadata.run(rotated, clusters).applied
+    ledger = target.topics[everything.ledger_topic].logs[0].records
+    assert not any(b"pw" in (it.value or b"") for it in ledger)
+    assert "pw" not in text
+
+
+def test_a_renewal_that_a_sync_made_meanwhile_is_no_drift(everything, clusters, target):
+    """It is made once more: the same secret."""
+    sync_metadata.run(everything, clusters)
+    rotated = with_password(everything, "changed-pw")
+    text = saved_text(rotated, clusters)
+    sync_metadata.run(rotated, clusters)
+    assert apply_text(rotated, clusters, text).complete
+
+
 def test_a_user_who_is_no_longer_declared_gets_no_credential(everything, clusters, target):
     """The secret is looked up when the plan is applied."""
     text = saved_text(everything, clusters)

@@ -21,7 +21,7 @@ from twinlog.formats.ledger import (
 )
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
+from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
@@ -45,6 +45,7 @@ class MetadataMemory:
     configs: tuple[TopicConfigsSet, ...] = ()
     acls: tuple[AclsAdded, ...] = ()
     quotas: tuple[QuotasSet, ...] = ()
+    secrets: tuple[ScramSecretSet, ...] = ()
     applied: Mapping[str, PlanApplied] = field(default_factory=dict)
 
 
@@ -134,6 +135,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             configs=tuple(_of(known, TopicConfigsSet)),
             acls=tuple(_of(known, AclsAdded)),
             quotas=tuple(_of(known, QuotasSet)),
+            secrets=tuple(_of(known, ScramSecretSet)),
             applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),

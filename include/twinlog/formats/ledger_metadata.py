@@ -58,6 +58,19 @@ class QuotasSet(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
+class ScramSecretSet(LedgerEntry):
+    """Which secret a user's SCRAM credential was last given, told by a salted, slow print of it (base64 both)."""
+
+    KIND: ClassVar[str] = "scram-secret-set"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("user", "mechanism")
+    user: str
+    mechanism: str
+    salt: str
+    print: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlanApplied(LedgerEntry):
     """A saved metadata plan was applied; `digest` is the file's, so that it is not applied twice."""
 
@@ -69,4 +82,4 @@ class PlanApplied(LedgerEntry):
     at_ms: int
 
 
-MetadataRecord = TopicConfigsSet | AclsAdded | QuotasSet | PlanApplied
+MetadataRecord = TopicConfigsSet | AclsAdded | QuotasSet | ScramSecretSet | PlanApplied

@@ -110,17 +110,21 @@ class QuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class ScramChange:
-    """A credential that a declared user is to get; never the secret itself."""
+    """A credential that a declared user is to get; never the secret itself.
+
+    `before` are the iterations of the one that is there.  `renews`: these stay, the secret alone is another one.
+    """
 
     user: str
     credential: ScramCredential
     before: int | None
+    renews: bool = False
 
     @property
     def row(self) -> Row:
         """How it reads."""
         before = None if self.before is None else f"{self.before} iterations"
-        after = f"{self.credential.iterations} iterations"
+        after = f"{self.credential.iterations} iterations{', the secret declared now' if self.renews else ''}"
         return Row(ChangeKind.SCRAM_USER, f"user {self.user}", self.credential.mechanism, before, after)
 
 

@@ -58,8 +58,13 @@ def outdated(
             continue
         if there != row.before:
             yield f"{row.label} is {there or 'not set'} by now, not {row.before or 'unset'}"
-        elif fresh is not None and change not in fresh:
+        elif fresh is not None and change not in fresh and not _renews(change):
             yield f"{row.label} would not be {row.action.value} to {row.after} any more"
+
+
+def _renews(change: MetadataChange) -> bool:
+    """Whether it gives a user the secret declared now: what a fresh plan no longer asks for was done meanwhile."""
+    return isinstance(change, ScramChange) and change.renews
 
 
 def state_of(change: MetadataChange, now: Touched) -> str | None:

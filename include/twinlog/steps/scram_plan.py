@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from twinlog.cluster.access_values import ScramCredential
+from twinlog.config.metadata import DeclaredUser
 from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger_metadata import ScramSecretSet
 from twinlog.steps.metadata_plan import ChangeKind, Drift, Part, ScramChange
+from twinlog.steps.scram_secrets import is_of
 
 Users = Mapping[str, tuple[ScramCredential, ...]]
 
 
-def plan_scram(flow: FlowSettings, source: Users | None, target: Users) -> Part:
-    """Compare declared users with the target, and the source's with both; `source` None: it cannot be asked."""
+def plan_scram(
+    flow: FlowSettings, source: Users | None, target: Users, secrets: Iterable[ScramSecretSet] = ()
+) -> Part:
+    """Compare declared users with the target, and the source's with both; `source` None: it cannot be asked.
+
+    `secrets` are those that were given before: a user whose declared secret is not known to be the one on the target
+    gets it, once.
+    """
     declared = flow.metadata.scram_users
+    remembered = {(it.user, it.mechanism): it for it in secrets}
     changes = tuple(
-        ScramChange(user.name, ScramCredential(user.mechanism, user.iterations), before)
+        change
         for user in declared
-        if (before := iterations(target, user.name, user.mechanism)) != user.iterations
+        if (change := _change(user, target, remembered.get((user.name, user.mechanism)))) is not None
     )
     known = {(user.name, user.mechanism) for user in declared}
     drift = tuple(
@@ -28,6 +38,16 @@ def plan_scram(flow: FlowSettings, source: Users | None, target: Users) -> Part:
         and (there := iterations(target, name, credential.mechanism)) != credential.iterations
     )
     return Part(changes, drift)
+
+
+def _change(user: DeclaredUser, target: Users, known: ScramSecretSet | None) -> ScramChange | None:
+    credential = ScramCredential(user.mechanism, user.iterations)
+    before = iterations(target, user.name, user.mechanism)
+    if before != user.iterations:
+        return ScramChange(user.name, credential, before)
+    if known is None or not is_of(known, user):
+        return ScramChange(user.name, credential, before, renews=True)
+    return None
 
 
 def iterations(users: Users, name: str, mechanism: str) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger, write_ledger
+from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -32,6 +32,7 @@ from twinlog.steps.metadata_plan import (
 from twinlog.steps.metadata_state import MetadataState, Subject, read_state, subjects_of
 from twinlog.steps.quota_plan import plan_quotas
 from twinlog.steps.scram_plan import plan_scram
+from twinlog.steps.scram_secrets import given, undeclared
 from twinlog.steps.topic_config_plan import plan_topic_configs
 from twinlog.steps.topic_plan import Refusal
 
@@ -103,6 +104,9 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     made = make_changes(flow, plan.changes, target)
     known = with_acls(memory, intended)
     write_ledger(flow, target, after(known, plan.changes, set(made.done), plan.settled, now))
+    write_ledger(flow, target, given(flow, made.done, now))
+    for record in undeclared(flow, memory.secrets):
+        forget(flow, target, record)
     return MetadataResult(
         flow.name, plan.profile, made.done, (*plan.refused, *made.refused), plan.drift, plan.notes
     )
@@ -118,7 +122,7 @@ def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Par
     if state.quotas is not None:
         parts.append(plan_quotas(flow, state.quotas.source, state.quotas.target, memory.quotas))
     if state.scram is not None:
-        parts.append(plan_scram(flow, state.scram.source, state.scram.target))
+        parts.append(plan_scram(flow, state.scram.source, state.scram.target, memory.secrets))
     return parts
 
 
