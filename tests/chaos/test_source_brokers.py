@@ -69,7 +69,8 @@ def create(cluster: Any, replicas: list[list[int]], **configs: str) -> str:
     name = f"nodes-{uuid.uuid4().hex[:6]}"
     config = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
     new = NewTopic(name, len(replicas), replica_assignment=replicas, config=config)
-    AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).create_topics([new])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([new])[name].result(30)
     return name
 
 

@@ -34,7 +34,7 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.ledger_topics import RebuildPhase
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.steps import copy, discover, pauses, rebuild, status, sync_topics
+from twinlog.steps import copy, discover, pauses, rebuild, rebuild_plan, status, sync_topics
 from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.group_positions import maps_of
 from twinlog.steps.sync_topics import SyncTopicsResult
@@ -370,7 +370,7 @@ def test_a_rebuild_keeps_groups_exactly_where_they_stood(cluster_a, cluster_b, m
     assert position is not None
     commit_group(cluster_b, f"g-{topic}", remote, position.offset)
     with open_clusters(flow) as clusters:
-        todo = rebuild.plan(flow, clusters, topic)
+        todo = rebuild_plan.plan(flow, clusters, topic)
         assert ([14], ()) == ([it.upstream for it in todo.groups], todo.active_groups)
         begun = rebuild.run(flow, clusters, topic, by="test", reason="drill", request="r1")
         again = rebuild.run(flow, clusters, topic, by="test", reason="drill", request="r1")
@@ -402,11 +402,11 @@ def test_a_copy_that_is_being_read_is_not_rebuilt(cluster_a, cluster_b, made) ->
             rebuild.run(flow, clusters, topic, by="test", reason="drill", request="")
     finally:
         reader.close()
-    assert (rebuild.REFUSED, {}) == (caught.value.code, dict(ledger_of(flow).rebuilds))
+    assert (rebuild_plan.REFUSED, {}) == (caught.value.code, dict(ledger_of(flow).rebuilds))
     assert ["one"] == contents(cluster_b, f"A.{topic}")
 
 
-@pytest.mark.parametrize("where", ["_delete", "_create", "_begin"])
+@pytest.mark.parametrize("where", ["delete_copy", "make_copy", "_begin"])
 def test_a_rebuild_that_died_is_gone_on_with(cluster_a, cluster_b, made, monkeypatch, where: str) -> None:
     """Nothing is copied in between; the next cycle finishes it."""
     topic, flow = made()

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from lab import Seen, create_topic, cycle, grow_topic, produce, read
+from confluent_kafka.admin import AdminClient
+from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, grow_topic, produce, read
 
 from twinlog.cli.main import main
 from twinlog.cluster.access_values import AclBinding, QuotaEntity
@@ -31,13 +32,24 @@ from twinlog.config.load import load
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.errors import TwinlogError
+from twinlog.recovery.mirror_maker import Origin, traces
 from twinlog.relay.fence import transactional_id
-from twinlog.steps import heartbeats, sync_metadata, sync_topics, validate
+from twinlog.steps import (
+    audit,
+    checkpoints,
+    follow,
+    heartbeats,
+    offset_syncs,
+    sync_metadata,
+    sync_topics,
+    validate,
+)
+from twinlog.steps.audit_lane import LocalAuditRunner
+from twinlog.steps.audit_plan import AuditMode, AuditRequest
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 USERS = {"twinlog": "t", "jo": "j", "poor": "p"}
 TWINLOG = "User:twinlog"
-BY_HAND = {"see who else beats", "audit the copy"}  # a take-over and an audit ask, a cycle does not
 RECORDS = [Seen(b"%d" % n, b"v", 1_700_000_000_000 + n) for n in range(5)]
 
 
@@ -88,6 +100,10 @@ class Stage:
     def alias(self) -> str:
         return self.flow.source.alias
 
+    @property
+    def group(self) -> str:
+        return f"{self.topic}-readers"
+
 
 @pytest.fixture
 def staged(pair: Pair, tmp_path: Path) -> Callable[..., Stage]:
@@ -131,7 +147,7 @@ def staged(pair: Pair, tmp_path: Path) -> Callable[..., Stage]:
 def least(stage: Stage) -> tuple[Grant, ...]:
     """What docs/security.md says this flow needs."""
     prefix = transactional_id(stage.flow.name, 0).removesuffix("0")
-    return grants(needs(stage.flow, Names((stage.topic,)), prefix))
+    return grants(needs(stage.flow, Names((stage.topic,), (stage.group,)), prefix))
 
 
 def allow(pair: Pair, wanted: Sequence[Grant], principal: str = TWINLOG) -> None:
@@ -176,6 +192,31 @@ def everything(pair: Pair, stage: Stage) -> list[str]:
     return trouble
 
 
+def all_else(pair: Pair, stage: Stage) -> list[str]:
+    """Let a flow whose topics are copied do what it does beside that: follow, place groups, prove, look about."""
+    trouble: list[str] = []
+    flow = stage.flow
+    commit_group(pair.a, stage.group, stage.topic, 3)
+    produce(pair.a, stage.topic, RECORDS)
+    steps: dict[str, Callable[[Clusters], Any]] = {
+        "follow": lambda it: (
+            follow.run(flow, it, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=2).records == len(RECORDS)
+        ),
+        "offset syncs": lambda it: not offset_syncs.run(flow, it).warning,
+        "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
+        "audit": lambda it: audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL)).equal,
+        "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).beat_ms,
+    }
+    with open_clusters(flow) as clusters:
+        for what, step in steps.items():
+            try:
+                if not step(clusters):
+                    trouble.append(f"{what}: not done")
+            except TwinlogError as error:
+                trouble.append(f"{what}: {error}")
+    return trouble
+
+
 def give_the_source_something_to_sync(pair: Pair, stage: Stage) -> None:
     source = pair.admin.source
     source.alter_topic_configs({stage.topic: {"max.message.bytes": "2000000"}}).require()
@@ -190,16 +231,20 @@ def _in_the_way(result: sync_topics.SyncTopicsResult) -> Any:
 FULL = {
     "twinlog__sync__quotas__enabled": "true",
     "twinlog__scram__users": "made-up=${env:PATH}",
+    "emit__checkpoints__enabled": "true",
+    "emit__offset-syncs__enabled": "true",
+    "sync__group__offsets__enabled": "true",
 }
 
 
 def test_the_documented_rights_are_enough(pair: Pair, staged: Callable[..., Stage]) -> None:
-    """A user with exactly these copies, grows, beats and syncs everything."""
+    """A user with exactly these copies, follows, grows, beats, syncs everything, places groups and audits."""
     stage = staged(**FULL)
     give_the_source_something_to_sync(pair, stage)
     allow(pair, least(stage))
     assert [] == everything(pair, stage)
     assert RECORDS == read(pair.b, stage.remote)
+    assert [] == all_else(pair, stage)
     own = pair.admin.target.topic_configs([stage.remote]).require()[stage.remote]
     assert "2000000" == own["max.message.bytes"].value
     assert "made-up" in pair.admin.target.describe_scram_users()
@@ -212,14 +257,14 @@ def test_none_of_the_documented_rights_can_be_left_out(pair: Pair, staged: Calla
     for number in itertools.count():
         stage = staged(**FULL | {"twinlog__scram__users": f"user{number}=${{env:PATH}}"})
         give_the_source_something_to_sync(pair, stage)
-        wanted = [it for it in least(stage) if it.why not in BY_HAND]
+        wanted = least(stage)
         if number == len(wanted):
             break
         left_out = wanted[number]
         for end in (pair.admin.source, pair.admin.target):
-            end.delete_topics(["heartbeats"])
+            end.delete_topics(["heartbeats", "mm2-offset-syncs.B.internal"])
         allow(pair, [it for it in wanted if it != left_out])
-        trouble = everything(pair, stage)
+        trouble = everything(pair, stage) or all_else(pair, stage)
         print(f"{left_out}: {trouble}")
         if not trouble:
             idle.append(left_out)
@@ -334,6 +379,48 @@ def test_a_standby_reads_and_a_promoted_one_writes_without_its_source(
 
     code, document = say(capsys, "apply", "--config", str(stage.config), "--plan", saved)
     assert (1, "plan-applied") == (code, document["error"]["code"])
+
+
+def logs_in(cluster: EmbeddedKafka, user: str, password: str) -> bool:
+    """Whether the broker takes this password."""
+    failed: list[str] = []
+    settings = login(cluster, "jo") | {"sasl.username": user, "sasl.password": password}
+    admin = AdminClient(settings | {"error_cb": lambda error: failed.append(error.name())})
+    try:
+        return bool(admin.list_topics(timeout=5).brokers)
+    except KafkaException:
+        assert "_AUTHENTICATION" in failed
+        return False
+
+
+def test_a_secret_changed_in_its_store_is_the_one_that_logs_in(
+    pair: Pair, staged: Callable[..., Stage], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The next plan says so and has neither secret, nor has the ledger; after it is applied nothing is left to do."""
+    user, store = f"user-{uuid.uuid4().hex[:5]}", tmp_path / "users"
+    first, second = uuid.uuid4().hex, uuid.uuid4().hex
+    store.write_text(f"it={first}\n")
+    stage = staged(twinlog__scram__users=f"{user}=${{file:{store}:it}}", sync__topic__acls__enabled="false")
+    allow(pair, least(stage))
+    cycle(stage.flow)
+    config = ("--config", str(stage.config))
+    assert 0 == say(capsys, "apply", *config)[0]
+    assert (True, False) == (logs_in(pair.b, user, first), logs_in(pair.b, user, second))
+    assert [] == say(capsys, "plan", *config)[1]["changes"]
+
+    store.write_text(f"it={second}\n")
+    saved = tmp_path / "plan.json"
+    _, document = say(capsys, "plan", *config, "--save", str(saved))
+    assert [(f"user {user}", "4096 iterations", "4096 iterations, the secret declared now")] == [
+        (it["resource"], it["from"], it["to"]) for it in document["changes"]
+    ]
+    code, document = say(capsys, "apply", *config, "--plan", str(saved))
+    assert (0, True) == (code, document["complete"])
+    assert (False, True) == (logs_in(pair.b, user, first), logs_in(pair.b, user, second))
+    assert [] == say(capsys, "plan", *config)[1]["changes"]
+    ledger = pair.admin.target.latest(stage.flow.ledger_topic)
+    kept = b"".join(it or b"" for it in ledger.values()).decode() + saved.read_text()
+    assert (False, False) == (first in kept, second in kept)
 
 
 def test_missing_rights_are_named_item_by_item(pair: Pair, staged: Callable[..., Stage]) -> None:

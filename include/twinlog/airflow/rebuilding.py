@@ -50,13 +50,13 @@ PARAMS = {
 def plan(flow_name: str) -> Json:
     """Say what a rebuild would do.  Raises UsageError for a form that is not filled in."""
     from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import rebuild
+    from twinlog.steps import rebuild_plan
 
     params = get_current_context()["params"]
     topic = asked_topic(params)
     flow = _flow(flow_name)
     with open_clusters(flow) as clusters:
-        return _show(rebuild.plan(flow, clusters, topic))
+        return _show(rebuild_plan.plan(flow, clusters, topic))
 
 
 def do(flow_name: str) -> Json:

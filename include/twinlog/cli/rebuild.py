@@ -16,7 +16,8 @@ from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.steps.rebuild import RebuildPlan, RebuildResult
+    from twinlog.steps.rebuild import RebuildResult
+    from twinlog.steps.rebuild_plan import RebuildPlan
 
 TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
@@ -41,10 +42,11 @@ def rebuild(
         raise UsageError("rebuild works on one flow at a time", hint="name it: --flow 'A->B'")
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import rebuild as step
+    from twinlog.steps import rebuild_plan
 
     (one,) = flows
     with open_clusters(one) as clusters:
-        todo = step.plan(one, clusters, topic)
+        todo = rebuild_plan.plan(one, clusters, topic)
         for note in todo.notes:
             warn(note)
         if dry_run:

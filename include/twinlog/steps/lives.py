@@ -26,6 +26,7 @@ from twinlog.steps.gap_record import describe
 from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
 from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
 from twinlog.steps.life_rules import differ
+from twinlog.steps.rebuild_plan import REFUSED
 from twinlog.steps.topic_plan import Refusal
 
 
@@ -203,7 +204,7 @@ def _rebuild(
                 run_id=run_id,
             )
         except TwinlogError as error:
-            if error.code != rebuild.REFUSED:
+            if error.code != REFUSED:
                 raise
             refusal = Refusal(topic, error.code, error.message, error.hint)
             done = replace(done, refused=(*done.refused, refusal))

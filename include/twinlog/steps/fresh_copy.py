@@ -1,0 +1,78 @@
+"""A copy deleted and made again, empty, under the same name and with its own settings."""
+
+from __future__ import annotations
+
+import time
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.values import ConfigSource, NewTopic, TopicDescription, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TerminalError, TransientError
+from twinlog.formats.ledger_topics import Rebuild
+from twinlog.steps.discovery import DiscoveredTopic, Discovery
+from twinlog.steps.rebuild_plan import REFUSED
+from twinlog.steps.topic_plan import clamped, creation_configs
+
+GONE_SECONDS = 30.0
+
+
+def own_configs(target: ClusterReader, remote_topic: str) -> dict[str, str]:
+    """The settings somebody gave to the copy itself; empty when it is gone."""
+    entries = target.topic_configs([remote_topic]).found.get(remote_topic, {})
+    return {
+        it.name: it.value
+        for it in sorted(entries.values(), key=lambda it: it.name)
+        if it.source is ConfigSource.TOPIC and it.value is not None and not it.read_only
+    }
+
+
+def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
+    """Delete the old copy.  One that has another id is a new one: made by an earlier try, or by somebody else."""
+    found = _described(clusters.target, begun.remote_topic)
+    if found is None or found.topic_id != begun.old_remote_topic_id:
+        return
+    clusters.target.delete_topics([begun.remote_topic]).require()
+    deadline = time.monotonic() + GONE_SECONDS
+    while (seen := _described(clusters.target, begun.remote_topic)) and seen.topic_id == found.topic_id:
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"{flow.target.alias} still shows {begun.remote_topic} {GONE_SECONDS:.0f} s after its deletion",
+                hint="the next cycle goes on with the rebuild",
+                code="not-gone",
+                topic=begun.topic,
+            )
+        time.sleep(0.1)
+
+
+def make_copy(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, topic: DiscoveredTopic, begun: Rebuild
+) -> TopicDescription:
+    """Make the copy again, empty.  Raises TerminalError `rebuild-refused` when it is there and holds records."""
+    configs = dict(begun.configs)
+    if not begun.old_remote_topic_id:
+        entries = clusters.source.topic_configs([topic.topic]).require()[topic.topic]
+        excluded, defaults = flow.config_properties_exclude, flow.use_defaults_from == "source"
+        configs = creation_configs(entries, excluded=excluded, with_defaults=defaults)
+    factor = clamped(flow.replication_factor, discovery.target_brokers)
+    new = NewTopic(topic.remote_topic, topic.partition_count, factor, configs)
+    clusters.target.create_topics([new]).require()
+    created = clusters.target.describe_topics([topic.remote_topic]).require()[topic.remote_topic]
+    partitions = [TopicPartition(created.name, it.partition) for it in created.partitions]
+    filled = [it for it, bounds in clusters.target.offsets(partitions).require().items() if bounds.end]
+    if filled:
+        raise TerminalError(
+            f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
+            hint=f"find out who writes to it, delete it, and run `twinlog rebuild --topic {topic.topic}` again",
+            code=REFUSED,
+            topic=topic.topic,
+        )
+    return created
+
+
+def _described(target: ClusterReader, name: str) -> TopicDescription | None:
+    seen = target.describe_topics([name])
+    error = seen.refused.get(name)
+    if error is not None and error.code != "unknown-topic":
+        raise error
+    return seen.found.get(name)

@@ -1,0 +1,162 @@
+"""What a rebuild of a topic would do, and why it may not be begun: its pure half, but for what is read.
+
+`twinlog.steps.rebuild` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger_topics import GroupPosition, RebuildPhase
+from twinlog.steps import discover
+from twinlog.steps.discovery import DiscoveredTopic, Discovery, ProblemCode
+from twinlog.steps.group_positions import carried_over, maps_of, readers, upstream_positions
+from twinlog.steps.life_rules import differ
+
+REFUSED = "rebuild-refused"
+"""Code of the refusal to begin a rebuild."""
+
+LIFE_CODES = frozenset({
+    ProblemCode.RECREATED,
+    ProblemCode.SOURCE_CHANGED,
+    ProblemCode.COPY_DELETED,
+    ProblemCode.COPY_RECREATED,
+    ProblemCode.COPY_RENAMED,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What a rebuild of one topic would do.
+
+    `copied_records` lie in the copy (as downstream offsets, an upper bound), `source_records` can be copied again;
+    `begins` is the upstream offset the new copy begins at, by partition.  `groups` are positions on the copy, those
+    without an upstream offset cannot be kept.  `active_groups` keep it from being rebuilt.
+    """
+
+    flow: str
+    topic: str
+    topic_id: str
+    remote_topic: str
+    remote_topic_id: str
+    phase: str
+    copied_records: int
+    source_records: int
+    begins: Mapping[int, int]
+    groups: tuple[GroupPosition, ...]
+    active_groups: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
+    """Say what a rebuild would do.  Raises TerminalError `rebuild-refused` for a topic the flow does not copy."""
+    discovery = discover.run(flow, clusters)
+    return plan_of(flow, clusters, discovery, read_ledger(flow, clusters.target), topic)
+
+
+def stale(discovery: Discovery, topic: str) -> bool:
+    """Whether what was rebuilt is not what is there any more."""
+    return any(it.topic == topic and it.code in LIFE_CODES for it in discovery.problems)
+
+
+def plan_of(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger, topic: str
+) -> RebuildPlan:
+    """Say what a rebuild would do, by what was discovered and by a ledger that was read behind the fence."""
+    found = wanted(flow, discovery, topic)
+    life = ledger.incarnations.get(topic)
+    same_life = life is not None and not differ(life.topic_id, found.topic_id)
+    known = ledger.rebuilds.get(topic)
+    begun = known is not None and known.phase is RebuildPhase.DELETING
+    remote = found.remote
+    partitions = range(remote.partitions if remote is not None else 0)
+    positions = [TopicPartition(found.remote_topic, number) for number in partitions]
+    bounds = clusters.target.offsets(positions).found
+    using = readers(clusters.target, found.remote_topic)
+    maps = maps_of(flow, clusters.target, topic)
+    groups = (
+        known.groups
+        if begun and known is not None
+        else (
+            *upstream_positions(found, using, maps, life, same_life),
+            *carried_over(known, found, using, same_life),
+        )
+    )
+    notes = []
+    copied = sum(it.stable_end - it.log_start for it in bounds.values())
+    source = sum(it.source.stable_end - it.source.log_start for it in found.partitions)
+    begins = {it.partition: it.source.log_start for it in found.partitions}
+    if any(begins.values()):
+        notes.append(
+            f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
+            " copy has cannot be copied again"
+        )
+    if not same_life:
+        notes.append(
+            f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
+        )
+    unknown = sorted({it.group for it in groups if it.upstream is None})
+    if unknown:
+        notes.append(
+            f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
+        )
+    return RebuildPlan(
+        flow=flow.name,
+        topic=topic,
+        topic_id=found.topic_id,
+        remote_topic=found.remote_topic,
+        remote_topic_id=remote.topic_id if remote is not None else "",
+        phase=known.phase.value if known is not None else "",
+        copied_records=copied,
+        source_records=source,
+        begins=begins,
+        groups=groups,
+        active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
+        notes=tuple(notes),
+    )
+
+
+def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTopic:
+    """Return the topic, if it can be read as a whole.  Raises TerminalError `rebuild-refused`."""
+    if discovery.stands_by:
+        raise TerminalError(
+            f"flow {flow.name} is {discovery.stands_by}", hint="resume it first", code=REFUSED, flow=flow.name
+        )
+    found = next((it for it in discovery.topics if it.topic == topic), None)
+    if found is None:
+        reason = next(
+            (it.reason for it in discovery.left_out if it.topic == topic), "the source has no such topic"
+        )
+        raise TerminalError(
+            f"flow {flow.name} does not copy {topic}: {reason}",
+            hint=f"nothing was touched; its copy, if any, stays on {flow.target.alias}",
+            code=REFUSED,
+            flow=flow.name,
+            topic=topic,
+        )
+    if len(found.partitions) < found.partition_count:
+        raise TerminalError(
+            f"some partitions of {topic} have no leader on {flow.source.alias}",
+            hint="try again when the source can be read",
+            code=REFUSED,
+            topic=topic,
+        )
+    return found
+
+
+def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
+    """Raise TerminalError `rebuild-refused` while groups with members read the copy."""
+    if todo.active_groups:
+        raise TerminalError(
+            f"{todo.remote_topic} is being read on {flow.target.alias} by {', '.join(todo.active_groups)}",
+            hint="stop these groups first: their positions are kept, but a running reader would lose its place",
+            code=REFUSED,
+            topic=todo.topic,
+            groups=list(todo.active_groups),
+        )
