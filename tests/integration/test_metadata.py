@@ -192,11 +192,22 @@ def everything(pair: Pair, stage: Stage) -> list[str]:
     return trouble
 
 
+def place_group(pair: Pair, stage: Stage) -> None:
+    """Commit the group's position on the source, whose coordinator may be new."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return commit_group(pair.a, stage.group, stage.topic, 3)
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+
+
 def all_else(pair: Pair, stage: Stage) -> list[str]:
     """Let a flow whose topics are copied do what it does beside that: follow, place groups, prove, look about."""
     trouble: list[str] = []
     flow = stage.flow
-    commit_group(pair.a, stage.group, stage.topic, 3)
+    place_group(pair, stage)
     produce(pair.a, stage.topic, RECORDS)
     steps: dict[str, Callable[[Clusters], Any]] = {
         "follow": lambda it: (
@@ -389,6 +400,7 @@ def logs_in(cluster: EmbeddedKafka, user: str, password: str) -> bool:
     try:
         return bool(admin.list_topics(timeout=5).brokers)
     except KafkaException:
+        admin.poll(1)
         assert "_AUTHENTICATION" in failed
         return False
 

@@ -64,6 +64,7 @@ class Stage:
             topics=self.topic,
             heartbeats__replication__enabled="false",
             twinlog__metrics__folder=str(folder),
+            twinlog__reports__folder=str(folder / "reports"),
             **settings,
         )
         self.flow: FlowSettings = load(self.config).flows[flow]
