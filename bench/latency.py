@@ -1,6 +1,6 @@
 """From produce on A to visible on B: 5,000 records of 1 KB a second over 20 partitions, read_committed, beside MM2.
 
-    python -m bench.latency [--minutes 5] [--only twinlog]
+    python -m bench.latency [--minutes 5] [--only twinlog] [--page docs/performance.md]
 
 Both replicators run in turn over the same brokers.  Each record carries the time at which it was produced.
 """
@@ -12,18 +12,25 @@ import multiprocessing
 import struct
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from bench import load
+from bench import load, pages
 from bench.contenders import MM2, TWINLOG, WARM, Contender
+from bench.process_tree import DRIVER, JVM, WORKERS
 from twinlog.embedded.broker import EmbeddedKafka
 
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
 _STAMP = struct.Struct(">d")
+SHARES = (0.5, 0.95, 0.99, 1.0)
 _WARM_UP_S = 30
+
+_SAY_EVERY_S = 30
+
+Row = dict[str, Any]
 
 
 def main() -> None:
@@ -31,8 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--only", choices=["MM2", "twinlog"])
+    pages.add_arguments(parser)
     given = parser.parse_args()
-    print("| | p50 ms | p95 ms | p99 ms | max ms | records | cores |\n|---|---:|---:|---:|---:|---:|---:|")
+    rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A") as source,
@@ -42,35 +50,57 @@ def main() -> None:
         load.produce(source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
         for contender in (MM2, TWINLOG):
             if given.only in {None, contender.name.split()[0]}:
-                print(measure(contender, source, target, Path(folder), given.minutes * 60), flush=True)
+                rows.append(measure(contender, source, target, Path(folder), given.minutes * 60))
+                print(rows[-1], flush=True)
+    pages.write("latency", rows, markdown(rows, given.minutes), given)
 
 
 def measure(
     contender: Contender, source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds: float
-) -> str:
-    """Run a contender under the stream, and return a line of the table."""
+) -> Row:
+    """Run a contender under the stream.  Delays in ms, CPU in cores by role."""
     topic = f"stream-{contender.alias}"
     load.create_topic(source.bootstrap_servers, topic, PARTITIONS)
     properties = contender.properties(source, target, f"{WARM}, {topic}")
     context = multiprocessing.get_context("spawn")
     over = context.Event()
     with contender.running(properties, folder / contender.alias) as tree:
+        print(f"{contender.name} is starting", flush=True)
         wait_for(target.bootstrap_servers, contender.remote(WARM))
         producer = context.Process(target=stream, args=(source.bootstrap_servers, topic, over))
         producer.start()
         time.sleep(_WARM_UP_S)
-        used, began = sum(tree.cpu_s().values()), time.monotonic()
+        used, began = tree.cpu_s(), time.monotonic()
         delays = watch(target.bootstrap_servers, contender.remote(topic), seconds)
-        cores = (sum(tree.cpu_s().values()) - used) / (time.monotonic() - began)
+        cpu = tree.cpu_s() - used
+        wall = time.monotonic() - began
         over.set()
         producer.join()
     delays.sort()
-    at = {
-        share: 1000 * delays[min(int(len(delays) * share), len(delays) - 1)]
-        for share in (0.5, 0.95, 0.99, 1.0)
+    at = {f"p{share * 100:g}": delays[min(int(len(delays) * share), len(delays) - 1)] for share in SHARES}
+    return {
+        "contender": contender.name,
+        **{name: round(1000 * value) for name, value in at.items()},
+        "records": len(delays),
+        "cores": round(cpu.total() / wall, 3),
+        **{role: round(cpu[role] / wall, 3) for role in (JVM, WORKERS, DRIVER)},
     }
-    figures = " | ".join(f"{value:,.0f}" for value in at.values())
-    return f"| {contender.name} | {figures} | {len(delays):,} | {cores:.2f} |"
+
+
+def markdown(rows: Sequence[Row], minutes: float) -> str:
+    """A table."""
+    lines = [
+        f"{RATE:,} records of {RECORD_BYTES} bytes a second over {PARTITIONS} partitions for {minutes:g} minutes;"
+        " milliseconds from produce on A to visible on B (read_committed), and cores used:",
+        "",
+        "| | p50 | p95 | p99 | max | records | cores | JVM | workers | driver |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = [f"{row[f'p{share * 100:g}']:,}" for share in SHARES]
+        cells += [f"{row['records']:,}", *(f"{row[key]:.2f}" for key in ("cores", JVM, WORKERS, DRIVER))]
+        lines.append(f"| {row['contender']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def wait_for(servers: str, topic: str) -> None:
@@ -112,11 +142,15 @@ def watch(servers: str, topic: str, seconds: float) -> list[float]:
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, number, OFFSET_END) for number in range(PARTITIONS)])
     delays: list[float] = []
+    said = time.monotonic()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         messages = consumer.consume(500, 0.05)
         now = time.time()
         delays += [now - _STAMP.unpack_from(it.value())[0] for it in messages if it.error() is None]
+        if time.monotonic() - said >= _SAY_EVERY_S:
+            said = time.monotonic()
+            print(f"{len(delays):,} records seen, slowest {max(delays, default=0):.2f} s", flush=True)
     consumer.close()
     return delays
 

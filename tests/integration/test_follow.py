@@ -62,7 +62,7 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     writer.join()
     late = cycle(flow).records
     assert ("done", 160 + 16) == (result.state, result.records + late)
-    assert len(windows) >= 3
+    assert len(windows) >= 2  # a window goes on until there is something else to follow
     assert result.records > late
     for name, partition in ((topic, 0), (topic, 1), (topic, 2), (f"{stem}-2", 0)):
         assert read(cluster_a, name, partition) == read(cluster_b, f"A.{name}", partition)

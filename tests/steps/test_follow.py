@@ -11,7 +11,7 @@ from twinlog.steps.beside import Turn, due
 from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
-from twinlog.steps.follow import with_offsets
+from twinlog.steps.follow_view import with_offsets
 from twinlog.steps.plan_ranges import pack, weighed
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)

@@ -76,10 +76,8 @@ def _followed(
         warn(f"{flow.name}: {step}: {error.message}")
 
     started_ms = round(time.time() * 1000)
-    windows: list[Window] = []
 
     def on_window(window: Window) -> None:
-        windows.append(window)
         say(window.line)
 
     with open_clusters(flow) as clusters:
@@ -93,9 +91,10 @@ def _followed(
                 lanes=lanes,
                 topics=asked.topics,
                 on_window=on_window,
+                on_look=say,
                 stop=stop,
             )
-        return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, len(windows))
+        return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Collection, Iterator
 
@@ -26,6 +27,7 @@ from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.patience import Patience
 from twinlog.relay.range_copy import RangeCopy
+from twinlog.relay.recall import Recall
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
@@ -101,7 +103,7 @@ class LaneCopy:
             self._leave_other_copies(self._lane.begin(self._by_target))
             self._keep_rhythm()
             self._lane.settle()
-            state = "failed" if any(item.trouble for item in self._by_source.values()) else "done"
+            state = "failed" if self.troubled else "done"
         except FencedError as fenced:
             state, error = "fenced", str(fenced)
         except TerminalError as refused:
@@ -121,16 +123,25 @@ class LaneCopy:
     def _keep_rhythm(self) -> None:
         rate = self._spec.bytes_per_second
         throttle = Throttle(rate, time.monotonic()) if rate else None
-        if self._spec.follow is None:
+        follow = self._spec.follow
+        if follow is None:
             rhythm.drain(self, throttle)
+        elif follow.fence is None:
+            rhythm.follow(self, follow, throttle, threading.Event())
         else:
-            rhythm.follow(self, self._spec.follow, throttle)
+            with Recall(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
+                rhythm.follow(self, follow, throttle, recall.heard)
 
     # --- what a rhythm is made of ----------------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
         """Upstream offsets to fetch next, of the partitions that are still wanted."""
         return {item.source: item.sent for item in self._by_source.values() if item.wanted}
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a range has ended in trouble."""
+        return any(item.trouble for item in self._by_source.values())
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic has gone, or that nobody leads."""

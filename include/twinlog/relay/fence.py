@@ -31,7 +31,7 @@ from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import LogState, StateLog, read_state
 from twinlog.relay.remedies import Request, repeats
-from twinlog.relay.spec import StateTopics
+from twinlog.relay.spec import FenceMark, StateTopics
 from twinlog.relay.state_records import StateRecord, batches
 from twinlog.relay.transaction import Writer
 
@@ -54,13 +54,15 @@ class Grant:
     """What the fence gave: the lanes, and progress read behind it.
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
-    absent.  `repaired` counts progress records written again because an aborted one lay above them.
+    absent.  `repaired` counts progress records written again because an aborted one lay above them.  `mark` tells this
+    fence from later ones; None where nothing was fenced.
     """
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
     progress: Mapping[tuple[str, int], int]
     repaired: int = 0
+    mark: FenceMark | None = None
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -98,6 +100,7 @@ def fence(
     logs = logs or FenceLogs.of(state)
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
     ledger = logs.ledger.read(target)
+    ledger_end = logs.ledger.position(0)
     known = last_fence(ledger)
     count = max(lanes, known.lane_count if known else 1)
     writers = [gate]
@@ -112,7 +115,7 @@ def fence(
     used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
-    return Grant(run_id, tuple(granted), progress, repaired)
+    return Grant(run_id, tuple(granted), progress, repaired, FenceMark(run_id, now, ledger_end))
 
 
 def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
@@ -122,7 +125,7 @@ def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lan
     """
     granted = [GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes)]
     return Grant(
-        run_id, tuple(granted), _own_progress(read_state(target, state.offsets_topic).committed, state)
+        run_id, tuple(granted), own_progress(read_state(target, state.offsets_topic).committed, state)
     )
 
 
@@ -198,7 +201,7 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tu
     ]
     if repairs:
         _write(gate, repairs)
-    return _own_progress(log.committed, state), len(repairs)
+    return own_progress(log.committed, state), len(repairs)
 
 
 def _write(gate: Lane, records: list[StateRecord]) -> None:
@@ -236,7 +239,7 @@ def _own_key(key: bytes, state: StateTopics) -> SourceOffsetKey | None:
     return parse_source_key(key, state.connector_name, state.source_alias)
 
 
-def _own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
+def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
     """Progress of this flow's own keys; keys of other connectors, which may share the topic, are left alone."""
     result = {}
     for key, value in committed.items():

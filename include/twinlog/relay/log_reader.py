@@ -146,6 +146,10 @@ class StateLog:
             if record.value is not None
         }
 
+    def position(self, partition: int) -> int:
+        """Offset up to which the last reading has read a partition."""
+        return self._positions[self._topic, partition]
+
     def _follow_topic(self, metadata: TopicMetadata) -> None:
         if metadata.topic_id != self._topic_id:
             self._resolvers, self._positions, self._topic_id = {}, {}, metadata.topic_id

@@ -7,8 +7,10 @@ follow   wait for the first record, copy what has gathered, commit, rest until t
 from __future__ import annotations
 
 import time
+from threading import Event
 from typing import TYPE_CHECKING
 
+from twinlog.errors import FencedError
 from twinlog.relay.throttle import Throttle
 from twinlog.relay.trouble import SOURCE_LOST, SourceTroubleError
 
@@ -50,14 +52,20 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
             return
 
 
-def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None) -> None:
-    """Copy what arrives until the time is over, or no range is left.
+def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
+    """Copy what arrives until the terms say that it ends, or no range is left.
 
     A record that arrives at rest is copied at once; while records stream, each beat copies what has gathered since
-    the last, so that cost follows beats and bytes and not records.
+    the last, so that cost follows beats and bytes and not records.  Raises FencedError when `recalled` is set.
     """
-    end = time.monotonic() + terms.seconds
-    while copy.positions() and (began := time.monotonic()) < end:
+    look = time.monotonic() + terms.seconds
+    end = look - terms.seconds + terms.longest_seconds
+    backlog = False
+    while not recalled.is_set() and copy.positions() and (began := time.monotonic()) < end:
+        if began >= look:
+            if backlog or copy.troubled:
+                break
+            look += terms.seconds
         sizes: list[int] = []
         sent = 0
         try:
@@ -75,6 +83,10 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None) -> None:
             beat = began + terms.commit_ms / 1000 - time.monotonic()
             time.sleep(max(beat if any(sizes) else PAUSE_SECONDS, 0.0))
     copy.commit()
+    if recalled.is_set():
+        raise FencedError(
+            "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
+        )
 
 
 def _wait_for(copy: LaneCopy, throttle: Throttle | None, sent: int) -> None:

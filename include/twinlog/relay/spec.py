@@ -14,10 +14,26 @@ NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
+class FenceMark:
+    """One fence: its record in the ledger, which lies at `ledger_offset` or behind, has these fields."""
+
+    run_id: str
+    at_ms: int
+    ledger_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Follow:
-    """A lane stays for `seconds`, and commits about every `commit_ms` while records arrive."""
+    """A lane stays, and commits about every `commit_ms` while records arrive.
+
+    After `seconds`, and every `seconds` again, it ends if a partition is in trouble or there is a backlog: the driver
+    should look.  Otherwise it goes on until the flow is fenced anew (later than `fence`), at most for
+    `longest_seconds`.
+    """
 
     seconds: float
+    longest_seconds: float
+    fence: FenceMark | None = None
     commit_ms: int = 50
 
 

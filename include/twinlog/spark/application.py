@@ -57,6 +57,7 @@ def replicate(
                 seconds=follow_seconds,
                 topics=topics,
                 on_window=lambda window: log.info(window.line),
+                on_look=log.info,
             )
 
 

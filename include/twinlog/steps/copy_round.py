@@ -7,7 +7,7 @@ sequences never travel further than to its own tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence
+from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence, own_progress
 from twinlog.relay.log_reader import LogState
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
@@ -90,15 +90,26 @@ class Rounds:
             logs=self.logs,
         )
 
+    def progress(self) -> Mapping[tuple[str, int], int]:
+        """Read how far the flow has come by now: the last copied upstream offset of each partition."""
+        with Brokers(self.flow.target.connection) as target:
+            return own_progress(self.logs.progress.read(target).committed, self.state)
+
     def run(self, specs: Sequence[LaneSpec]) -> TransientError | None:
         """Run the lanes once and add up what they did; return why another round is needed, or None.
 
-        Raises FencedError when another driver took the flow over, ClusterRefused when the target refuses a lane.
+        Raises as `judge`.
         """
         try:
-            reports = self.runner.run(specs)
+            return self.judge(self.runner.run(specs))
         except TransientError as error:
             return error
+
+    def judge(self, reports: Sequence[LaneReport]) -> TransientError | None:
+        """Add up what lanes did; return why another round is needed, or None.
+
+        Raises FencedError when another driver took the flow over, ClusterRefused when the target refuses a lane.
+        """
         for report in reports:
             self.tally.add(report)
         refused = next((report for report in reports if report.state == "refused"), None)
@@ -106,12 +117,15 @@ class Rounds:
             raise ClusterRefused(refused.error, flow=self.flow.name, lane=refused.lane)
         fenced = next((report for report in reports if report.state == "fenced"), None)
         if fenced is not None:
-            self._stop_if_taken()
+            self.stop_if_taken()
         doubtful = fenced or next((report for report in reports if report.state == "fence-again"), None)
         return None if doubtful is None else TransientError(doubtful.error, code="fence-again")
 
-    def _stop_if_taken(self) -> None:
-        """A lane was fenced: by another driver, whose name the ledger has, or by its transaction's time-out."""
+    def stop_if_taken(self) -> None:
+        """A lane was fenced: by another driver, whose name the ledger has, or by its transaction's time-out.
+
+        Raises FencedError for another driver.
+        """
         with Brokers(self.flow.target.connection) as target:
             holder = last_fence(self.logs.ledger.read(target))
         if holder is not None and holder.run_id != self.run_id:

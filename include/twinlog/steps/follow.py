@@ -1,8 +1,9 @@
 """Follow mode: lanes stay open, and a record waits for no scheduler (design.md section 8).
 
-    prepare   see both sides, make the topics and partitions that are missing: beside the window before
-    window    fence, settle, pack; one task a lane, for `twinlog.follow.seconds`
-    again     until the time is over
+    prepare   see both sides, make the topics and partitions that are missing
+    window    fence, settle, pack; one job a lane
+    look      every `twinlog.follow.seconds`, prepare again; when nothing has changed, the lanes just go on
+    again     when something has: fence anew, which the lanes hear of (relay/recall.py), and open the next window
 
 Everything but the copy is done beside it, over connections of its own (steps/beside.py): it cannot hold a record
 up.  A window that ends in doubt is followed by another at once; one that achieved nothing after a pause, which
@@ -13,27 +14,37 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, all_runs, read_pieces
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError, TransientError
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.relay.fence import Grant
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeReport, RangeSpec
-from twinlog.steps import discover, sync_topics
+from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds, lane_specs
-from twinlog.steps.discovery import DiscoveredTopic, Discovery
-from twinlog.steps.plan_ranges import StoppedPartition, choose, max_bytes, pack
+from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.follow_view import Prepared, prepare, with_offsets
+from twinlog.steps.open_lanes import OpenLanes
+from twinlog.steps.plan_ranges import StoppedPartition, pack
 from twinlog.steps.settling import settle_now
 from twinlog.steps.two_way import with_echoes
 
 PREPARE_SECONDS = 3.0
-"""How long before the end of a window the next one is prepared."""
+"""How long before lanes may end by themselves the driver looks what the next window would follow."""
+
+STRETCHES = 15
+"""After so many looks a window ends in any case."""
+
+SHORTEST_SECONDS = 2.0
+"""A window with a lane in doubt is given up, but not earlier: the next one may be no better."""
+
+ATTENTION_SECONDS = 0.5
+"""How often the driver sees whether it has been told to stop."""
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -41,15 +52,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 MAX_DEATHS = 3
 """Windows in a row whose tasks died without a report before Spark is taken to be gone for good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a window needs to know of the clusters: the topics to follow, and how large their records may be."""
-
-    discovery: Discovery
-    topics: tuple[DiscoveredTopic, ...]
-    max_bytes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,54 +88,48 @@ def run(
     lanes: int | None = None,
     topics: Collection[str] | None = None,
     on_window: Callable[[Window], None] = lambda window: None,
+    on_look: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with `lanes` lanes (as many as slots if not said).
 
-    Setting `stop` (and cancelling the runner's lanes) ends it early; what the lanes had open is aborted at once.
+    `on_look` is told when a window goes on after a look.  Setting `stop` ends it early, sooner if the runner's lanes
+    are cancelled as well; what the lanes had open is aborted at once.
     `lag_records` of the result counts what was not copied at the end.  Raises FencedError when another twinlog
     runs the flow, TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
     """
     began = time.monotonic()
     end = began + seconds
     prepared = prepare(flow, clusters, topics, run_id)
-    following = _Following(
-        flow, clusters, topics, Rounds.begin(flow, clusters, runner, run_id, lanes), prepared
-    )
+    stop = stop or threading.Event()
+    rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
+    following = _Following(flow, clusters, topics, rounds, prepared, end, stop, on_look)
     pause = 0.0
     deaths = 0
     while True:
-        left = end - time.monotonic()
-        length = min(left, flow.copy.follow_seconds)
-        window = following.window(length)
+        length = min(end - time.monotonic(), flow.copy.follow_seconds)
+        window = following.window()
         on_window(window)
         deaths = deaths + 1 if _died(window) else 0
         if window.failure is not None and deaths == MAX_DEATHS:
             raise window.failure
         idle = not window.records and window.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
-        if stop is not None and stop.is_set():
-            following.count_unreported(window)
+        if stop.is_set():
+            following.count_unreported()
             return following.result(replace(window, failure=None), time.monotonic() - began)
         if time.monotonic() + pause >= end:
             return following.result(window, time.monotonic() - began)
-        time.sleep(pause)
-
-
-def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None, run_id: str) -> Prepared:
-    """Make what is missing on the target, and see both sides.  Raises as the steps sync_topics and discover."""
-    sync_topics.run(flow, clusters, run_id=run_id)
-    discovery = discover.run(flow, clusters)
-    chosen = choose(discovery, topics)
-    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen))
+        stop.wait(pause)
 
 
 @dataclass(slots=True)
 class _Following:
-    """One flow being followed.
+    """One flow being followed until `end` (monotonic seconds).
 
-    `open_ranges` are those of the newest window.  `copied` are the bytes of each partition up to its end, `last`
-    those of that window alone.
+    `open_ranges` are those of the newest window, `unreported` those of its lanes that died.  `copied` are the bytes
+    of each partition up to its end, `last` those of that window alone.  `grant` is that of the fence which ended it,
+    `looked` the time of the newest look, `unprepared` why it failed.
     """
 
     flow: FlowSettings
@@ -141,36 +137,43 @@ class _Following:
     topics: Collection[str] | None
     rounds: Rounds
     prepared: Prepared
+    end: float
+    stop: threading.Event
+    on_look: Callable[[str], None]
     number: int = 0
+    looked: float = field(default_factory=time.monotonic)
+    unprepared: TransientError | None = None
+    grant: Grant | None = None
     open_ranges: tuple[RangeSpec, ...] = ()
+    unreported: tuple[RangeSpec, ...] = ()
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def window(self, seconds: float) -> Window:
-        """Open the lanes for `seconds`; prepare the next window meanwhile."""
+    def window(self) -> Window:
+        """Open the lanes, and attend to them until they have ended."""
         self.number += 1
         began = time.monotonic()
         records, size = _totals(self.rounds.tally)
-        specs: Sequence[LaneSpec] = ()
+        self.open_ranges = self.unreported = ()
         stopped: tuple[StoppedPartition, ...] = ()
         try:
             if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
-                failure = self._prepare()
+                failure = self._look()
             else:
-                specs, stopped = self._open(seconds)
-                failure = self._run(specs, began + seconds)
+                specs, stopped = self._open()
+                failure = self._run(specs, renew=bool(stopped))
         except TransientError as error:
             failure = error
         except TerminalError as error:
             if error.code != PAUSED:
                 raise
-            failure = self._prepare()
+            failure = self._look()
         self._weigh()
         now_records, now_size = _totals(self.rounds.tally)
         return Window(
             flow=self.flow.name,
             number=self.number,
-            partitions=sum(len(spec.ranges) for spec in specs),
+            partitions=len(self.open_ranges),
             records=now_records - records,
             bytes=now_size - size,
             seconds=time.monotonic() - began,
@@ -178,16 +181,16 @@ class _Following:
             failure=failure,
         )
 
-    def count_unreported(self, window: Window) -> None:
-        """Fence once more after lanes were cancelled, and count by the map what they committed but did not report.
+    def count_unreported(self) -> None:
+        """Fence once more after lanes were ended, and count by the map what they committed but did not report.
 
         Without the fence, readers would wait for the time-out of what the lanes had open.
         """
         grant = self.rounds.fence()
-        if window.failure is None or window.failure.code != TASKS_DIED:
+        if not self.unreported:
             return
         pieces = read_pieces(self.flow, self.clusters.target)
-        for item in self.open_ranges:
+        for item in self.unreported:
             life = SourceLife(item.topic, item.topic_id, item.partition)
             copied = sum(
                 max(0, run.upstream_end - max(run.upstream, item.start))
@@ -217,9 +220,9 @@ class _Following:
             seconds,
         )
 
-    def _open(self, seconds: float) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
+    def _open(self) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
         """Fence, and give every partition that can be followed to a lane, the busiest of the last window first."""
-        grant = self.rounds.fence()
+        grant, self.grant = self.grant or self.rounds.fence(), None
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
         settled = settle_now(
             self.flow, self.clusters, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True
@@ -228,8 +231,10 @@ class _Following:
         self.rounds.tally.settle(settled.ranges)
         ranges = with_echoes(self.flow, self.clusters.source, settled.ranges)
         packed = pack([self._weighed(item) for item in ranges], self.rounds.lanes)
-        specs = lane_specs(self.flow, self.rounds.state, grant, packed, Follow(seconds))
-        return specs, settled.stopped
+        stretch = self.flow.copy.follow_seconds
+        longest = stretch * STRETCHES if grant.mark is not None else stretch
+        terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)
+        return lane_specs(self.flow, self.rounds.state, grant, packed, terms), settled.stopped
 
     def _seen_now(self) -> tuple[DiscoveredTopic, ...]:
         """Where the source's logs begin and end behind the fence.
@@ -244,25 +249,99 @@ class _Following:
         ]
         return with_offsets(self.prepared.topics, self.clusters.source.offsets(names).found)
 
-    def _run(self, specs: Sequence[LaneSpec], end: float) -> TransientError | None:
-        """Run the lanes, and shortly before they end see what the next window will follow."""
-        with ThreadPoolExecutor(1) as pool:
-            lanes: Future[TransientError | None] | None = (
-                pool.submit(self.rounds.run, specs) if specs else None
-            )
-            early = end - PREPARE_SECONDS - time.monotonic()
-            if lanes is not None:
-                wait_for([lanes], timeout=max(0.0, early))
-            unprepared = self._prepare()
-            # The lanes' answer comes first: it may say that another driver has taken the flow over.
-            return (lanes.result() if lanes is not None else None) or unprepared
+    def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
+        """Run the lanes to their end; `renew` ends them at the first look."""
+        lanes = OpenLanes.start(self.rounds.runner, specs)
+        called_back = False
+        try:
+            called_back = self._attend(lanes, renew=renew)
+        finally:
+            reports = lanes.reports()
+            self.unreported = tuple(lanes.unreported())
+            if called_back:  # then it was us who fenced them
+                reports = tuple(replace(it, state="done") if it.state == "fenced" else it for it in reports)
+            failure = self.rounds.judge(reports)
+        return lanes.death() or failure or self.unprepared
 
-    def _prepare(self) -> TransientError | None:
+    def _attend(self, lanes: OpenLanes, *, renew: bool) -> bool:
+        """Look every so often, until the lanes have ended or have to; return whether they were called back."""
+        stretch = self.flow.copy.follow_seconds
+        began = time.monotonic()
+        look = began + stretch - PREPARE_SECONDS
+        while not self._has_to_end(lanes, time.monotonic() - began):
+            if look <= time.monotonic() < self.end:
+                look += stretch
+                before = self.prepared
+                self._look()
+                if renew or self.prepared.asks_for_lanes_unlike(before):
+                    break
+                self._say_that_it_goes_on()
+            lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
+        if (
+            lanes.jobs
+            and time.monotonic() < self.end
+            and time.monotonic() - self.looked > 2 * PREPARE_SECONDS
+        ):
+            self._look()
+        return self._call_back(lanes)
+
+    def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
+        """Whether a window opened `age` seconds ago is over, or should be."""
+        if self.stop.is_set() or not lanes.jobs:
+            return self.stop.is_set() or time.monotonic() >= self.end
+        patience = SHORTEST_SECONDS if lanes.in_doubt else self.flow.copy.follow_seconds
+        return lanes.over or (lanes.some_ended and age >= patience)
+
+    def _call_back(self, lanes: OpenLanes) -> bool:
+        """End the lanes that still run, by a new fence; at least once, which has none, they end by themselves.
+
+        Raises FencedError when another driver has taken the flow, TerminalError PAUSED when somebody has paused it.
+        """
+        while not lanes.over and self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            if lanes.some_fenced:
+                self.rounds.stop_if_taken()
+            try:
+                self.grant = self.rounds.fence()
+            except TransientError:
+                lanes.wait(FIRST_PAUSE_SECONDS)
+                continue
+            except TerminalError as error:
+                if error.code != PAUSED and not isinstance(
+                    error, FencedError
+                ):  # then nothing calls them back
+                    self.rounds.runner.cancel()
+                raise
+            lanes.wait()
+            return True
+        lanes.wait()
+        return False
+
+    def _look(self) -> TransientError | None:
+        """See what there is to follow now; return why that failed."""
+        self.looked, self.unprepared = time.monotonic(), None
         try:
             self.prepared = prepare(self.flow, self.clusters, self.topics, self.rounds.run_id)
         except TransientError as error:
-            return error
-        return None
+            self.unprepared = error
+        return self.unprepared
+
+    def _say_that_it_goes_on(self) -> None:
+        try:
+            progress = self.rounds.progress()
+        except TransientError:
+            return
+        reached = {(it.topic, it.partition): it.start for it in self.open_ranges}
+        reached |= {key: last + 1 for key, last in progress.items() if key in reached}
+        copied = sum(reached[it.topic, it.partition] - it.start for it in self.open_ranges)
+        lag = sum(
+            max(0, it.source.stable_end - reached.get((topic.topic, it.partition), it.source.stable_end))
+            for topic in self.prepared.topics
+            for it in topic.partitions
+        )
+        self.on_look(
+            f"{self.flow.name}: window {self.number} goes on: {copied:,} offsets"
+            f" of {len(self.open_ranges):,} partitions so far, {lag:,} to go"
+        )
 
     def _weighed(self, item: RangeSpec) -> RangeSpec:
         return replace(item, estimated_bytes=1 + self.last.get(TopicPartition(item.topic, item.partition), 0))
@@ -272,23 +351,6 @@ class _Following:
         total = {TopicPartition(*key): report.bytes for key, report in self.rounds.tally.ranges.items()}
         self.last = {item: size - self.copied.get(item, 0) for item, size in total.items()}
         self.copied = total
-
-
-def with_offsets(
-    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
-) -> tuple[DiscoveredTopic, ...]:
-    """Put newer source offsets into discovered topics; partitions without any are left out.  Pure."""
-    return tuple(
-        replace(
-            topic,
-            partitions=tuple(
-                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
-                for it in topic.partitions
-                if TopicPartition(topic.topic, it.partition) in offsets
-            ),
-        )
-        for topic in topics
-    )
 
 
 def _died(window: Window) -> bool:

@@ -1,0 +1,55 @@
+"""Where a measurement goes: a JSON and a Markdown file in a folder, and its own place in a page."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+Row = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--out` and `--page`."""
+    parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
+    parser.add_argument("--page", type=Path, help="page whose table is to be renewed")
+
+
+def write(name: str, rows: Sequence[Row], text: str, given: argparse.Namespace) -> None:
+    """Print the table, write `name`.json and `name`.md, and renew the page's table of that name."""
+    text = f"{machine()}\n\n{text}"
+    print(f"\n{text}", flush=True)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / f"{name}.json").write_text(
+        json.dumps({"machine": machine(), "rows": list(rows)}, indent=1) + "\n"
+    )
+    (given.out / f"{name}.md").write_text(text)
+    if given.page:
+        put_into(given.page, name, text)
+
+
+def put_into(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"{page} has no place for {name}: it needs the marks {begin} and {end}")
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+
+
+def machine() -> str:
+    """When and on what this was measured."""
+    memory = psutil.virtual_memory().total / 2**30
+    return (
+        f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC on {os.cpu_count()} cores, {memory:.0f} GiB of memory,"
+        f" {platform.system()} {platform.release()}, Python {platform.python_version()}; load average:"
+        f" {os.getloadavg()[0]:.1f}."
+    )

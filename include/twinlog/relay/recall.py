@@ -1,0 +1,101 @@
+"""How a lane that stays learns that its flow was fenced anew: it listens to the ledger.
+
+A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would keep
+its Spark slot.  Every fence inits all lanes and only then writes its record into the ledger (relay/fence.py), so
+whoever sees a record of a later fence is fenced.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger import LaneFence, parse_ledger
+from twinlog.relay.batch import walk
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.spec import FenceMark
+from twinlog.relay.wire import Fetched
+
+_FETCH_BYTES = 1 << 20
+_WAIT_MS = 2_000
+_PAUSE_SECONDS = 2.0
+"""Before the ledger is asked for again that could not be read: nothing depends on it but the end of a rest."""
+
+
+class Recall:
+    """Listens in a thread of its own, over a connection of its own, while the context is open.
+
+    `heard` is set when a fence later than `mark` is in the ledger.  Never raises: a ledger that cannot be read is
+    asked for again.
+    """
+
+    def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
+        self.heard = threading.Event()
+        self._target = target
+        self._ledger: TopicPartition = ledger_topic, 0
+        self._mark = mark
+        self._position = mark.ledger_offset
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()  # and the thread ends with the answer it waits for
+
+    def _listen(self) -> None:
+        while not (self._over.is_set() or self.heard.is_set()):
+            with suppress(TwinlogError), Brokers(self._target) as brokers:
+                self._read(brokers)
+            self._over.wait(_PAUSE_SECONDS)
+
+    def _read(self, brokers: Brokers) -> None:
+        """Read on until there is a later fence, or trouble."""
+        fetcher = Fetcher(
+            brokers,
+            max_bytes=_FETCH_BYTES,
+            partition_max_bytes=_FETCH_BYTES,
+            read_committed=False,
+            max_wait_ms=_WAIT_MS,
+        )
+        while not (self._over.is_set() or self.heard.is_set()):
+            if fetcher.request({self._ledger: self._position}):
+                return
+            for fetched in (it for answer in fetcher.answers() for it in answer):
+                if fetched.error:
+                    return
+                self._take(fetched)
+
+    def _take(self, fetched: Fetched) -> None:
+        for header, batch in walk(fetched.block):
+            if header.last_offset < self._position:
+                continue
+            self._position = header.next_offset
+            if not header.control and any(
+                is_later_fence(*key_and_value(record), self._mark) for record in read_records(header, batch)
+            ):
+                self.heard.set()
+
+
+def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> bool:
+    """Whether a record of the ledger, from the mark on, is of another fence than the mark's own.  Pure.
+
+    Committed or not: its lanes were inited before.  What cannot be read is none.
+    """
+    if key is None or value is None:
+        return False
+    try:
+        record = parse_ledger(key, value)
+    except TwinlogError:
+        return False
+    return isinstance(record, LaneFence) and (record.run_id, record.at_ms) != (mark.run_id, mark.at_ms)

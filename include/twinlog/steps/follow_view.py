@@ -1,0 +1,62 @@
+"""What a window needs to know of the clusters, and whether that has changed since it was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.steps import discover, sync_topics
+from twinlog.steps.discovery import DiscoveredTopic, Discovery
+from twinlog.steps.plan_ranges import choose, max_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The topics to follow, and how large their records may be."""
+
+    discovery: Discovery
+    topics: tuple[DiscoveredTopic, ...]
+    max_bytes: Mapping[str, int]
+
+    def asks_for_lanes_unlike(self, other: Prepared) -> bool:
+        """Whether lanes opened for `other` would do something else: another topic, life, place or limit.  Pure.
+
+        Where logs begin and end does not matter to lanes that are open.
+        """
+        return _shape(self) != _shape(other)
+
+
+def _shape(prepared: Prepared) -> object:
+    topics = [
+        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.placed])
+        for it in prepared.topics
+    ]
+    return prepared.discovery.stands_by, topics, dict(prepared.max_bytes)
+
+
+def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None, run_id: str) -> Prepared:
+    """Make what is missing on the target, and see both sides.  Raises as the steps sync_topics and discover."""
+    sync_topics.run(flow, clusters, run_id=run_id)
+    discovery = discover.run(flow, clusters)
+    chosen = choose(discovery, topics)
+    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen))
+
+
+def with_offsets(
+    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> tuple[DiscoveredTopic, ...]:
+    """Put newer source offsets into discovered topics; partitions without any are left out.  Pure."""
+    return tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
+                for it in topic.partitions
+                if TopicPartition(topic.topic, it.partition) in offsets
+            ),
+        )
+        for topic in topics
+    )
