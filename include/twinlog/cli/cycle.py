@@ -133,13 +133,15 @@ def run_cycle(
     A partition or a topic that fails is in the result.  Raises what stops the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
+    from twinlog.cluster.remembering import remembering
     from twinlog.steps import copy, discover, plan_ranges, sync_topics
 
     started_ms = round(time.time() * 1000)
-    discovery = discover.run(flow, clusters)
-    refuse_strangers(discovery, request.topics)
-    synced = sync_topics.run(flow, clusters)
-    planned = plan_ranges.run(flow, clusters, until_ms=request.until_ms, topics=request.topics)
+    with remembering(clusters) as seen:
+        discovery = discover.run(flow, seen)
+        refuse_strangers(discovery, request.topics)
+        synced = sync_topics.run(flow, seen)
+        planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
     _say_planned(flow, discovery, synced, planned)
     copied = None
     if planned.ranges:
@@ -174,16 +176,19 @@ def conclude(
     windows: int = 0,
 ) -> FlowRun:
     """Beat, judge and report what was copied since `started_ms` (epoch ms)."""
+    from twinlog.cluster.remembering import remembering
     from twinlog.steps import heartbeats, publish, validate
 
     groups = run_groups(flow, clusters)
     beat = heartbeats.run(flow, clusters)
     if beat.warning:
         warn(f"{flow.name}: {beat.warning}")
-    judged = validate.run(flow, clusters)
-    for check in judged.failed:
-        warn(f"{flow.name}: {check.name}: {check.message}")
-    report = publish.run(flow, clusters, request.run_id, to_json(copied), started_ms)
+    with remembering(clusters) as both:
+        facts = validate.see(flow, both)
+        judged = validate.judge(flow, facts)
+        for check in judged.failed:
+            warn(f"{flow.name}: {check.name}: {check.message}")
+        report = publish.run(flow, both, request.run_id, to_json(copied), started_ms, facts.seen)
     return FlowRun(
         flow=flow.name,
         run_id=request.run_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -60,7 +61,8 @@ class Session:
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         pending = list(futures)
         while pending := [future for future in pending if not future.done()]:
-            self.admin.poll(POLL_SECONDS)
+            wait_for(pending[:1], timeout=POLL_SECONDS)  # those of one request are answered together
+            self.admin.poll(0)
             self._stop_if_hopeless()
         self._trouble_since = self._verdict = None
 

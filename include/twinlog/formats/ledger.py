@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -128,6 +129,7 @@ _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
 }
 
 
+@lru_cache(maxsize=32_768)  # a ledger is read again and again, and most of it stays as it is
 def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
     """Read a record; None for a tombstone.
 

@@ -74,15 +74,17 @@ def run(
     run_id: str,
     copy_result: Mapping[str, Any] | None,
     started_ms: int,
+    seen: Survey | None = None,
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
     What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
 
-    `copy_result` is the copy's result as JSON, None when there was nothing to copy.  Raises ClusterUnreachable
+    `copy_result` is the copy's result as JSON, None when there was nothing to copy; `seen` a survey made just now, None
+    to make one.  Raises ClusterUnreachable
     and ClusterRefused.
     """
-    seen = survey(flow, clusters)
+    seen = seen or survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms)
     facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
     drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))

@@ -49,10 +49,15 @@ class ValidationResult:
 
 @dataclass(frozen=True, slots=True)
 class CycleFacts:
-    """What a cycle is judged by: rows for each suite, and what stands against whole topics."""
+    """What a cycle is judged by: the survey, and rows for each suite."""
 
-    discovery: Discovery
+    seen: Survey
     rows: tuple[tuple[Suite, tuple[Row, ...]], ...]
+
+    @property
+    def discovery(self) -> Discovery:
+        """What stands against whole topics."""
+        return self.seen.discovery
 
     @property
     def partitions(self) -> int:
@@ -83,7 +88,7 @@ def facts_of(
 ) -> CycleFacts:
     """Make the rows of every suite.  Pure."""
     return CycleFacts(
-        seen.discovery,
+        seen,
         (
             (PARTITIONS, tuple(columns_of(row) for row in seen.rows)),
             (TOPICS, topic_facts.topic_rows(flow, seen, facts)),

@@ -1,0 +1,70 @@
+"""Lanes as jobs of their own: what a driver hears of them."""
+
+import threading
+from types import SimpleNamespace
+
+from twinlog.errors import TransientError
+from twinlog.relay.spec import LaneReport
+from twinlog.steps.open_lanes import OpenLanes
+
+
+class Runner:
+    """Ends lane n when `ends[n]` is set, with the state that `says` has for it; an error is raised."""
+
+    slots = 2
+
+    def __init__(self, **says) -> None:
+        self.says = says
+        self.ends = {name: threading.Event() for name in says}
+
+    def run(self, lanes):
+        (spec,) = lanes
+        self.ends[spec.lane].wait(30)
+        if isinstance(self.says[spec.lane], Exception):
+            raise self.says[spec.lane]
+        return (LaneReport(0, self.says[spec.lane], ()),)
+
+    def cancel(self) -> None:
+        raise AssertionError("not asked for")
+
+
+def opened(**says) -> tuple[OpenLanes, Runner]:
+    runner = Runner(**says)
+    return OpenLanes.start(runner, [SimpleNamespace(lane=name, ranges=(name,)) for name in says]), runner
+
+
+def test_each_lane_is_heard_of_when_it_ends() -> None:
+    """One in order is no doubt, and the other goes on."""
+    lanes, runner = opened(a="done", b="failed")
+    assert (False, False) == (lanes.over, lanes.some_ended)
+    runner.ends["a"].set()
+    lanes.wait(30)
+    assert (False, True, False) == (lanes.over, lanes.some_ended, lanes.in_doubt)
+    runner.ends["b"].set()
+    assert ["done", "failed"] == [report.state for report in lanes.reports()]
+    assert (True, False, False) == (lanes.over, lanes.in_doubt, lanes.some_fenced)
+
+
+def test_a_lane_that_was_fenced_is_in_doubt() -> None:
+    """Somebody may have taken the flow over."""
+    lanes, runner = opened(a="fenced")
+    runner.ends["a"].set()
+    lanes.wait()
+    assert lanes.in_doubt
+    assert lanes.some_fenced
+
+
+def test_the_reports_of_the_others_count_when_one_dies() -> None:
+    """And it is known whose ranges nobody reported."""
+    death = TransientError("killed", code="tasks-died")
+    lanes, runner = opened(a=death, b="done")
+    for end in runner.ends.values():
+        end.set()
+    assert ["done"] == [report.state for report in lanes.reports()]
+    assert (death, ["a"], True) == (lanes.death(), list(lanes.unreported()), lanes.in_doubt)
+
+
+def test_no_lanes_are_over_at_once() -> None:
+    """A flow without a topic yet."""
+    lanes, _ = opened()
+    assert (True, (), None) == (lanes.over, lanes.reports(), lanes.death())
