@@ -10,6 +10,7 @@ NEEDS_MACHINERY := integration or spark or airflow or browser or mm2 or chaos
 
 # Spark, Kafka and every command below run on the Java that `make setup` found or installed.
 WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
+PERFORMANCE = --out docs/performance --page docs/performance.md
 
 .PHONY: bench bench-full chaos help setup demo test test-unit test-integration lint format lock clean
 
@@ -52,7 +53,12 @@ bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under f
 	$(WITH_JAVA) $(BIN)/python -m bench
 
 bench-full: setup ## Measure everything, several times over, and renew the tables of docs/performance.md
-	$(WITH_JAVA) $(BIN)/python -m bench --full --out docs/performance --page docs/performance.md
+	$(WITH_JAVA) $(BIN)/python -m bench --full $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.latency $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.idle --follow $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.idle $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.cold $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.spark_task $(PERFORMANCE)
 
 # `uv export` names no package index, unlike uv.lock, which is therefore not kept.  It resolves anew.
 lock: $(READY) ## Resolve pyproject.toml anew and write requirements.lock

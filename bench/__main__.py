@@ -1,7 +1,7 @@
 """Side by side with MirrorMaker 2: the same kinds of topics, the same machine, one after the other.
 
     make bench         the short form, under five minutes
-    make bench-full    everything, several times over: about half an hour; renews the tables of docs/performance.md
+    make bench-full    everything, several times over, and all else that is measured; renews docs/performance.md
 
 Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--out FOLDER] [--page FILE]`.
 
@@ -12,16 +12,11 @@ the loader of the topics not.  Starting up is reported apart.  Results: results.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import os
-import platform
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from bench import cold, plain_relay, report, side_by_side
+from bench import pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
 from twinlog.embedded.broker import EmbeddedKafka
 
@@ -34,7 +29,7 @@ def main() -> None:
     contenders = (MM2, TUNED, TWINLOG) if given.full else (MM2, TWINLOG)
     repetitions = given.repetitions or (3 if given.full else 1)
     scale = given.scale or (2.0 if given.full else 0.6)
-    document: dict[str, Any] = {"machine": machine(), "starts": [], "copies": [], "cold": []}
+    document: dict[str, Any] = {"machine": pages.machine(), "starts": [], "copies": []}
     document["plain_relay"] = plain_relay.bytes_per_cpu_s()
     try:
         measure(document, given, contenders, repetitions, scale)
@@ -42,7 +37,7 @@ def main() -> None:
         text = report.write(document, given.out)
         print("\n" + text)
     if given.page:
-        report.put_into(given.page, text)
+        pages.put_into(given.page, "bench", text)
 
 
 def measure(
@@ -66,18 +61,12 @@ def measure(
         for row in rows:
             document["copies" if "kind" in row else "starts"].append(row)
             say(row)
-        if given.full:
-            for row in cold.run(clusters, Path(folder)):
-                document["cold"].append(row)
-                say(row)
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--full", action="store_true", help="three contenders, more of everything, and the cold cost"
-    )
+    parser.add_argument("--full", action="store_true", help="three contenders, more of everything")
     parser.add_argument(
         "--kind", action="append", default=[], help="only this kind of topic (may be repeated)"
     )
@@ -86,16 +75,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
     parser.add_argument("--page", type=Path, help="page whose tables are to be renewed")
     return parser.parse_args()
-
-
-def machine() -> str:
-    """When and on what this was measured."""
-    memory = psutil.virtual_memory().total / 2**30
-    return (
-        f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC on {os.cpu_count()} cores, {memory:.0f} GiB of memory,"
-        f" {platform.system()} {platform.release()}, Python {platform.python_version()}; load average before:"
-        f" {os.getloadavg()[0]:.1f}."
-    )
 
 
 def say(row: dict[str, Any]) -> None:

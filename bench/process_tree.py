@@ -117,6 +117,6 @@ class ProcessTree:
 
 def _role(process: psutil.Process) -> str:
     command = " ".join(process.cmdline()[:4])
-    if "pyspark.daemon" in command or "spark_daemon" in command:
+    if "spark.daemon" in command:  # pyspark.daemon, or twinlog.spark.daemon in its place
         return WORKERS
     return JVM if "java" in command.split(" ", 1)[0] else DRIVER

@@ -11,7 +11,6 @@ from typing import Any
 from bench.contenders import MM2, TUNED, TWINLOG
 from bench.topics import KINDS, WALL_GOAL
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 Row = dict[str, Any]
 
 
@@ -23,13 +22,6 @@ def write(document: Row, folder: Path) -> str:
     (folder / "results.md").write_text(text)
     plot(document["copies"], folder / "results.png")
     return text
-
-
-def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the marks of a page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
 
 
 def markdown(document: Row) -> str:
@@ -44,11 +36,6 @@ def markdown(document: Row) -> str:
             f"A plain byte relay through sockets, same machine: {best / 1e9:.2f} GB per CPU-second.",
             "",
         ]
-    for row in document.get("cold", ()):
-        parts.append(
-            f"- One cold copy by spark-submit of {row['bytes'] / 1e6:,.0f} MB:"
-            f" {row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU-seconds."
-        )
     return "\n".join(parts) + "\n"
 
 
