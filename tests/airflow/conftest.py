@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 from twinlog.demo.airflow_instance import AirflowInstance
 from twinlog.demo.api import AirflowApi
 from twinlog.demo.processes import Processes
+from twinlog.errors import ClusterUnreachable
 
 RUN_TIMEOUT_S = 300
 
@@ -63,9 +65,10 @@ class Scheduler:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             self.instance.check_alive()
-            answer = found()
-            if answer:
-                return answer
+            with suppress(ClusterUnreachable):  # an API server that is busy is asked again
+                answer = found()
+                if answer:
+                    return answer
             time.sleep(0.5)
         raise AssertionError(f"{what}: not within {timeout_s} s")
 

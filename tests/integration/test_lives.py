@@ -6,11 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from lab import (
@@ -28,16 +30,18 @@ from lab import (
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.progress import SourceLife
-from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings
+from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.ledger_topics import RebuildPhase
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.steps import copy, discover, pauses, rebuild, rebuild_plan, status, sync_topics
+from twinlog.steps import copy, discover, follow, pauses, rebuild, rebuild_plan, status, sync_topics
 from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.group_positions import maps_of
 from twinlog.steps.sync_topics import SyncTopicsResult
+
+LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
 
 @pytest.fixture
@@ -204,6 +208,50 @@ def contents_at(cluster: Any, topic: str, offset: int) -> str:
     from lab import read_with_offsets
 
     return next((it.value or b"").decode() for at, it in read_with_offsets(cluster, topic) if at == offset)
+
+
+@LONG
+@pytest.mark.parametrize("policy", list(RecreatedPolicy))
+def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, policy: RecreatedPolicy) -> None:
+    """None of its records is taken for one of its first life; the next windows do what the policy says."""
+    topic, flow = made(twinlog__on__recreated=policy.value, twinlog__follow__seconds="5")
+    old, new = ["one", "two"], ["new0", "new1", "new2"]
+    expected = {RecreatedPolicy.FAIL: old, RecreatedPolicy.APPEND: [*old, *new]}.get(policy, new)
+    produce(cluster_a, topic, values(*old))
+    stop = threading.Event()
+
+    def has(wanted: list[str], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with suppress(AssertionError, KafkaException):
+                if topic_names(cluster_b, f"A.{topic}") and contents(cluster_b, f"A.{topic}") == wanted:
+                    return True
+            time.sleep(0.3)
+        return False
+
+    def swap() -> None:
+        has(old, 60)
+        recreate_topic(cluster_a, topic)
+        produce(cluster_a, topic, values(*new))
+        has([] if policy is RecreatedPolicy.FAIL else expected, 20 if policy is RecreatedPolicy.FAIL else 90)
+        stop.set()
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    windows: list[follow.Window] = []
+    with open_clusters(flow) as clusters:
+        follow.run(
+            flow,
+            clusters,
+            ThreadRunner(),
+            run_id=f"run-{time.monotonic_ns()}",
+            seconds=180,
+            stop=stop,
+            on_window=windows.append,
+        )
+    swapping.join()
+    print([window.line for window in windows])
+    assert expected == contents(cluster_b, f"A.{topic}")
 
 
 def test_new_incarnation_makes_the_copy_anew(cluster_a, cluster_b, made) -> None:
@@ -466,7 +514,7 @@ def cut_log(folder: Path, topic: str, batches: int) -> None:
         index.unlink()
 
 
-@pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="stops and starts a broker of its own")
+@LONG
 def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster_b, tmp_path) -> None:
     """By its leader epochs: by default it stops; record-and-continue goes on where the two logs part."""
     with EmbeddedKafka("cut", tmp_path / "kafka") as source:

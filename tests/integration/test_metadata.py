@@ -29,6 +29,7 @@ from twinlog.cluster.least_privilege import Grant, grants
 from twinlog.cluster.permissions import Kind, Names, needs
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.load import load
+from twinlog.config.metadata import Profile
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.errors import TwinlogError
@@ -211,7 +212,7 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
     produce(pair.a, stage.topic, RECORDS)
     steps: dict[str, Callable[[Clusters], Any]] = {
         "follow": lambda it: (
-            follow.run(flow, it, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=2).records == len(RECORDS)
+            follow.run(flow, it, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=5).records == len(RECORDS)
         ),
         "offset syncs": lambda it: not offset_syncs.run(flow, it).warning,
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
@@ -293,8 +294,8 @@ def login(cluster: EmbeddedKafka, user: str) -> dict[str, Any]:
     }
 
 
-def reads(cluster: EmbeddedKafka, user: str, topic: str, group: str) -> int | str:
-    """How many records a consumer gets from a topic of two partitions, or what it is told."""
+def reads(cluster: EmbeddedKafka, user: str, topic: str, group: str, partitions: int = 2) -> int | str:
+    """How many records a consumer gets from a topic, or what it is told."""
     consumer = Consumer({
         **login(cluster, user),
         "group.id": group,
@@ -312,7 +313,7 @@ def reads(cluster: EmbeddedKafka, user: str, topic: str, group: str) -> int | st
                 count += 1
             elif message.error().name() == "_PARTITION_EOF":
                 ends += 1
-                if ends == 2:
+                if ends == partitions:
                     return count
             else:
                 return str(message.error().name())
@@ -461,6 +462,93 @@ def test_missing_rights_are_named_item_by_item(pair: Pair, staged: Callable[...,
     assert [f"user {stage.topic}"] == [
         it.row.resource for it in result.applied if stage.topic in it.row.resource
     ]
+
+
+def given(pair: Pair, stage: Stage) -> set[tuple[str, str, str, str, str, str]]:
+    """The target's ACLs for jo and eve on this flow's copies, on its group and transactional ids."""
+    names = (stage.alias, stage.topic)
+    return {
+        (
+            it.resource_type,
+            it.pattern,
+            it.name,
+            it.principal.removeprefix("User:"),
+            it.operation,
+            it.permission,
+        )
+        for it in pair.admin.target.describe_acls()
+        if it.principal in {"User:jo", "User:eve"} and it.name.startswith(names)
+    }
+
+
+def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
+    pair: Pair, staged: Callable[..., Stage]
+) -> None:
+    """Wildcards land on the prefix of the copies, a DENY stays one, a principal Kafka does not know is said."""
+    stage = staged()
+    topic, copy, prefix = stage.topic, stage.remote, f"{stage.alias}."
+    wanted = [
+        on_source(stage, it)
+        for it in (
+            "TOPIC * jo READ ALLOW",
+            "TOPIC * eve WRITE DENY",
+            "TOPIC T eve ALL DENY",
+            "TOPIC T.. jo WRITE ALLOW",
+            f"GROUP {stage.group} jo ALL ALLOW",
+            f"TRANSACTIONAL_ID {topic}-tx.. jo WRITE ALLOW",
+        )
+    ]
+    stranger = replace(wanted[0], name=topic, principal="Group:admins")
+    source = pair.admin.source
+    source.create_acls([*wanted, stranger]).require()
+    try:
+        allow(pair, least(stage))
+        cycle(stage.flow)
+        with open_clusters(stage.flow) as clusters:
+            first = sync_metadata.run(stage.flow, clusters)
+            assert () == first.refused
+            assert ["principals of type User only, not Group"] == [
+                it.message[it.message.index("principals") :][:39]
+                for it in first.drift
+                if it.name == "Group:admins READ"
+            ]
+            denied = {
+                ("TOPIC", "PREFIXED", prefix, "eve", "WRITE", "DENY"),
+                ("TOPIC", "LITERAL", copy, "eve", "ALL", "DENY"),
+            }
+            readers = {
+                ("TOPIC", "PREFIXED", prefix, "jo", "READ", "ALLOW"),
+                ("GROUP", "LITERAL", stage.group, "jo", "READ", "ALLOW"),
+            }
+            assert denied | readers == given(pair, stage)
+            assert len(RECORDS) == reads(pair.b, "jo", copy, stage.group, partitions=1)
+            assert "done" != writes(pair.b, "jo", copy, f"{topic}-tx1")
+
+            promoted = replace(stage.flow, metadata=replace(stage.flow.metadata, profile=Profile.PROMOTED))
+            sync_metadata.run(promoted, clusters)
+            writers = {
+                ("TOPIC", "PREFIXED", copy, "jo", "WRITE", "ALLOW"),
+                ("GROUP", "LITERAL", stage.group, "jo", "ALL", "ALLOW"),
+                ("TRANSACTIONAL_ID", "PREFIXED", f"{topic}-tx", "jo", "WRITE", "ALLOW"),
+            }
+            assert writers | denied <= given(pair, stage)
+            time.sleep(0.3)
+            assert "done" == writes(pair.b, "jo", copy, f"{topic}-tx1")
+
+            sync_metadata.run(stage.flow, clusters)
+            assert denied | readers == given(pair, stage)
+            source.delete_acls([wanted[0], wanted[2]]).require()
+            sync_metadata.run(stage.flow, clusters)
+            assert {*denied, *readers} - {
+                ("TOPIC", "PREFIXED", prefix, "jo", "READ", "ALLOW"),
+                ("TOPIC", "LITERAL", copy, "eve", "ALL", "DENY"),
+            } == given(pair, stage)
+
+            as_mm2 = replace(stage.flow, metadata=replace(stage.flow.metadata, profile=Profile.MM2))
+            said = sync_metadata.run(as_mm2, clusters)
+            assert ("TOPIC", "LITERAL", f"{prefix}*", "eve", "WRITE", "DENY") in given(pair, stage), said
+    finally:
+        source.delete_acls([*wanted, stranger]).require()
 
 
 def test_a_plan_that_drifted_or_was_edited_is_refused(

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from batches import Rec
+from confluent_kafka.admin import ResourceType
 from lab import (
     Seen,
     ThreadRunner,
+    alter_configs,
     create_topic,
     cycle,
     flow_of,
@@ -34,7 +36,7 @@ from twinlog.relay import codec as codecs
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import fence
 from twinlog.relay.spec import LaneSpec
-from twinlog.steps import sync_topics
+from twinlog.steps import sync_metadata, sync_topics
 from twinlog.steps.copy_round import state_topics
 
 NOW = int(time.time() * 1000)
@@ -137,3 +139,23 @@ def test_messages_older_than_batches(
     assert len(read(older, topic)) == 13
     assert cycle(flow_of(tmp_path, older, cluster_b, [topic])).records == 13
     assert read(cluster_b, f"A.{topic}") == read(older, topic)
+
+
+def test_configs_that_the_target_does_not_know_or_take_are_refused_by_themselves(
+    older: EmbeddedKafka, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """3.9 has a config that 4.x has dropped, and allows segments of a kilobyte; all else of the topic is synced."""
+    topic = create_topic(older, unique_topic("old"), segment_bytes="1024", message_format_version="3.0-IV1")
+    flow = flow_of(tmp_path, older, cluster_b, [topic], sync__topic__acls__enabled="false")
+    with open_clusters(flow) as clusters:
+        refused = sync_topics.run(flow, clusters).refused
+        print(refused)
+        alter_configs(older, ResourceType.TOPIC, topic, max_message_bytes="2000000", segment_ms="3600000")
+        result = sync_metadata.run(flow, clusters)
+        has = clusters.target.topic_configs([f"A.{topic}"]).require()[f"A.{topic}"]
+    print(result)
+    assert ("2000000", "3600000") == (has["max.message.bytes"].value, has["segment.ms"].value)
+    assert {
+        f"topic A.{topic}: message.format.version": "unknown-config",
+        f"topic A.{topic}: segment.bytes": "refused",
+    } == {it.name: it.code for it in result.refused if topic in it.name}

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from twinlog.cluster.refusals import BAD_LOGIN, Asked, bad_login, refusal, tls_failed, unreachable
 from twinlog.cluster.values import Answers
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterUnreachable, TwinlogError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -35,7 +35,8 @@ class Session:
         self._trouble_since: float | None = None
         self._reason = "no broker answered"
         self._verdict: TwinlogError | None = None
-        self.admin = AdminClient({**properties, "error_cb": self._heard, "log_level": 0})
+        self._properties = {**properties, "error_cb": self._heard, "log_level": 0}
+        self.admin = AdminClient(self._properties)
 
     def answers(self, futures: Mapping[K, Future[V]], asked: Callable[[K], Asked]) -> Answers[K, V]:
         """Wait for all futures and sort them into found and refused.
@@ -52,11 +53,21 @@ class Session:
                 found[item] = future.result()
             else:
                 refused[item] = refusal(error, asked(item))
+        if any(isinstance(error, ClusterUnreachable) for error in refused.values()):
+            self._begin_anew()
         return Answers(found, refused)
 
     def answer(self, future: Future[V], asked: Asked) -> V:
         """Wait for one future and return its value; raises its refusal."""
         return self.answers({asked.resource: future}, lambda _: asked).require()[asked.resource]
+
+    def _begin_anew(self) -> None:
+        """Let the next question find the cluster anew.
+
+        librdkafka keeps to the controller it knows: when that broker is dead, it waits for it to come back, and learns
+        of another one only with the next periodic metadata (topic.metadata.refresh.interval.ms, five minutes).
+        """
+        self.admin = AdminClient(self._properties)
 
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         pending = list(futures)

@@ -118,7 +118,11 @@ class Rounds:
         fenced = next((report for report in reports if report.state == "fenced"), None)
         if fenced is not None:
             self.stop_if_taken()
-        doubtful = fenced or next((report for report in reports if report.state == "fence-again"), None)
+            return TransientError(
+                f"lane {fenced.lane} was fenced: by this driver itself, or by its transaction's time-out",
+                code="fence-again",
+            )
+        doubtful = next((report for report in reports if report.state == "fence-again"), None)
         return None if doubtful is None else TransientError(doubtful.error, code="fence-again")
 
     def stop_if_taken(self) -> None:
