@@ -12,7 +12,7 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_topics import Rebuild
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
 from twinlog.steps.rebuild_plan import REFUSED
-from twinlog.steps.topic_plan import clamped, creation_configs
+from twinlog.steps.topic_plan import clamped, creation_configs, excluded_configs
 
 GONE_SECONDS = 30.0
 
@@ -52,7 +52,7 @@ def make_copy(
     configs = dict(begun.configs)
     if not begun.old_remote_topic_id:
         entries = clusters.source.topic_configs([topic.topic]).require()[topic.topic]
-        excluded, defaults = flow.config_properties_exclude, flow.use_defaults_from == "source"
+        excluded, defaults = excluded_configs(flow), flow.use_defaults_from == "source"
         configs = creation_configs(entries, excluded=excluded, with_defaults=defaults)
     factor = clamped(flow.replication_factor, discovery.target_brokers)
     new = NewTopic(topic.remote_topic, topic.partition_count, factor, configs)

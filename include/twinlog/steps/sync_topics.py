@@ -154,4 +154,13 @@ def _stop_without_vital(todo: TopicPlan, errors: Mapping[str, TwinlogError]) -> 
 
 
 def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:
-    return (Refusal(name, error.code, error.message, error.hint) for name, error in errors.items())
+    return (
+        Refusal(name, error.code, error.message, error.hint or _hint(error)) for name, error in errors.items()
+    )
+
+
+def _hint(error: TwinlogError) -> str:
+    """A copy is not made with fewer settings than its topic has: some of them decide how long records live."""
+    if error.data.get("kafka_error") == "INVALID_CONFIG":
+        return "leave that config out by config.properties.exclude, or create the topic by hand"
+    return ""
