@@ -68,3 +68,13 @@ def test_a_failed_handshake_points_to_the_tls_settings(session):
     session._heard(KafkaError(KafkaError._SSL, "certificate verify failed"))
     with pytest.raises(ClusterRefused, match="TLS handshake"):
         session.answer(Future(), asked("the cluster"))
+
+
+def test_after_silence_the_next_question_finds_the_cluster_anew(session):
+    """The client library keeps to a controller that is dead; a refusal of one item is no silence."""
+    before = session.admin
+    session.answers({"a": done(error=KafkaError(KafkaError.INVALID_CONFIG))}, asked)
+    assert before is session.admin
+    answers = session.answers({"a": done(error=KafkaError(KafkaError._TIMED_OUT))}, asked)
+    assert isinstance(answers.refused["a"], ClusterUnreachable)
+    assert before is not session.admin
