@@ -347,6 +347,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("emit.checkpoints.interval.seconds=0", "0 is no interval"),
         ("offset-syncs.topic.location=something", "'something' is none of source, target"),
         ("twinlog.on.poison.record=skip", "'skip' is none of fail, quarantine"),
+        ("twinlog.metadata.profile=mirror", "'mirror' is none of standby, promoted, mm2"),
         ("twinlog.on.recreated=reset", "'reset' is none of fail, new-incarnation, append"),
         ("twinlog.on.gap=skip", "'skip' is none of fail, record-and-continue"),
         ("twinlog.on.deleted=delete", "'delete' is neither keep nor delete-after:TIME"),

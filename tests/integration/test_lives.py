@@ -19,6 +19,7 @@ from lab import (
     Seen,
     ThreadRunner,
     commit_group,
+    configure,
     create_topic,
     flow_of,
     grow_topic,
@@ -30,6 +31,7 @@ from lab import (
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.progress import SourceLife
+from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.errors import TerminalError
@@ -474,6 +476,37 @@ def test_a_rebuild_that_died_is_gone_on_with(cluster_a, cluster_b, made, monkeyp
     produce(cluster_a, topic, values("three"))
     cycle(flow)
     assert ["one", "two", "three"] == contents(cluster_b, f"A.{topic}")
+
+
+# --- what some topics need -------------------------------------------------------------------------------
+
+
+def test_a_schema_registrys_topic_is_copied_as_it_is_and_its_name_is_said(cluster_a, cluster_b, tmp_path):
+    """Ids stay what they are, compaction too; a factor the target cannot hold is clamped, and that is said."""
+    alias = f"S{time.monotonic_ns() % 10**6}"
+    config = configure(
+        tmp_path,
+        {alias: cluster_a, "B": cluster_b},
+        [f"{alias}->B"],
+        topics="_schemas",
+        heartbeats__replication__enabled="false",
+        replication__factor="3",
+    )
+    flow = load(config).flows[f"{alias}->B"]
+    create_topic(cluster_a, "_schemas", cleanup_policy="compact")
+    try:
+        produce(cluster_a, "_schemas", [Seen(b"{}", b'{"id":1}', 1_000), Seen(b"{}", None, 1_001)])
+        synced, result = cycle(flow)
+        said = [it for it in synced.problems if it.topic == "_schemas"]
+        assert (2, [False]) == (result.records, [it.blocking for it in said])
+        assert f"kafkastore.topic={alias}._schemas" in said[0].hint
+        assert any("replication factor" in note for note in synced.notes), synced.notes
+        assert read(cluster_a, "_schemas") == read(cluster_b, f"{alias}._schemas")
+        with open_clusters(flow) as clusters:
+            has = clusters.target.topic_configs([f"{alias}._schemas"]).require()[f"{alias}._schemas"]
+        assert "compact" == has["cleanup.policy"].value
+    finally:
+        delete_topic(cluster_a, "_schemas")
 
 
 # --- pauses -------------------------------------------------------------------------------------------------

@@ -159,6 +159,16 @@ def test_a_partition_without_leader_does_not_stop_its_topic(flow, clusters, sour
     assert () == discovery.topics[0].partitions
 
 
+def test_a_schema_registry_is_told_where_its_topic_is(flow, clusters, source):
+    """Under another name it would not look; with unchanged names there is nothing to say."""
+    source.add_topic("_schemas")
+    (problem,) = discover.run(flow, clusters).problems
+    assert (ProblemCode.SCHEMAS_RENAMED, False) == (problem.code, problem.blocking)
+    assert "kafkastore.topic=A._schemas and leader.eligibility=false" in problem.hint
+    same = replace(flow, policy=IdentityReplicationPolicy(source_alias="A"))
+    assert () == discover.run(same, clusters).problems
+
+
 def test_a_name_that_matches_nothing_is_pointed_out(flow, clusters, source):
     """A plain name in `topics` that the source does not have is most likely a typo; a pattern is not."""
     source.add_topic("orders")
