@@ -119,7 +119,10 @@ def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds
     load.create_topic(servers, "quiet", FOLLOWED_PARTITIONS - 1)
     ready = [(WARM, 0), *(("quiet", number) for number in range(FOLLOWED_PARTITIONS - 1))]
     load.produce(servers, iter([dict.fromkeys(ready, load.batch_of(10, 100, 0))]))
-    with TWINLOG.running(TWINLOG.properties(source, target, f"{WARM}, quiet"), folder) as tree:
+    properties = TWINLOG.properties(source, target, f"{WARM}, quiet").replace(
+        "emit.heartbeats.enabled = false", "emit.heartbeats.enabled = true"
+    )  # a heartbeat a second, as by default
+    with TWINLOG.running(properties, folder) as tree:
         wait_for(target.bootstrap_servers, TWINLOG.remote(WARM))
         print("copied; now nothing is new", flush=True)
         time.sleep(WARM_UP_S)

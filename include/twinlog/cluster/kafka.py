@@ -70,6 +70,10 @@ class KafkaCluster:
         return Session(self.alias, client_properties(self._settings, "admin"))
 
     @cached_property
+    def _writer(self) -> record_io.RecordWriter:
+        return record_io.RecordWriter(self._session, client_properties(self._settings, "producer"))
+
+    @cached_property
     def _state_reader(self) -> StateReader:
         from twinlog.relay.log_reader import StateReader
 
@@ -166,8 +170,7 @@ class KafkaCluster:
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records, all or an error."""
-        properties = client_properties(self._settings, "producer")
-        record_io.produce(self._session, properties, topic, records)
+        self._writer.write(topic, records)
 
     def alter_offsets(
         self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]

@@ -23,19 +23,37 @@ Properties = Mapping[str, Any]
 FETCH_BYTES = 65_536
 
 
-def produce(session: Session, properties: Properties, topic: str, records: Sequence[InternalRecord]) -> None:
-    """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
-    # The client library would wait for a missing topic, or create it where brokers allow that.
-    topics.describe_topics(session, [topic]).require()
+class RecordWriter:
+    """Writes few records now and then: with one producer for all of them, until one fails.  Single-threaded.
+
+    A heartbeat a second through a new producer each would cost more than the copy of an idle flow.
+    """
+
+    def __init__(self, session: Session, properties: Properties) -> None:
+        self._session = session
+        self._properties = properties
+        self._producer: Producer | None = None
+
+    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
+        # The client library would wait for a missing topic, or create it where brokers allow that.
+        topics.describe_topics(self._session, [topic]).require()
+        producer, self._producer = self._producer, None
+        if producer is None:
+            producer = Producer(_producer_properties(self._properties))
+            # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
+            producer.list_topics(topic, timeout=REQUEST_SECONDS)
+        _write(self._session, producer, topic, records)
+        self._producer = producer
+
+
+def _write(session: Session, producer: Producer, topic: str, records: Sequence[InternalRecord]) -> None:
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failures.append(error)
 
-    producer = Producer(_producer_properties(properties))
-    # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
-    producer.list_topics(topic, timeout=REQUEST_SECONDS)
     for record in records:
         when = {} if record.timestamp is None else {"timestamp": record.timestamp}
         producer.produce(

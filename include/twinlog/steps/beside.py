@@ -40,7 +40,7 @@ def turns(flow: FlowSettings) -> tuple[Turn, ...]:
     """
     listed: list[Turn] = []
     if flow.emit_heartbeats:
-        listed.append(Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.run))
+        listed.append(Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.beat))
     if flow.emit_offset_syncs:
         listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, offset_syncs.run))
     if flow.emit_checkpoints or flow.sync_group_offsets:

@@ -48,9 +48,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
     Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
     """
     now = int(time.time() * 1000)
-    if flow.emit_heartbeats:
-        _beat(flow, clusters.target, now)
-    warning = _beat_on_the_source(flow, clusters.source, now)
+    warning = beat(flow, clusters, now)
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
@@ -64,10 +62,21 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
     )
 
 
+def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
+    """Beat at `now` (epoch ms), without measuring; return why the way back could not, "" when all is well.
+
+    Raises as `run`.
+    """
+    now = now or int(time.time() * 1000)
+    if flow.emit_heartbeats:
+        _beat(flow, clusters.target, now)
+    return _beat_on_the_source(flow, clusters.source, now)
+
+
 def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
     _ensure_topic(flow, target)
-    beat = Heartbeat(flow.source.alias, flow.target.alias, now)
-    record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=now)
+    pulse = Heartbeat(flow.source.alias, flow.target.alias, now)
+    record = InternalRecord(pulse.key(), pulse.value(), partition=0, timestamp=now)
     target.produce(flow.policy.heartbeats_topic(), [record])
 
 
@@ -89,7 +98,7 @@ def remote_heartbeats(flow: FlowSettings) -> str:
 
 def newest_beat(records: Iterable[ReadRecord]) -> int | None:
     """Find the time of the newest heartbeat among records; what is no heartbeat is passed over."""
-    times = [beat.timestamp_ms for record in records if (beat := _parsed(record)) is not None]
+    times = [found.timestamp_ms for record in records if (found := _parsed(record)) is not None]
     return max(times, default=None)
 
 
