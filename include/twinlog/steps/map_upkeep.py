@@ -137,12 +137,15 @@ def _join(life: SourceLife, packed: PackedMap, rows: list[int]) -> Iterator[Repl
 def _log_starts(
     flow: FlowSettings, clusters: Clusters, maps: Mapping[SourceLife, PackedMap]
 ) -> Mapping[SourceLife, int]:
-    """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's."""
+    """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's.
+
+    Not asked for partitions with a single piece: that one stays wherever the log begins.
+    """
     lives = read_ledger(flow, clusters.target).incarnations
     remotes = {
         life: TopicPartition(lives[life.topic].remote_topic, life.partition)
-        for life in maps
-        if life.topic in lives and lives[life.topic].topic_id == life.topic_id
+        for life, packed in maps.items()
+        if len(packed.values) > 1 and life.topic in lives and lives[life.topic].topic_id == life.topic_id
     }
     described = clusters.target.describe_topics({it.topic for it in remotes.values()}).found
     partitions = {name: len(it.partitions) for name, it in described.items()}
