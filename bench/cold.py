@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -97,16 +98,24 @@ def measure(way: Way, size: int, clusters: Clusters, folder: Path) -> Row:
     config.write_text(TWINLOG.properties(clusters.source, clusters.target, topic))
     with open_clusters(load_configuration(config).flows["A->B"]) as both:
         sync_topics.run(load_configuration(config).flows["A->B"], both)
+    log = config.with_suffix(".log")
     began = time.monotonic()
     with (
+        log.open("w") as errors,
         subprocess.Popen(
-            way.command(config), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            way.command(config),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # else the first python3 on the path
         ) as process,
         ProcessTree(process.pid) as tree,
     ):
         output, _ = process.communicate()
         cpu = tree.cpu_s()
     wall = time.monotonic() - began
+    if process.returncode:
+        raise SystemExit(f"{way.name} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
     copied = way.copied(output)
     for cluster, name in ((clusters.source, topic), (clusters.target, TWINLOG.remote(topic))):
         load.forget_records(cluster.bootstrap_servers, name)
