@@ -7,7 +7,7 @@ garble metadata.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from twinlog.cluster.group import (
@@ -25,6 +25,16 @@ from twinlog.relay.connection import Connection
 from twinlog.relay.error_codes import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
 
 GROUPS_PER_REQUEST = 500
+"""Groups whose offsets are read in one request (KIP-709)."""
+
+GROUPS_AT_ONCE = 20
+POSITIONS_AT_ONCE = 500
+"""Groups, and positions of theirs, that are compared and then committed without waiting in between.
+
+Kafka takes one group a request; with a round trip each, 5,000 groups would wait for 10,000 of them.  More at once would
+leave more time between reading a position and replacing it.
+"""
+
 NO_OFFSET = -1
 PATIENCE_SECONDS = 20.0
 PAUSE_SECONDS = 0.1
@@ -51,9 +61,8 @@ def committed_offsets(
 
     def read(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         failed: dict[str, int] = {}
-        per_request = GROUPS_PER_REQUEST if connection.version_of(kafka_python.OFFSET_FETCH) >= 8 else 1
-        for start in range(0, len(names), per_request):
-            for name, error, topics in _fetch(connection, names[start : start + per_request]):
+        for start in range(0, len(names), GROUPS_PER_REQUEST):
+            for name, error, topics in _fetch(connection, names[start : start + GROUPS_PER_REQUEST]):
                 if error and error not in _GONE:
                     failed[name] = error
                 else:
@@ -64,10 +73,12 @@ def committed_offsets(
 
 
 def _fetch(connection: Connection, names: Sequence[str]) -> list[tuple[str, int, Any]]:
-    """Ask for all offsets of groups: (group, error code, topics).  Before version 8 one group at a time."""
+    """Ask for all offsets of groups: (group, error code, topics).  Before version 8 it is one group a request."""
     if connection.version_of(kafka_python.OFFSET_FETCH) < 8:
-        answer = connection.call(kafka_python.OFFSET_FETCH, group_id=names[0], topics=None)
-        return [(names[0], answer.error_code, answer.topics)]
+        alone = [
+            (name, connection.call(kafka_python.OFFSET_FETCH, group_id=name, topics=None)) for name in names
+        ]
+        return [(name, answer.error_code, answer.topics) for name, answer in alone]
     group = kafka_python.OFFSET_FETCH.request.OffsetFetchRequestGroup
     wanted = [group(group_id=name, topics=None) for name in names]
     answer = connection.call(kafka_python.OFFSET_FETCH, groups=wanted, require_stable=False)
@@ -92,7 +103,7 @@ def alter_offsets(
 
     Refused with `offset-moved`: a position that is no longer the expected one.  With `group-active`: a group with
     members; it is the broker that says so, in the write itself.  Between our read and our write a consumer may
-    still join, commit and leave: Kafka has no compare-and-set, and that is a millisecond.
+    still join, commit and leave: Kafka has no compare-and-set, and that is some milliseconds.
     """
     alias = brokers.settings.alias
     found: dict[GroupPartition, None] = {}
@@ -100,21 +111,24 @@ def alter_offsets(
 
     def write(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         failed: dict[str, int] = {}
-        for name in names:
-            ((_, error, topics),) = _fetch(connection, [name])
-            if error and error not in _GONE:
-                failed[name] = error
-                continue
-            moved = _moved(alias, name, changes[name], _committed(topics))
-            refused.update(moved)
-            writable = {it: v for it, v in changes[name].items() if GroupPartition(name, *it) not in moved}
-            for it, code in _commit(connection, name, writable):
+        for part in _portions(names, changes):
+            writable: dict[str, Mapping[TopicPartition, OffsetChange]] = {}
+            for name, error, topics in _fetch(connection, part):
+                if error and error not in _GONE:
+                    failed[name] = error
+                    continue
+                moved = _moved(alias, name, changes[name], _committed(topics))
+                refused.update(moved)
+                writable[name] = {
+                    it: v for it, v in changes[name].items() if GroupPartition(name, *it) not in moved
+                }
+            for key, code in _commit(connection, {name: it for name, it in writable.items() if it}):
                 if code in COORDINATOR_MOVED:
-                    failed[name] = code
+                    failed[key.group] = code
                 elif code:
-                    refused[GroupPartition(name, *it)] = _refusal(alias, code, "commit offsets of", name)
+                    refused[key] = _refusal(alias, code, "commit offsets of", key.group)
                 else:
-                    found[GroupPartition(name, *it)] = None
+                    found[key] = None
         return failed
 
     unreached = _by_coordinator(brokers, changes, "commit offsets of", write)
@@ -138,12 +152,36 @@ def _moved(
     }
 
 
+def _portions(
+    names: Sequence[str], changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+) -> Iterator[Sequence[str]]:
+    """Cut groups into portions to be compared and committed at once."""
+    portion: list[str] = []
+    positions = 0
+    for name in names:
+        size = len(changes[name])
+        if portion and (len(portion) == GROUPS_AT_ONCE or positions + size > POSITIONS_AT_ONCE):
+            yield portion
+            portion, positions = [], 0
+        portion.append(name)
+        positions += size
+    if portion:
+        yield portion
+
+
 def _commit(
-    connection: Connection, group: str, changes: Mapping[TopicPartition, OffsetChange]
-) -> list[tuple[TopicPartition, int]]:
+    connection: Connection, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+) -> Iterator[tuple[GroupPartition, int]]:
     """Commit as a simple consumer does: generation -1, no member; the broker refuses when there are members."""
-    if not changes:
-        return []
+    requests = [_commit_request(group, offsets) for group, offsets in changes.items()]
+    answers = connection.call_each(kafka_python.OFFSET_COMMIT, requests)
+    for group, answer in zip(changes, answers, strict=True):
+        for topic in answer.topics:
+            for it in topic.partitions:
+                yield GroupPartition(group, topic.name, it.partition_index), it.error_code
+
+
+def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) -> dict[str, Any]:
     request = kafka_python.OFFSET_COMMIT.request
     topics: dict[str, list[Any]] = {}
     for it, change in changes.items():
@@ -154,20 +192,14 @@ def _commit(
             committed_metadata=change.metadata,
         )
         topics.setdefault(it.topic, []).append(entry)
-    answer = connection.call(
-        kafka_python.OFFSET_COMMIT,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        retention_time_ms=-1,
-        topics=[request.OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
-    )
-    return [
-        (TopicPartition(topic.name, it.partition_index), it.error_code)
-        for topic in answer.topics
-        for it in topic.partitions
-    ]
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "retention_time_ms": -1,
+        "topics": [request.OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
+    }
 
 
 def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]:

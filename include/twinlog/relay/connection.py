@@ -13,7 +13,7 @@ import ssl
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twinlog.config.connection import ConnectionSettings
@@ -112,13 +112,23 @@ class Connection:
 
     def call(self, api: Api, **fields: Any) -> Any:
         """Send one request and wait for its answer.  Only on a connection with nothing in flight."""
+        return self.call_each(api, [fields])[0]
+
+    def call_each(self, api: Api, requests: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Send several requests before the first answer is read; return the answers, in their order.
+
+        For small ones: while we send nobody reads, so all answers together have to fit into the socket's buffers.
+        """
         version = self.version_of(api)
-        correlation = next(self._correlations)
-        frame = kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
-        self._in_flight.append(correlation)
-        self._guard(lambda: self._send_all([frame]))
-        answer = self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True))
-        return kafka_python.decode(api, version, answer)
+        correlations = [next(self._correlations) for _ in requests]
+        frames = [
+            kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
+            for correlation, fields in zip(correlations, requests, strict=True)
+        ]
+        self._in_flight.extend(correlations)
+        self._guard(lambda: self._send_all(list[Buffer](frames)))
+        answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
+        return [kafka_python.decode(api, version, answer) for answer in answers]
 
     def _connect(self, host: str, port: int) -> socket.socket:
         settings = self._settings

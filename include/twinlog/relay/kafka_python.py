@@ -8,6 +8,7 @@ it passes through `call`, `decode` and `sasl_mechanism`.  The versions chosen li
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -117,7 +118,7 @@ DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCrede
 ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
 
 
-def encode(api: Api, version: int, correlation: int, client_id: str, fields: dict[str, Any]) -> bytes:
+def encode(api: Api, version: int, correlation: int, client_id: str, fields: Mapping[str, Any]) -> bytes:
     """Encode a request with its size and header."""
     request = api.request(version=version, **fields)
     request.with_header(correlation_id=correlation, client_id=client_id)
