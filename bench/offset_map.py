@@ -1,105 +1,165 @@
-"""How large an offset map is, how long it takes to load, and to translate every group by it.
+"""How large an offset map is, how long it takes to load from Kafka, and to translate every group by it.
 
     python -m bench.offset_map                 1, 10 and 100 million runs over 1,000 partitions
     python -m bench.offset_map --runs 1000000  one size
 
-The worst usual case: a transactional source, a marker after every few records, so that every run is short.  Each size
-is measured in a process of its own, so that its memory is its own.  Times are CPU-seconds.
+The worst usual case: a transactional source, a marker after every few records, so that every run is short.  The pieces
+are written to a map topic of an embedded broker, as lanes write them (128 runs each; `joined`: as map_upkeep leaves
+them).  Each reading is a process of its own, so that its memory is its own: the first without a cache, the second with
+what the first has left.  Seconds are wall / CPU of the reading process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.cluster.progress import packed_maps
+from twinlog.cluster.internal_topics import OFFSET_MAP_PARTITIONS
+from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.progress import read_packed
+from twinlog.config.load import load
+from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.formats.offset_map import MapKey, PieceDraft, encode_map_key
+from twinlog.formats.partitioner import partition_for
 from twinlog.offsets.run import Run
 from twinlog.relay.range_copy import PIECE_RUNS
+from twinlog.steps.map_upkeep import JOINED_RUNS
 
 PARTITIONS = 1_000
 GROUPS = 5_000
+POSITIONS = GROUPS * 10
 RECORDS_A_RUN = 5
 SIZES = (1_000_000, 10_000_000, 100_000_000)
+TOPIC = "mm2-offset-map.A.internal"
 
 
-def pieces(partition: int, runs: int) -> Iterator[tuple[bytes, bytes]]:
+def pieces(partition: int, runs: int, runs_a_piece: int) -> Iterator[tuple[bytes, bytes]]:
     """Records of the map topic for one partition: runs of a few records, a marker between on either side."""
     step = RECORDS_A_RUN + 1
-    tail = bytes([1, 1, RECORDS_A_RUN]) * (PIECE_RUNS - 1)
-    for first in range(0, runs * step, PIECE_RUNS * step):
+    for at in range(0, runs, runs_a_piece):
+        first, count = at * step, min(runs_a_piece, runs - at)
         draft = PieceDraft.begin(first).extended([Run(first, first, RECORDS_A_RUN)])
-        head = PieceDraft(first, 0, 0, PIECE_RUNS, draft.runs + tail)
+        tail = bytes([1, 1, RECORDS_A_RUN]) * (count - 1)
+        head = PieceDraft(first, 0, 0, count, draft.runs + tail)
         key = encode_map_key(MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", partition, first))
-        yield key, head.value(first + PIECE_RUNS * step)
+        yield key, head.value(first + count * step)
 
 
-def measure(runs: int) -> dict[str, float]:
-    """Build, index, translate."""
-    each = runs // PARTITIONS
-    latest: dict[bytes, bytes | None] = {}
+def write(bootstrap: str, runs: int, runs_a_piece: int) -> tuple[int, int]:
+    """Write the map of all partitions; return how many pieces and bytes."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    compact = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20)}
+    for future in admin.create_topics([NewTopic(TOPIC, OFFSET_MAP_PARTITIONS, 1, config=compact)]).values():
+        future.result()
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 500_000})
+    count = size = 0
     for partition in range(PARTITIONS):
-        latest.update(pieces(partition, each))
-    before = _megabytes()
-    started = time.process_time()
-    maps = packed_maps(latest)
-    indexed = time.process_time() - started
+        number = partition_for(f"orders-{partition}".encode(), OFFSET_MAP_PARTITIONS)
+        for key, value in pieces(partition, runs // PARTITIONS, runs_a_piece):
+            while True:
+                try:
+                    producer.produce(TOPIC, value, key, number)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            count, size = count + 1, size + len(key) + len(value)
+        producer.poll(0)
+    assert not producer.flush(120)
+    return count, size
+
+
+def read(properties: Path, runs: int) -> dict[str, float | str]:
+    """Load the map from its topic, and translate every group; said of this very process."""
+    flow = load(properties).flows["A->B"]
+    cluster = KafkaCluster(flow.target)
+    cluster.cluster_id()
+    before, clock = _megabytes(), _Clock()
+    maps = read_packed(flow, cluster)
+    loaded, after_load = clock.lap(), _megabytes()
     chance = np.random.default_rng(1)
-    end = each * (RECORDS_A_RUN + 1)
-    offsets = [chance.integers(0, end, GROUPS * 10 // PARTITIONS) for _ in maps]
-    started = time.process_time()
+    end = runs // PARTITIONS * (RECORDS_A_RUN + 1)
+    offsets = [chance.integers(0, end, POSITIONS // PARTITIONS) for _ in maps]
+    clock.lap()
     for packed, wanted in zip(maps.values(), offsets, strict=True):
         found = packed.translate_many(wanted)
         assert found is not None and found.exact.all()
-    translated = time.process_time() - started
-    one = next(iter(maps.values()))
-    started = time.process_time()
-    opened = one.open()
-    open_one = time.process_time() - started
-    single = opened.translate(int(offsets[0][0]))
-    assert single is not None
-    started = time.process_time()
-    for at in offsets[0].tolist() * 20:
-        opened.translate(at)
-    size = sum(len(key) + len(value or b"") for key, value in latest.items())
+        assert (found.offset == np.where(wanted % 6 == 5, wanted + 1, wanted))[wanted < end - 1].all()
+    translated = clock.lap()
+    for packed, wanted in zip(maps.values(), offsets, strict=True):
+        back = packed.reverse_many(wanted)
+        assert back is not None
+    reversed_ = clock.lap()
+    assert sum(packed.run_count for packed in maps.values()) == runs // PARTITIONS * PARTITIONS
     return {
-        "runs": sum(packed.run_count for packed in maps.values()),
-        "pieces": len(latest),
-        "bytes": size,
-        "bytes_a_run": round(size / runs, 2),
-        "index_seconds": round(indexed, 2),
-        "translate_seconds": round(translated, 2),
-        "positions": GROUPS * 10,
-        "open_one_partition_ms": round(open_one * 1000, 1),
-        "translate_one_us": round((time.process_time() - started) / (len(offsets[0]) * 20) * 1e6, 1),
-        "records_mb": round(before, 0),
-        "peak_mb": round(_megabytes(), 0),
+        "load": loaded,
+        "translate": translated,
+        "reverse": reversed_,
+        "positions": POSITIONS,
+        "mb_at_start": before,
+        "mb_after_load": after_load,
+        "mb_peak": _megabytes(),
     }
 
 
-def _megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+class _Clock:
+    """Wall and CPU seconds since the last lap."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic(), time.process_time()
+
+    def lap(self) -> str:
+        now = time.monotonic(), time.process_time()
+        wall, cpu = now[0] - self._last[0], now[1] - self._last[1]
+        self._last = now
+        return f"{wall:.1f} / {cpu:.1f}"
+
+
+def _megabytes() -> int:
+    """The most this process had in memory so far: what getrusage says begins with what its parent had."""
+    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+
+
+def measure(runs: int, runs_a_piece: int) -> None:
+    """Write a map of one size, and have it read twice."""
+    with tempfile.TemporaryDirectory() as name, EmbeddedKafka("map", Path(name) / "kafka") as broker:
+        count, size = write(broker.bootstrap_servers, runs, runs_a_piece)
+        kind = "lanes" if runs_a_piece == PIECE_RUNS else "joined"
+        print(json.dumps({"runs": runs, "as_left_by": kind, "pieces": count, "mb": round(size / 1e6, 1)}))
+        properties = Path(name) / "mm2.properties"
+        servers = f"A.bootstrap.servers = unused:1\nB.bootstrap.servers = {broker.bootstrap_servers}\n"
+        properties.write_text(f"clusters = A, B\n{servers}A->B.enabled = true\n")
+        command = [sys.executable, "-m", "bench.offset_map", "--runs", str(runs), "--read", str(properties)]
+        for cache in ("no cache", "cache"):
+            environment = os.environ | {"XDG_CACHE_HOME": f"{name}/cache"}
+            answer = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+            print(json.dumps({"from": cache} | json.loads(answer.stdout)), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, help="one size, in this process")
-    chosen = parser.parse_args().runs
-    if chosen is not None:
-        print(json.dumps(measure(chosen)))
+    parser.add_argument("--runs", type=int, help="one size")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.read is not None:
+        print(json.dumps(read(given.read, given.runs)))
         return
-    for runs in SIZES:
-        command = [sys.executable, "-m", "bench.offset_map", "--runs", str(runs)]
-        subprocess.run(command, check=True)
+    for runs in (given.runs,) if given.runs else SIZES:
+        for runs_a_piece in (PIECE_RUNS, JOINED_RUNS):
+            measure(runs, runs_a_piece)
 
 
 if __name__ == "__main__":

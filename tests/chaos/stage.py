@@ -13,11 +13,10 @@ from typing import Any
 from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, read_partitions
 
 from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.cluster.progress import read_maps, read_progress
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps import sync_topics
 
 PARTITIONS = 3
@@ -112,9 +111,9 @@ class Stage:
 def assert_equal_and_mapped(flow: FlowSettings, cluster_a: Any, cluster_b: Any, topic: str) -> None:
     """Both sides equal under read_committed, in order; map and progress agree with the log."""
     with open_clusters(flow) as clusters:
-        pieces = {
+        maps = {
             life.partition: found
-            for life, found in read_pieces(flow, clusters.target).items()
+            for life, found in read_maps(flow, clusters.target).items()
             if life.topic == topic
         }
         progress = read_progress(flow, clusters.target)
@@ -124,7 +123,7 @@ def assert_equal_and_mapped(flow: FlowSettings, cluster_a: Any, cluster_b: Any, 
         upstream, downstream = upstreams[partition], downstreams[partition]
         assert upstream, "a schedule without records proves nothing"
         assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
-        known = OffsetMap.of(pieces[partition])
+        known = maps[partition]
         known.check()
         found = [known.translate(offset) for offset, _ in upstream]
         assert [item.offset for item in found if item] == [offset for offset, _ in downstream]

@@ -8,7 +8,7 @@ import pytest
 
 from twinlog.client.answers import Basis, Reason
 from twinlog.cluster.values import TopicPartition
-from twinlog.errors import ClusterRefused, FormatError, TwinlogError
+from twinlog.errors import ClusterRefused
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.offsets.run import Run
 
@@ -139,27 +139,30 @@ def test_the_source_may_be_gone(orders: Any) -> None:
 
 @pytest.mark.parametrize("value", [b"\x07\x01\x02", b"\x01\x05\x05\x00"])
 def test_a_corrupt_map_answers_nothing(orders: Any, value: bytes) -> None:
-    """An unknown version, or bytes cut off: an error, and no answer at all."""
+    """An unknown version, or bytes cut off: no answer, and the record that is at fault is named."""
     at = TopicPartition(orders.flow.offset_map_topic, 0)
     key = orders.target.topics[at.topic].logs[0].records[0].key
     orders.target.append(at, key=key, value=value)
-    with pytest.raises((FormatError, TwinlogError)):
-        orders.translate(("orders", 0, 5))
+    (answer,) = orders.translate(("orders", 0, 5))
+    assert (Reason.MAP_UNREADABLE, None, False) == (answer.reason, answer.downstream_offset, answer.answered)
+    last = len(orders.target.topics[at.topic].logs[0].records) - 1
+    assert f"offset {last} of {at.topic}-0" in answer.message
 
 
 @pytest.mark.parametrize("topic", ["mm2-offset-map.A.internal", "mm2-ledger.A.internal"])
 def test_a_missing_right_is_the_error(orders: Any, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never an answer without what may not be read."""
-    latest = orders.target.latest
+    latest, latest_records = orders.target.latest, orders.target.latest_records
 
-    def refusing(name: str) -> object:
+    def refusing(name: str, read: Any = latest_records) -> object:
         if name == topic:
             raise ClusterRefused(
                 f"B does not allow this user to read topic {name}", hint=f"grant READ on topic {name}"
             )
-        return latest(name)
+        return read(name)
 
-    monkeypatch.setattr(orders.target, "latest", refusing)
+    monkeypatch.setattr(orders.target, "latest", lambda name: refusing(name, latest))
+    monkeypatch.setattr(orders.target, "latest_records", refusing)
     with pytest.raises(ClusterRefused, match=f"grant READ on topic {topic}"):
         orders.translate(("orders", 0, 5))
 

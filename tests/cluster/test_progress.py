@@ -3,13 +3,14 @@
 import pytest
 
 from twinlog.cluster.fake import FakeCluster
-from twinlog.cluster.progress import SourceLife, all_runs, read_pieces, read_progress
+from twinlog.cluster.progress import SourceLife, read_maps, read_packed, read_progress, stored_pieces
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.run import Run
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
@@ -30,7 +31,7 @@ def store(target: FakeCluster, topic: str, key: bytes, value: bytes | None) -> N
 
 def test_nothing_is_copied_before_the_topics_exist():
     """A first cycle starts from nothing."""
-    assert ({}, {}) == (read_progress(FLOW, FakeCluster("B")), read_pieces(FLOW, FakeCluster("B")))
+    assert ({}, {}) == (read_progress(FLOW, FakeCluster("B")), read_maps(FLOW, FakeCluster("B")))
 
 
 def test_progress_is_the_last_copied_upstream_offset(target):
@@ -69,7 +70,7 @@ def test_progress_that_makes_no_sense_is_an_error(target):
         read_progress(FLOW, target)
 
 
-def test_pieces_are_kept_apart_by_life_and_in_order(target):
+def test_maps_are_kept_apart_by_life(target):
     """Offsets of two lives of a topic are different offsets."""
     pieces = [MapPiece(10, 20, (Run(10, 5, 10),)), MapPiece(0, 10, (Run(0, 0, 2), Run(7, 2, 3)))]
     for piece in pieces:
@@ -77,9 +78,73 @@ def test_pieces_are_kept_apart_by_life_and_in_order(target):
         store(target, FLOW.offset_map_topic, encode_map_key(key), encode_piece(piece))
     other = MapPiece(0, 4, (Run(0, 15, 4),))
     store(target, FLOW.offset_map_topic, encode_map_key(MapKey("orders", "two", 0, 0)), encode_piece(other))
-    found = read_pieces(FLOW, target)
-    assert {
-        SourceLife("orders", "one", 0): (pieces[1], pieces[0]),
-        SourceLife("orders", "two", 0): (other,),
-    } == found
-    assert (Run(0, 0, 2), Run(7, 2, 3), Run(10, 5, 10)) == all_runs(found[SourceLife("orders", "one", 0)])
+    one, two = SourceLife("orders", "one", 0), SourceLife("orders", "two", 0)
+    found = read_maps(FLOW, target)
+    assert {one, two} == set(found)
+    assert ((Run(0, 0, 2), Run(7, 2, 13)), other.runs) == (found[one].runs, found[two].runs)
+    assert {one: (0, 10), two: (0,)} == stored_pieces(FLOW, target)
+
+
+GOOD = MapPiece(0, 4, (Run(0, 0, 4),))
+
+
+def put(target: FakeCluster, topic: str, first: int, value: bytes) -> None:
+    store(target, FLOW.offset_map_topic, encode_map_key(MapKey(topic, "id", 0, first)), value)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (b"\x02\x00\x00", "offset map piece has version 2; only version 1 is known"),
+        (
+            encode_piece(MapPiece(4, 8, (Run(4, 4, 4),)))[:-1],
+            "ends in the middle of a number",
+        ),
+        (encode_piece(MapPiece(4, 8, (Run(4, 2, 4),))), "has runs that overlap or are out of order"),
+    ],
+    ids=["unknown version", "truncated", "contradicts the piece before"],
+)
+def test_a_map_that_cannot_be_read_costs_no_other(target, broken, why):
+    """Who asks for it is told topic, partition and record; the others are as they were."""
+    put(target, "orders", 0, encode_piece(GOOD))
+    put(target, "bills", 0, encode_piece(GOOD))
+    put(target, "bills", 4, broken)
+    orders, bills = SourceLife("orders", "id", 0), SourceLife("bills", "id", 0)
+    opened, packed = read_maps(FLOW, target), read_packed(FLOW, target)
+    assert ({orders}, {bills}) == (set(opened), set(opened.broken))
+    assert GOOD.runs == packed[orders].open().runs == opened[orders].runs
+    for ask in (lambda: opened.get(bills), lambda: opened[bills], lambda: packed[bills].translate_many([1])):
+        with pytest.raises(UnreadableMap, match="the offset map of bills-0 cannot be read") as caught:
+            ask()
+        assert why in caught.value.message
+        assert f"offset 2 of {FLOW.offset_map_topic}-0" == caught.value.data["record"]
+        assert ("bills", "id", 0) == tuple(
+            caught.value.data[name] for name in ("topic", "topic_id", "partition")
+        )
+    assert {orders: (0,), bills: (0, 4)} == stored_pieces(FLOW, target)
+
+
+def test_a_negative_offset_in_a_key_is_that_partitions_trouble(target):
+    """The rest of the key says whose it is."""
+    put(target, "bills", -4, encode_piece(GOOD))
+    assert {SourceLife("bills", "id", 0)} == set(read_packed(FLOW, target).broken)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        (b"", "offset map key is empty"),
+        (b"\x01abc", "offset map key ends"),
+        (b"\x07abc", "offset map key has version 7"),
+        (b"\x07" + bytes(40), "offset map key has version 7"),
+    ],
+)
+def test_a_record_that_may_be_anybodys_stops_all(target, key, why):
+    """Its place is named, and its own version."""
+    put(target, "orders", 0, encode_piece(GOOD))
+    store(target, FLOW.offset_map_topic, key, b"what")
+    with pytest.raises(FormatError) as caught:
+        read_packed(FLOW, target)
+    assert caught.value.message.startswith(
+        f"offset 1 of {FLOW.offset_map_topic}-0 is no record of the offset map: {why}"
+    )

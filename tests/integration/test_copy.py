@@ -22,8 +22,8 @@ from lab import (
 )
 
 from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_pieces, read_progress
-from twinlog.offsets.offset_map import OffsetMap, Translation
+from twinlog.cluster.progress import read_maps, read_progress
+from twinlog.offsets.offset_map import Translation
 
 NOW = int(time.time() * 1000)
 
@@ -95,11 +95,10 @@ def test_the_map_says_where_every_record_went(
         produce_transaction(cluster_a, topic, many(7, start=number * 100), commit=number % 2 == 0)
         cycle(flow)
     with open_clusters(flow) as clusters:
-        (pieces,) = [
-            found for life, found in read_pieces(flow, clusters.target).items() if life.topic == topic
+        (offset_map,) = [
+            found for life, found in read_maps(flow, clusters.target).items() if life.topic == topic
         ]
         progress = read_progress(flow, clusters.target)[topic, 0]
-    offset_map = OffsetMap.of(pieces)
     upstream, downstream = read_with_offsets(cluster_a, topic), read_with_offsets(cluster_b, f"A.{topic}")
     assert [seen for _, seen in upstream] == [seen for _, seen in downstream]
     translated = [offset_map.translate(offset) for offset, _ in upstream]
@@ -242,10 +241,8 @@ def test_what_was_copied_is_there_when_the_cycle_ends(
             produce(cluster_a, topic, many(3), partition)
         assert cycle(flow).records == 24
         with open_clusters(flow) as clusters:
-            pieces = read_pieces(flow, clusters.target)
+            maps = read_maps(flow, clusters.target)
             progress = read_progress(flow, clusters.target)
-        ends = {
-            life.partition: found[-1].end_upstream for life, found in pieces.items() if life.topic == topic
-        }
+        ends = {life.partition: found.end_upstream for life, found in maps.items() if life.topic == topic}
         assert ends == dict.fromkeys(range(8), (number + 1) * 3)
         assert {progress[topic, partition] for partition in range(8)} == {number * 3 + 2}

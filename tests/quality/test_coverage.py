@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from twinlog.cluster.ledger import Ledger, ledger_from
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.formats.ledger import Incarnation
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.offset_map import encode_piece
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -18,9 +20,13 @@ MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
 AUDIT = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 120, 101, 100, 80, 20, (), 0, (), 7_000)
 
 
+def maps(offset_map: OffsetMap) -> Maps[PackedMap]:
+    return Maps({LIFE: PackedMap.of({it.first_upstream: encode_piece(it) for it in offset_map.pieces})}, {})
+
+
 def judged(audit: PartitionAudit | None, offset_map: OffsetMap = MAP, **options: dict[str, str]) -> float:
     ledger = ledger_from([audit] if audit else [])
-    (found,) = coverage(ledger, {LIFE: offset_map}, **options)
+    (found,) = coverage(ledger, maps(offset_map), **options)
     return found.share
 
 
@@ -54,12 +60,12 @@ def test_a_copy_made_anew_is_not_proved():
 def test_only_the_newest_life_counts():
     """A life that has ended on the source can no longer be compared."""
     ledger = ledger_from([AUDIT, Incarnation("t", "new", 1, "A.t")])
-    assert () == coverage(ledger, {LIFE: MAP})
+    assert () == coverage(ledger, maps(MAP))
 
 
 def test_without_a_map_there_is_nothing_to_prove():
     """An empty flow is covered, and says that it holds nothing."""
-    assert Coverage(0, 0, 0, None) == total(coverage(Ledger(), {}))
+    assert Coverage(0, 0, 0, None) == total(coverage(Ledger(), Maps({}, {})))
 
 
 def test_one_partition_never_audited_leaves_a_flow_without_an_age():
@@ -72,3 +78,9 @@ def test_one_partition_never_audited_leaves_a_flow_without_an_age():
     )
     assert total([*parts, PartitionCoverage("t", 2, 1, 0, 0, None)]).age_seconds(9_000) is None
     assert total([*parts, PartitionCoverage("t", 2, 0, 0, 0, None)]).age_seconds(9_000) == 2.0
+
+
+def test_a_map_that_cannot_be_read_proves_nothing():
+    """Its partition is not called proved for want of records."""
+    (found,) = coverage(Ledger(), Maps({}, {LIFE: UnreadableMap("no")}))
+    assert (0.0, None) == (found.share, total([found]).age_seconds(1))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.cluster.ledger import Ledger, ledger_from
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
@@ -56,7 +56,7 @@ def state(
     partition = DiscoveredPartition(0, source, target if remote else None)
     topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
     discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
-    found = {LIFE: MAP} if maps is None else maps
+    found = Maps({LIFE: MAP} if maps is None else maps, {})
     return AuditState(discovery, ledger or Ledger(), found, {TopicPartition("t", 0): 119}, ())
 
 

@@ -265,12 +265,23 @@ def test_after_a_failover_nobody_is_moved(step, flow, orders, copied, source, ta
     assert {} == there(target)
 
 
-def test_a_map_that_cannot_be_read_stops_everything(step, flow, orders, copied, source, target):
-    """An unknown version, say: nothing is written."""
+def test_a_map_that_cannot_be_read_stops_its_partition(step, flow, orders, copied, source, target):
+    """An unknown version, say: nothing is written for it, and the record at fault is named."""
     copied(orders, 0, 5)
     source.commit("billing", orders, 3)
     key = encode_map_key(MapKey("orders", source.topics["orders"].topic_id, 0, 7))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=key, value=b"\x09\x00\x00")
+    row = only(step())
+    assert (SyncState.WRONGLY_NOT, SyncReason.MAP_UNREADABLE) == (row.state, row.reason)
+    assert "version 9" in row.text and f"offset 1 of {flow.offset_map_topic}-0" in row.text
+    assert ({}, []) == (there(target), written(target))
+
+
+def test_a_record_that_may_be_anybodys_stops_everything(step, flow, orders, copied, source, target):
+    """A key of an unknown version, say: nothing is written."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=b"\x09" + bytes(30), value=b"what")
     with pytest.raises(FormatError, match="version 9"):
         step()
     assert ({}, []) == (there(target), written(target))

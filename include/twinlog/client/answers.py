@@ -39,6 +39,7 @@ class Reason(StrEnum):
     BEFORE_BEGINNING = "before-beginning"
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
+    MAP_UNREADABLE = "map-unreadable"
 
 
 @dataclass(frozen=True, slots=True)

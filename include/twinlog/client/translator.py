@@ -14,12 +14,12 @@ from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.mm2_topics import read_syncs
-from twinlog.cluster.progress import SourceLife, read_packed
+from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger import GapCause
-from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.steps.positions import Position, positions, positions_back
 
@@ -59,8 +59,8 @@ class FlowTranslator:
     def translate(self, asks: Iterable[Ask]) -> tuple[Answer, ...]:
         """Translate source offsets to the target, in the order asked.
 
-        Raises ClusterUnreachable and ClusterRefused, and FormatError for a map that cannot be read: then nothing is
-        answered.  What is wrong with one offset is in its answer.
+        Raises ClusterUnreachable and ClusterRefused, and FormatError for a map topic that cannot be read: then nothing
+        is answered.  What is wrong with one offset, or with the map of its partition, is in its answer.
         """
         return self._answers(list(asks), back=False)
 
@@ -78,7 +78,7 @@ class FlowTranslator:
         return True
 
     @cached_property
-    def _packed(self) -> Mapping[SourceLife, PackedMap]:
+    def _packed(self) -> Maps[PackedMap]:
         return read_packed(self.flow, self._clusters.target)
 
     @cached_property
@@ -113,16 +113,20 @@ class FlowTranslator:
         return tuple(answers[number] for number in range(len(asks)))
 
     def _in_partition(self, pair: Pair, asks: Sequence[Ask], *, back: bool) -> list[Answer]:
-        packed = self._packed.get(SourceLife(pair.source_topic, pair.topic_id, pair.partition))
-        offsets = [it.offset for it in asks]
-        if back:
-            there = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
-            found = positions_back(packed, offsets, there)
-        else:
-            found = positions(packed, offsets, pair.target, self._gaps(pair))
+        try:
+            found = self._positions(pair, [it.offset for it in asks], back=back)
+        except UnreadableMap as error:
+            unreadable = Impossible(pair.source_topic, pair.topic, Reason.MAP_UNREADABLE, error.message)
+            return [_refused(it, unreadable, back=back) for it in asks]
         return [
             self._answer(pair, ask, position, back=back) for ask, position in zip(asks, found, strict=True)
         ]
+
+    def _positions(self, pair: Pair, offsets: Sequence[int], *, back: bool) -> list[Position | None]:
+        packed = self._packed.get(SourceLife(pair.source_topic, pair.topic_id, pair.partition))
+        if back:
+            return positions_back(packed, offsets, pair.source or PartitionOffsets(0, 1 << 62, 1 << 62))
+        return positions(packed, offsets, pair.target, self._gaps(pair))
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
         base = Answer(
@@ -258,7 +262,11 @@ class FlowTranslator:
         known = self._ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
-        lives = {life.topic_id for life in self._packed if (life.topic, life.partition) == (topic, partition)}
+        lives = {
+            life.topic_id
+            for life in [*self._packed, *self._packed.broken]
+            if (life.topic, life.partition) == (topic, partition)
+        }
         return lives.pop() if len(lives) == 1 else ""
 
 

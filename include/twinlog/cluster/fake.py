@@ -11,7 +11,7 @@ Topic ids are made from name and a counter, so a topic deleted and added again h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from twinlog.cluster.connect_workers import ConnectWorkers
@@ -222,8 +222,12 @@ class FakeCluster(FakeAccess):
         if topic not in self.topics:
             raise TerminalError(f"topic {topic} does not exist on {self.alias}", code="no-internal-topic")
         latest: dict[bytes, ReadRecord] = {}
-        for log in self.topics[topic].logs:
-            latest |= {record.key: record for record in log.records if record.key is not None}
+        for number, log in enumerate(self.topics[topic].logs):
+            latest |= {
+                record.key: replace(record, partition=number)
+                for record in log.records
+                if record.key is not None
+            }
         return {key: record for key, record in latest.items() if record.value is not None}
 
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:

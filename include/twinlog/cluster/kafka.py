@@ -140,7 +140,7 @@ class KafkaCluster:
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         """Return the latest committed record of each key."""
         return {
-            key: ReadRecord(it.offset, it.timestamp, key, it.value)
+            key: ReadRecord(it.offset, it.timestamp, key, it.value, it.partition)
             for key, it in self._state_reader.latest_records(topic).items()
         }
 

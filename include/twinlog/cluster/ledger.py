@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from twinlog.cluster.cluster import Cluster, ClusterReader
-from twinlog.cluster.values import InternalRecord
+from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import (
@@ -163,6 +163,16 @@ def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerR
 def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
     """Take a record out of the flow's ledger."""
     cluster.produce(flow.ledger_topic, [InternalRecord(record.key(), None, LEDGER_PARTITION)])
+
+
+def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
+    """Read the latest record of each key; nothing while the topic does not exist."""
+    try:
+        return cluster.latest_records(topic)
+    except TwinlogError as error:
+        if error.code == "no-internal-topic":
+            return {}
+        raise
 
 
 def latest_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, bytes | None]:

@@ -126,9 +126,10 @@ class InternalRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A record as read back: its offset and its timestamp (ms, -1 when it has none)."""
+    """A record as read back: its offset, its timestamp (ms, -1 when it has none), its partition (-1: not said)."""
 
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
+    partition: int = -1

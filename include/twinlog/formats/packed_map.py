@@ -6,12 +6,13 @@ which a piece's first bytes tell: the upstream offsets it covers, how many runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from twinlog.errors import FormatError
+from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.offset_map import MapKey, decode_map_key, decode_pieces
 from twinlog.offsets.offset_map import OffsetMap, Translations
 from twinlog.offsets.piece_table import Column, Flags, PieceTable
@@ -28,6 +29,41 @@ large flow have a handful of pieces."""
 
 _FIRST_BYTES = 8
 
+V = TypeVar("V")
+
+
+class UnreadableMap(FormatError):
+    """The offset map of one partition cannot be used: nothing may be translated, committed or joined by it.
+
+    `data` names topic, partition, topic id, and the record of the map topic that is at fault.
+    """
+
+    code = "offset-map"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose map it is, for messages; `record` names the record a piece is stored in, by its first upstream offset."""
+
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = -1
+    record: Callable[[int], str] = str
+
+    def unreadable(self, first: int, error: TerminalError) -> UnreadableMap:
+        """Say of an error in the piece at `first` whose it is."""
+        return UnreadableMap(
+            f"the offset map of {self.topic}-{self.partition} cannot be read: {error.message}, at {self.record(first)}",
+            hint=f"nothing of this partition is translated; `twinlog rebuild {self.topic}` makes copy and map anew",
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            record=self.record(first),
+        )
+
+
+NOWHERE = Origin()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedMap:
@@ -42,20 +78,28 @@ class PackedMap:
     downstream: Column
     values: tuple[bytes, ...]
     open_runs: int = OPEN_RUNS
+    origin: Origin = NOWHERE
 
     @classmethod
-    def of(cls, pieces: Mapping[int, bytes], open_runs: int = OPEN_RUNS) -> PackedMap:
+    def of(
+        cls, pieces: Mapping[int, bytes], open_runs: int = OPEN_RUNS, origin: Origin = NOWHERE
+    ) -> PackedMap:
         """Index pieces, given as value by first upstream offset.
 
-        Raises FormatError when the head of one cannot be read; the rest of a piece is read when it is opened.
+        Raises UnreadableMap when the head of one cannot be read; the rest of a piece is read when it is opened.
         """
         firsts = sorted(pieces)
         values = tuple(pieces[first] for first in firsts)
-        size, count, _, downstream = _heads(values)
         first = np.array(firsts, dtype=np.int64)
-        if (size < 0).any() or (first + size < first).any():
-            raise FormatError("offset map piece has a number beyond 63 bits")
-        return cls(first, first + size, count, downstream, values, open_runs)
+        try:
+            if firsts and firsts[0] < 0:
+                raise FormatError(f"offset map key begins at {firsts[0]}")
+            size, count, _, downstream = _heads(values)
+            if (size < 0).any() or (first + size < first).any():
+                raise FormatError("offset map piece has a number beyond 63 bits")
+        except FormatError as error:
+            raise origin.unreadable(*_at_fault(first, values, error)) from None
+        return cls(first, first + size, count, downstream, values, open_runs, origin)
 
     @property
     def run_count(self) -> int:
@@ -73,12 +117,29 @@ class PackedMap:
         return int(self.end.max(initial=0))
 
     def pieces(self) -> PieceTable:
-        """Decode all pieces, as they are.  Raises FormatError for what is not one."""
-        return decode_pieces(self.first, self.values)
+        """Decode all pieces, as they are.  Raises UnreadableMap for what is not one."""
+        return self.decoded(np.arange(len(self.values)))
 
     def open(self) -> OffsetMap:
-        """Open all of it.  Raises FormatError for what is not a piece, TerminalError for contradictions."""
-        return OffsetMap.joined(self.pieces())
+        """Open all of it.  Raises UnreadableMap for what is not a piece, and for contradictions."""
+        return self.joined(np.arange(len(self.values)))
+
+    def decoded(self, rows: Column) -> PieceTable:
+        """Decode the pieces of some rows of the index.  Raises UnreadableMap for what is not one."""
+        values = [self.values[row] for row in rows.tolist()]
+        try:
+            return decode_pieces(self.first[rows], values)
+        except FormatError as error:
+            raise self.origin.unreadable(*_at_fault(self.first[rows], values, error)) from None
+
+    def joined(self, rows: Column) -> OffsetMap:
+        """Open the pieces of some rows of the index.  Raises as `open`."""
+        table = self.decoded(rows)
+        try:
+            return OffsetMap.joined(table)
+        except TerminalError as error:
+            row = int(np.searchsorted(table.first, error.data.get("upstream", 0), side="right")) - 1
+            raise self.origin.unreadable(int(table.first[max(0, row)]), error) from None
 
     def opened_at(self, upstream: Sequence[int] | Column) -> OffsetMap:
         """Open what is needed to translate these upstream offsets as the whole map would."""
@@ -90,7 +151,7 @@ class PackedMap:
 
     def opened_from(self, upstream: int) -> OffsetMap:
         """Open the pieces that reach beyond an upstream offset."""
-        return OffsetMap.joined(self._decoded(np.flatnonzero(self.end > upstream)))
+        return self.joined(np.flatnonzero(self.end > upstream))
 
     def translate_many(self, upstream: Sequence[int] | Column) -> Translations | None:
         """Translate upstream offsets; None when no record was ever mapped.  Raises as `open`."""
@@ -127,34 +188,53 @@ class PackedMap:
         around = np.concatenate((at - 1, at, at + 1, [0, len(with_runs) - 1]))
         rows = with_runs[np.unique(np.clip(around, 0, len(with_runs) - 1))]
         covering = zip(self.first.tolist(), self.end.tolist(), strict=True)
-        return OffsetMap.joined(self._decoded(rows)).with_gaps(covering)
-
-    def _decoded(self, rows: Column) -> PieceTable:
-        return decode_pieces(self.first[rows], [self.values[row] for row in rows.tolist()])
+        return self.joined(rows).with_gaps(covering)
 
     def _parts(self, rows: Column) -> Iterator[PieceTable]:
         """Open pieces, not more at a time than what a whole map may be."""
         part = np.cumsum(self.runs[rows]) // self.open_runs
         for number in np.unique(part).tolist():
-            yield self._decoded(rows[part == number])
+            yield self.decoded(rows[part == number])
 
 
-def group_pieces(records: Iterable[tuple[bytes, bytes]]) -> dict[MapKey, dict[int, bytes]]:
-    """Sort records of the map topic by partition of a topic's life: value by first upstream offset.
+def group_pieces(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int, V]]:
+    """Sort records of the map topic by partition of a topic's life: what is stored, by first upstream offset.
 
     Keys of one partition differ in their last eight bytes only, so one of them is read in full.  The MapKey of a
-    partition has first_upstream 0.  Raises FormatError for a key that is not one.
+    partition has first_upstream 0.  Raises FormatError, with the key in its data, for a key that is not one: whose it
+    is cannot be known, so that no partition's map is known to be whole.
     """
-    by_prefix: dict[bytes, dict[int, bytes]] = {}
-    for key, value in records:
+    by_prefix: dict[bytes, dict[int, V]] = {}
+    for key, stored in records:
+        if len(key) < _FIRST_BYTES:
+            _read_key(key)
         pieces = by_prefix.setdefault(key[:-_FIRST_BYTES], {})
-        pieces[int.from_bytes(key[-_FIRST_BYTES:], "big", signed=True)] = value
-    zero = bytes(_FIRST_BYTES)
-    grouped = {decode_map_key(prefix + zero): pieces for prefix, pieces in by_prefix.items()}
-    for of, pieces in grouped.items():
-        if min(pieces) < 0:
-            raise FormatError(f"offset map key of {of.topic}-{of.partition} begins at {min(pieces)}")
-    return grouped
+        pieces[int.from_bytes(key[-_FIRST_BYTES:], "big", signed=True)] = stored
+    return {
+        replace(_read_key(prefix + _signed(next(iter(pieces)))), first_upstream=0): pieces
+        for prefix, pieces in by_prefix.items()
+    }
+
+
+def _read_key(key: bytes) -> MapKey:
+    try:
+        return decode_map_key(key)
+    except FormatError as error:
+        raise FormatError(error.message, key=key) from None
+
+
+def _signed(first: int) -> bytes:
+    return first.to_bytes(_FIRST_BYTES, "big", signed=True)
+
+
+def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tuple[int, FormatError]:
+    """Find the piece that is at fault, by reading them one by one: its first upstream offset, and what is wrong."""
+    for first, value in zip(firsts.tolist(), values, strict=True):
+        try:
+            decode_pieces([first], [value])
+        except FormatError as found:
+            return first, found
+    return int(firsts[0]) if len(firsts) else 0, error
 
 
 def _counted(part: PieceTable, start: int, end: int) -> int:

@@ -104,9 +104,9 @@ class OffsetMap:
             return self._with(piece)
         around = (self.covered_from <= first) & (self.covered_to >= end)
         if not around.any():
-            self._fail(f"overlaps the piece [{first}, {end}) only in part")
+            self._fail(f"overlaps the piece [{first}, {end}) only in part", first)
         if OffsetMap.of([piece]).runs != self._cut(first, end):
-            self._fail(f"contradicts the piece [{first}, {end})")
+            self._fail(f"contradicts the piece [{first}, {end})", first)
         return self
 
     def _with(self, piece: MapPiece) -> OffsetMap:
@@ -235,12 +235,12 @@ class OffsetMap:
         skipped = self.upstream[1:] - upstream_end[:-1]
         jumped = self.downstream[1:] - downstream_end[:-1]
         if (self.length < 1).any() or (skipped < 0).any() or (jumped < 0).any():
-            self._fail("has runs that overlap or are out of order")
+            self._fail("has runs that overlap or are out of order", self._first_wrong(skipped, jumped))
         if ((skipped == 0) & (jumped == 0)).any():
-            self._fail("has runs that continue each other")
+            self._fail("has runs that continue each other", self.first_upstream)
         stretch = np.searchsorted(self.covered_from, self.upstream, side="right") - 1
         if (stretch < 0).any() or (self.covered_to[stretch] < upstream_end).any():
-            self._fail("has runs outside its bounds")
+            self._fail("has runs outside its bounds", self.first_upstream)
 
     def _cut(self, first: int, end: int) -> tuple[Run, ...]:
         """Take the parts of runs that lie in upstream offsets [first, end)."""
@@ -252,12 +252,18 @@ class OffsetMap:
         rows = zip(low.tolist(), (low + shift).tolist(), (high - low).tolist(), strict=True)
         return tuple(Run(*row) for row in rows)
 
-    def _fail(self, why: str) -> NoReturn:
+    def _first_wrong(self, skipped: Column, jumped: Column) -> int:
+        """Upstream offset of the first run that overlaps the one before it, or lies before it, on either side."""
+        wrong = np.flatnonzero((skipped < 0) | (jumped < 0))
+        return int(self.upstream[wrong[0] + 1]) if wrong.size else self.first_upstream
+
+    def _fail(self, why: str, upstream: int = 0) -> NoReturn:
         shown = f"[{self.first_upstream}, {self.end_upstream}) with {len(self.length)} runs"
         raise TerminalError(
             f"offset map {shown} {why}",
             hint="do not commit offsets from this map; audit the partition",
             code="offset-map",
+            upstream=upstream,
             runs=[[run.upstream, run.downstream, run.length] for run in self.runs[:100]],
         )
 

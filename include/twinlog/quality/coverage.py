@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.formats.ledger_audit import PartitionAudit
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 
 
@@ -56,23 +57,27 @@ class Coverage:
 
 
 def coverage(
-    ledger: Ledger, maps: Mapping[SourceLife, OffsetMap], remote_topic_ids: Mapping[str, str] | None = None
+    ledger: Ledger, maps: Maps[PackedMap], remote_topic_ids: Mapping[str, str] | None = None
 ) -> tuple[PartitionCoverage, ...]:
     """Judge each partition of the newest life of each topic, in order of topic and partition.
 
-    `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been made anew
-    since counts for nothing.  Without it that is not looked at.
+    Maps are opened one after the other.  One that cannot be read proves nothing: its partition counts as copied, and
+    as never audited.  `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been
+    made anew since counts for nothing.  Without it that is not looked at.
     """
     audits = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
     found = []
-    for life, offset_map in sorted(maps.items(), key=lambda item: (item[0].topic, item[0].partition)):
+    for life in sorted([*maps, *maps.broken], key=lambda it: (it.topic, it.partition)):
         newest = ledger.incarnations.get(life.topic)
         if newest is not None and newest.topic_id != life.topic_id:
             continue
         audit = audits.get(life)
         if audit is not None and remote_topic_ids is not None:
             audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
-        found.append(partition_coverage(life, offset_map, audit))
+        try:
+            found.append(partition_coverage(life, maps[life].open(), audit))
+        except UnreadableMap:
+            found.append(PartitionCoverage(life.topic, life.partition, 1, 0, 0, None))
     return tuple(found)
 
 
@@ -113,3 +118,12 @@ def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
     low = np.maximum(offset_map.upstream, start)
     high = np.minimum(offset_map.upstream + offset_map.length, end)
     return int(np.maximum(high - low, 0).sum())
+
+
+def copied_from(maps: Maps[PackedMap], life: SourceLife, start: int) -> int:
+    """Count the records that the map knows from an upstream offset on; 0 where it cannot tell."""
+    try:
+        packed = maps.get(life)
+        return mapped_between(packed.opened_from(start), start, 1 << 62) if packed is not None else 0
+    except UnreadableMap:
+        return 0

@@ -56,9 +56,10 @@ class KeptRecord(NamedTuple):
     offset: int
     value: bytes | None
     timestamp: int
+    partition: int
 
 
-_NOTHING = KeptRecord(-1, None, -1)
+_NOTHING = KeptRecord(-1, None, -1, -1)
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class _Resolver:
     Latest means by offset, not by time of commit, so each key keeps the offset of its value.
     """
 
+    partition: int
     committed: dict[bytes, KeptRecord] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict)
     undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class _Resolver:
                 if key is None:
                     continue
                 self.newest[key] = record.offset
-                kept = KeptRecord(record.offset, value, record.timestamp)
+                kept = KeptRecord(record.offset, value, record.timestamp, self.partition)
                 if header.transactional:
                     self.undecided.setdefault(header.producer_id, []).append((key, kept))
                 else:
@@ -156,14 +158,14 @@ class StateLog:
             if self._cached and metadata.topic_id:
                 self._load()
         for number in sorted(metadata.leaders):
-            self._resolvers.setdefault((self._topic, number), _Resolver())
+            self._resolvers.setdefault((self._topic, number), _Resolver(number))
             self._positions.setdefault((self._topic, number), 0)
 
     def _load(self) -> None:
         found = state_cache.load(state_cache.cache_file(self._topic, self._topic_id)) or {}
         for number, it in found.items():
-            kept = {key: KeptRecord(*record) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = _Resolver(committed=kept)
+            kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
+            self._resolvers[self._topic, number] = _Resolver(number, committed=kept)
             self._positions[self._topic, number] = it.position
 
     def _save(self) -> None:
@@ -223,13 +225,14 @@ class StateReader:
 
     def latest(self, topic: str) -> dict[bytes, bytes | None]:
         """Return the latest committed value per key, tombstoned keys left out.  Raises as `StateLog.read`."""
-        with Brokers(self._connection) as brokers:
-            return dict(self._logs.setdefault(topic, StateLog(topic, cached=True)).read(brokers).committed)
+        return {key: record.value for key, record in self.latest_records(topic).items()}
 
     def latest_records(self, topic: str) -> dict[bytes, KeptRecord]:
         """Return the latest committed record per key, tombstoned keys left out.  Raises as `StateLog.read`."""
-        self.latest(topic)
-        return self._logs[topic].records
+        log = self._logs.setdefault(topic, StateLog(topic, cached=True))
+        with Brokers(self._connection) as brokers:
+            log.read(brokers)
+        return log.records
 
 
 def _read_to_the_end(

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import platformdirs
@@ -24,6 +25,8 @@ from crc32c import crc32c
 VERSION = 1
 MAX_AGE_SECONDS = 12 * 3600
 """Half of Kafka's default of delete.retention.ms."""
+
+_READ_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +44,35 @@ def cache_file(topic: str, topic_id: str) -> Path:
 
 def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:
     """Write the cache, whole or not at all.  A disk that is full, or not ours to write to, costs only the cache."""
-    body = b"".join(_body(partitions))
+    crc = 0
+    for part in _body(
+        partitions
+    ):  # made twice rather than kept: together the parts are as large as all that is known
+        crc = crc32c(part, crc)
     head = {
         "version": VERSION,
         "at": int(time.time()),
-        "crc": crc32c(body),
+        "crc": crc,
         "partitions": [[number, it.position, len(it.records)] for number, it in partitions.items()],
     }
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(head).encode() + b"\n" + body)
+            file.write(json.dumps(head).encode() + b"\n")
+            file.writelines(_body(partitions))
         Path(name).replace(path)
 
 
 def load(path: Path) -> Mapping[int, CachedPartition] | None:
     """Read the cache; None when there is none that can be used."""
     try:
-        head_line, _, body = path.read_bytes().partition(b"\n")
-        head = json.loads(head_line)
-        usable = head["version"] == VERSION and time.time() - head["at"] < MAX_AGE_SECONDS
-        if not usable or head["crc"] != crc32c(body):
-            return None
-        return dict(_partitions(head["partitions"], body))
+        with path.open("rb") as file:
+            head = json.loads(file.readline())
+            usable = head["version"] == VERSION and time.time() - head["at"] < MAX_AGE_SECONDS
+            if not usable or head["crc"] != _checksum(file):
+                return None
+            return dict(_partitions(head["partitions"], file))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -81,17 +89,23 @@ def _body(partitions: Mapping[int, CachedPartition]) -> Iterator[bytes]:
         yield b"".join(value for _, value, _ in it.records.values())
 
 
-def _partitions(listed: list[tuple[int, int, int]], body: bytes) -> Iterator[tuple[int, CachedPartition]]:
-    at = 0
+def _checksum(file: BinaryIO) -> int:
+    """Add up the rest of a file, and go back to where it began."""
+    begin, crc = file.tell(), 0
+    while part := file.read(_READ_BYTES):
+        crc = crc32c(part, crc)
+    file.seek(begin)
+    return crc
+
+
+def _partitions(listed: list[tuple[int, int, int]], file: BinaryIO) -> Iterator[tuple[int, CachedPartition]]:
     for number, position, count in listed:
-        columns = np.frombuffer(body, dtype="<i8", count=4 * count, offset=at).reshape(4, count)
-        at += 32 * count
-        keys, at = _cut(body, at, columns[2])
-        values, at = _cut(body, at, columns[3])
+        columns = np.frombuffer(file.read(32 * count), dtype="<i8").reshape(4, count)
+        keys, values = _cut(file, columns[2]), _cut(file, columns[3])
         kept = zip(columns[0].tolist(), values, columns[1].tolist(), strict=True)
         yield number, CachedPartition(position, dict(zip(keys, kept, strict=True)))
 
 
-def _cut(body: bytes, at: int, sizes: np.ndarray) -> tuple[list[bytes], int]:
-    edges = [at, *(np.cumsum(sizes) + at).tolist()]
-    return [body[start:end] for start, end in pairwise(edges)], edges[-1]
+def _cut(file: BinaryIO, sizes: np.ndarray) -> list[bytes]:
+    data = file.read(int(sizes.sum()))
+    return [data[start:end] for start, end in pairwise([0, *np.cumsum(sizes).tolist()])]

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
-from twinlog.cluster.progress import SourceLife, read_maps, read_progress
+from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleAudit
+from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison
 from twinlog.quality.coverage import mapped_between
@@ -59,8 +60,9 @@ def run(
 ) -> AuditResult:
     """Compare what `request` asks for, by default what is new since the last audit.
 
-    Raises ClusterUnreachable and ClusterRefused, UsageError for a topic the flow does not replicate, FormatError and
-    TerminalError `offset-map` for state that cannot be read.  Differences are an answer, not an error.
+    Raises ClusterUnreachable and ClusterRefused, UsageError for a topic the flow does not replicate, FormatError
+    for state that cannot be read; a partition whose map cannot be read is a problem of the report.  Differences are
+    an answer, not an error.
     """
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), int(time.time() * 1000)
@@ -71,11 +73,11 @@ def run(
     answers = runner.run(lanes) if lanes else ()
     reports = _by_life(answers)
     found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
-    newer: Mapping[SourceLife, OffsetMap] = {}
+    newer = Maps[OffsetMap]({}, {})
     if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
         time.sleep(SETTLE_SECONDS)
         newer = read_maps(flow, clusters.target)
-        found = {it.life: in_flight(it, found[it.life], newer.get(it.life)) for it in decided.partitions}
+        found = {it.life: in_flight(it, found[it.life], _known(newer, it.life)) for it in decided.partitions}
     audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
     return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
 
@@ -159,7 +161,7 @@ def _remember(
     decided: AuditPlan,
     found: Mapping[SourceLife, Comparison],
     reports: Mapping[SourceLife, Sequence[ScopeReport]],
-    newer: Mapping[SourceLife, OffsetMap],
+    newer: Maps[OffsetMap],
     request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceLife, PartitionAudit]:
@@ -170,7 +172,7 @@ def _remember(
         write_ledger(flow, clusters.target, samples)
         return {}
     audits = {
-        it.life: remembered(it, found[it.life], judged_to(it, newer.get(it.life)), at_ms) for it in whole
+        it.life: remembered(it, found[it.life], judged_to(it, _known(newer, it.life)), at_ms) for it in whole
     }
     write_ledger(flow, clusters.target, audits.values())
     return audits
@@ -207,6 +209,11 @@ def _result(
         seconds=round(seconds, 3),
         cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
     )
+
+
+def _known(maps: Maps[OffsetMap], life: SourceLife) -> OffsetMap | None:
+    found = maps.seen(life)
+    return None if isinstance(found, UnreadableMap) else found
 
 
 def _weight(plan: PartitionPlan) -> int:

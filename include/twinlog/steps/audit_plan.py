@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
@@ -91,7 +91,7 @@ class AuditState:
 
     discovery: Discovery
     ledger: Ledger
-    maps: Mapping[SourceLife, OffsetMap]
+    maps: Maps[OffsetMap]
     progress: Mapping[TopicPartition, int]
     compacted: Collection[str]
 
@@ -116,7 +116,9 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
 
 def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
     name = topic.topic
+    yield from _unreadable(topic, state)
     lives = {life.topic_id for life, it in state.maps.items() if life.topic == name and it.records}
+    lives |= {life.topic_id for life in state.maps.broken if life.topic == name}
     copied = sorted(it.partition for it in state.progress if it.topic == name)
     blocking = [it for it in state.discovery.problems if it.topic == name and it.blocking]
     if lives and topic.topic_id not in lives:
@@ -138,6 +140,12 @@ def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[Audit
     )
 
 
+def _unreadable(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
+    for life, error in sorted(state.maps.broken.items()):
+        if (life.topic, life.topic_id) == (topic.topic, topic.topic_id):
+            yield AuditProblem(error.code, topic.topic, error.message, error.hint)
+
+
 def _partition(
     flow: FlowSettings,
     topic: DiscoveredTopic,
@@ -146,6 +154,8 @@ def _partition(
     request: AuditRequest,
 ) -> PartitionPlan | None:
     life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    if life in state.maps.broken:
+        return None
     offset_map = state.maps.get(life)
     claims = offset_map is not None
     if offset_map is None:
@@ -200,8 +210,8 @@ def _partition(
 
 def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
     for earlier in reversed(state.ledger.lives):
-        found = state.maps.get(SourceLife(life.topic, earlier.topic_id, life.partition))
-        if earlier.topic == life.topic and found is not None:
+        found = state.maps.seen(SourceLife(life.topic, earlier.topic_id, life.partition))
+        if earlier.topic == life.topic and isinstance(found, OffsetMap):
             return found
     return None
 

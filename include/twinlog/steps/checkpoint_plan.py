@@ -14,6 +14,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import FlowPhase
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.group_verdict import Standing, SyncSwitch, Verdict, checkpoint_of, judge, row_of
 from twinlog.steps.group_view import GroupView, Route
@@ -59,11 +60,13 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
     decided: list[Decided] = []
     stopped: list[GroupPartitionRow] = []
     for it, groups in by_partition.items():
-        route = seen.routes[it]
-        if route.trouble:
-            stopped += [_stopped(seen, group, it, route) for group in groups]
-        else:
-            decided += _of_partition(flow, seen, it, groups)
+        why, text = SyncReason.NOT_COPIED, seen.routes[it].trouble
+        if not text:
+            try:
+                decided += [*_of_partition(flow, seen, it, groups)]
+            except UnreadableMap as error:
+                why, text = SyncReason.MAP_UNREADABLE, error.message
+        stopped += [_stopped(seen, group, it, why, text) for group in groups] if text else []
     return CheckpointPlan(
         tuple(sorted(decided, key=lambda each: row_order(each.row))),
         tuple(sorted(stopped, key=row_order)),
@@ -107,11 +110,18 @@ def _of_partition(
 def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
     if route.target is None:
         return [None for _ in committed]
+    packed, way_back = _usable(route.packed), _usable(route.way_back)
     if route.back:
-        return positions_back(route.packed, committed, route.target)
-    if route.way_back is not None:
-        return positions_both_ways(route.packed, route.way_back, committed, route.target, route.gaps)
-    return positions(route.packed, committed, route.target, route.gaps)
+        return positions_back(packed, committed, route.target)
+    if way_back is not None:
+        return positions_both_ways(packed, way_back, committed, route.target, route.gaps)
+    return positions(packed, committed, route.target, route.gaps)
+
+
+def _usable(known: PackedMap | UnreadableMap | None) -> PackedMap | None:
+    if isinstance(known, UnreadableMap):
+        raise known
+    return known
 
 
 def _standing(
@@ -159,18 +169,22 @@ def _again(route: Route, it: Standing, verdict: Verdict) -> int | None:
     )
     if there is None or it.position is None:
         return None
-    if there >= it.position.offset or route.packed is None:
+    packed = _usable(route.packed)
+    if there >= it.position.offset or packed is None:
         return 0
     if not route.back:
-        return route.packed.records_between(there, it.position.offset)
-    opened = route.packed.open()
+        return packed.records_between(there, it.position.offset)
+    opened = packed.open()
     inside = np.minimum(opened.upstream + opened.length, it.position.offset) - np.maximum(
         opened.upstream, there
     )
     return int(np.maximum(inside, 0).sum())
 
 
-def _stopped(seen: GroupView, group: str, it: TopicPartition, route: Route) -> GroupPartitionRow:
+def _stopped(
+    seen: GroupView, group: str, it: TopicPartition, reason: SyncReason, text: str
+) -> GroupPartitionRow:
+    route = seen.routes[it]
     there = seen.there.get(group, {}).get(route.remote)
     return GroupPartitionRow(
         group=group,
@@ -183,8 +197,8 @@ def _stopped(seen: GroupView, group: str, it: TopicPartition, route: Route) -> G
         ahead=False,
         committed_there=there.offset if there is not None else None,
         state=SyncState.WRONGLY_NOT,
-        reason=SyncReason.NOT_COPIED,
-        text=route.trouble,
+        reason=reason,
+        text=text,
         expected_duplicates=None,
         at_ms=seen.at_ms,
     )

@@ -59,10 +59,12 @@ def run(
         count += 1
         grant = rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = settle_now(flow, clusters, chosen, progress, ends, limits)
+        settled = with_echoes(
+            flow, clusters.source, settle_now(flow, clusters, chosen, progress, ends, limits)
+        )
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        sized = _with_sizes(clusters.source, with_echoes(flow, clusters.source, ranges), chosen, rounds.lanes)
+        sized = _with_sizes(clusters.source, ranges, chosen, rounds.lanes)
         packed = pack(sized, rounds.lanes)
         if not packed:
             failure = None

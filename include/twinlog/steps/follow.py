@@ -18,10 +18,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.progress import SourceLife, all_runs, read_pieces
+from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.quality.coverage import copied_from
 from twinlog.relay.fence import Grant
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeReport, RangeSpec
 from twinlog.steps import discover
@@ -189,13 +190,10 @@ class _Following:
         grant = self.rounds.fence()
         if not self.unreported:
             return
-        pieces = read_pieces(self.flow, self.clusters.target)
+        maps = read_packed(self.flow, self.clusters.target)
         for item in self.unreported:
             life = SourceLife(item.topic, item.topic_id, item.partition)
-            copied = sum(
-                max(0, run.upstream_end - max(run.upstream, item.start))
-                for run in all_runs(pieces.get(life, ()))
-            )
+            copied = copied_from(maps, life, item.start)
             reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
             report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached, -1)
             self.rounds.tally.add(LaneReport(0, "done", (report,)))
@@ -227,10 +225,10 @@ class _Following:
         settled = settle_now(
             self.flow, self.clusters, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True
         )
+        settled = with_echoes(self.flow, self.clusters.source, settled)
         self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
-        ranges = with_echoes(self.flow, self.clusters.source, settled.ranges)
-        packed = pack([self._weighed(item) for item in ranges], self.rounds.lanes)
+        packed = pack([self._weighed(item) for item in settled.ranges], self.rounds.lanes)
         stretch = self.flow.copy.follow_seconds
         longest = stretch * STRETCHES if grant.mark is not None else stretch
         terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)

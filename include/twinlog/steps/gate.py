@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.cluster.progress import read_packed, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.checks import CheckResult, Row, Suite
 from twinlog.quality.coverage import coverage, total
 from twinlog.quality.gate import (
@@ -231,18 +230,16 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
 def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> TargetState:
     """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
 
-    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError `offset-map` for a map that
-    contradicts itself.
+    Raises ClusterUnreachable, ClusterRefused, FormatError.  Of a partition whose map cannot be read nothing is proved.
     """
-    ledger, pieces = read_ledger(flow, target), read_pieces(flow, target)
+    ledger, maps = read_ledger(flow, target), read_packed(flow, target)
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
-    maps = {life: OffsetMap.of(found) for life, found in pieces.items()}
     return TargetState(
         ledger=ledger,
         progress=read_progress(flow, target),
-        pieces=pieces,
+        maps=maps,
         coverage=coverage(ledger, maps, ids),
         sides=sides,
         offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,

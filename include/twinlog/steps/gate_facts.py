@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.log_dirs import LogDirs
-from twinlog.cluster.progress import SourceLife, all_runs
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import KnownTopic
-from twinlog.offsets.piece import MapPiece
+from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import PartitionCoverage, total
-from twinlog.quality.partitions import columns_of, summarize
+from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds, reported_progress
+from twinlog.steps.survey import Survey, age_seconds, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
 PERCENT = 100
@@ -36,7 +36,7 @@ class TargetState:
 
     ledger: Ledger
     progress: Mapping[TopicPartition, int]
-    pieces: Mapping[SourceLife, tuple[MapPiece, ...]]
+    maps: Maps[PackedMap]
     coverage: tuple[PartitionCoverage, ...]
     sides: Sides
     offsets: Mapping[TopicPartition, PartitionOffsets]
@@ -113,8 +113,7 @@ def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row
         for number in known_partitions(topic, state):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
-            pieces = state.pieces.get(SourceLife(topic, life.topic_id if life else "", number), ())
-            mapped = summarize(all_runs(pieces))
+            mapped = summarized(state.maps, SourceLife(topic, life.topic_id if life else "", number))
             last = state.progress.get(at)
             rows.append({
                 "topic": topic,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset
-from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.cluster.ledger import latest_records_or_empty
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError, TwinlogError
+from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
@@ -149,19 +150,12 @@ def known_rows(
 def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Mapping[GroupPlace, Noted]:
     """Read the newest checkpoint of every group's partition; what is no checkpoint is passed over, as MM2 does."""
     found: dict[GroupPlace, Noted] = {}
-    for key, record in _latest(flow, target).items():
+    for key, record in latest_records_or_empty(
+        target, flow.policy.checkpoints_topic(flow.source.alias)
+    ).items():
         try:
             it = Checkpoint.parse(key, record.value or b"")
         except FormatError:
             continue
         found[it.group, it.topic, it.partition] = Noted(it, record.timestamp)
     return found
-
-
-def _latest(flow: FlowSettings, target: ClusterReader) -> Mapping[bytes, ReadRecord]:
-    try:
-        return target.latest_records(flow.policy.checkpoints_topic(flow.source.alias))
-    except TwinlogError as error:
-        if error.code == "no-internal-topic":
-            return {}
-        raise

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import OFFSET_MOVED, GroupPartition, OffsetChange
-from twinlog.cluster.progress import SourceLife, read_pieces, read_progress
+from twinlog.cluster.progress import SourceLife, read_packed, read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError
 from twinlog.formats.ledger_topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
+from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps.discovery import DiscoveredTopic
 
@@ -88,12 +88,12 @@ def _upstream(known: OffsetMap | None, downstream: int) -> int | None:
 
 
 def maps_of(flow: FlowSettings, cluster: ClusterReader, topic: str) -> dict[SourceLife, OffsetMap]:
-    """Read the maps of one topic; without those whose pieces contradict each other: they cannot tell a position."""
+    """Read the maps of one topic; without those that cannot be read: they cannot tell a position."""
     maps: dict[SourceLife, OffsetMap] = {}
-    for life, pieces in read_pieces(flow, cluster).items():
+    for life, packed in read_packed(flow, cluster).items():
         if life.topic == topic:
-            with suppress(TerminalError):
-                maps[life] = OffsetMap.of(pieces)
+            with suppress(UnreadableMap):
+                maps[life] = packed.open()
     return maps
 
 

@@ -36,6 +36,7 @@ class SyncReason(StrEnum):
     MOVED_THERE = "moved-there"
     NOT_COPIED = "not-copied"
     NOT_MAPPED = "not-mapped"
+    MAP_UNREADABLE = "map-unreadable"
     RECREATED = "recreated"
     INVALID_OFFSET = "invalid-offset"
     BEYOND_END = "beyond-end"

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
-from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, read_ledger
 from twinlog.cluster.progress import SourceLife, read_packed
-from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import GapCause
-from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery
@@ -37,16 +37,17 @@ class Route:
 
     `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B, mm2-behaviour 7.4): then the
     map is that of the flow which copied it, read backwards.  `way_back` is the map of the flow the other way where
-    both keep the topic's name.  `trouble` says why nothing can be translated.
+    both keep the topic's name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be
+    translated.
     """
 
     remote: TopicPartition
     source: PartitionOffsets
     target: PartitionOffsets | None
-    packed: PackedMap | None
+    packed: PackedMap | UnreadableMap | None
     gaps: tuple[tuple[int, int], ...] = ()
     back: bool = False
-    way_back: PackedMap | None = None
+    way_back: PackedMap | UnreadableMap | None = None
     trouble: str = ""
 
 
@@ -76,7 +77,7 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     """Read groups, positions, topics, maps and checkpoints.
 
     Committed offsets are read before the logs' ends, so that no honest position lies beyond an end.  Raises
-    ClusterUnreachable, ClusterRefused, and FormatError for a map that cannot be read.
+    ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
     """
     at_ms = int(time.time() * 1000)
     listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
@@ -128,7 +129,7 @@ def _checkpoints(
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     found: dict[GroupPartition, WrittenCheckpoint] = {}
     unread = 0
-    for key, record in _latest_records(target, topic).items():
+    for key, record in latest_records_or_empty(target, topic).items():
         try:
             it = Checkpoint.parse(key, record.value or b"")
         except FormatError:
@@ -136,15 +137,6 @@ def _checkpoints(
             continue
         found[GroupPartition(it.group, it.topic, it.partition)] = WrittenCheckpoint(it, record.timestamp)
     return found, (f"{topic}: {unread} records are no checkpoints",) if unread else ()
-
-
-def _latest_records(target: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
-    try:
-        return target.latest_records(topic)
-    except TwinlogError as error:
-        if error.code == "no-internal-topic":
-            return {}
-        raise
 
 
 def _routes(
@@ -173,7 +165,7 @@ def _routes(
                         remote=TopicPartition(topic.remote_topic, partition.partition),
                         source=partition.source,
                         target=partition.target,
-                        packed=packed.get(life),
+                        packed=packed.seen(life),
                         gaps=tuple(gaps.get(life, ())),
                         way_back=ways_back.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
@@ -184,7 +176,7 @@ def _routes(
 
 def _ways_back(
     flow: FlowSettings, source: ClusterReader, discovery: Discovery
-) -> Mapping[TopicPartition, PackedMap]:
+) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
     """Maps of the flow the other way, of topics that both flows call the same; nothing when there is no such flow."""
     same = [
         topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
@@ -194,9 +186,10 @@ def _ways_back(
     maps = read_way_back(flow, source)
     nothing = PackedMap.of({})
     return {
-        TopicPartition(topic.topic, it.partition): maps.get(
-            SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition), nothing
+        TopicPartition(topic.topic, it.partition): maps.seen(
+            SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
+        or nothing
         for topic in same
         for it in topic.partitions
     }
@@ -225,5 +218,5 @@ def _routes_back(
     for it, original in originals.items():
         if it in here.found:
             topic_id = lives[original.topic].topic_id if original.topic in lives else ""
-            packed = maps.get(SourceLife(original.topic, topic_id, original.partition))
+            packed = maps.seen(SourceLife(original.topic, topic_id, original.partition))
             yield it, Route(original, here.found[it], there.found.get(original), packed, back=True)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from twinlog.cluster.ledger import LEDGER_PARTITION, Ledger
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.packed_map import PackedMap
 from twinlog.formats.partitioner import partition_for
 from twinlog.offsets.run import Run
 from twinlog.relay.spec import StateTopics
@@ -21,7 +24,8 @@ from twinlog.relay.state_records import StateRecord
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.life_plan import Lost, lost_tails
 
-Pieces = Mapping[SourceLife, Sequence[MapPiece]]
+Stored = Mapping[SourceLife, Sequence[int]]
+"""First upstream offsets of the pieces that are stored of each map."""
 
 
 def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
@@ -122,19 +126,22 @@ def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
 
 
 def rewinding(
-    state: StateTopics, lost: Lost, gap: Gap, pieces: Pieces, ledger: Ledger
+    state: StateTopics, lost: Lost, gap: Gap, maps: Maps[PackedMap], ledger: Ledger
 ) -> Iterator[StateRecord]:
     """Go on where a truncated log and its copy part.
 
     The copy keeps what the source has lost, but the map forgets it: those upstream offsets hold other records now.
+    Raises UnreadableMap when what it knows cannot be told.
     """
     life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    packed = maps.get(life)
+    known = packed.pieces() if packed is not None else None
     yield noted(state, gap)
     yield progress(state, lost.source, lost.first_offset - 1)
-    for known in pieces.get(life, ()):
-        if known.end_upstream > lost.first_offset:
-            kept = cut(known, lost.first_offset)
-            yield piece(state, life, known.first_upstream, kept)
+    if known is not None:
+        for row in np.flatnonzero(known.end > lost.first_offset).tolist():
+            one = known.piece(row)
+            yield piece(state, life, one.first_upstream, cut(one, lost.first_offset))
     yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
     begins = ledger.beginnings.get(lost.topic)
     number = str(lost.partition)
@@ -159,16 +166,19 @@ def erasure(
     state: StateTopics,
     topic: str,
     stored: Iterable[TopicPartition],
-    pieces: Pieces,
+    stored_pieces: Stored,
     ledger: Ledger,
 ) -> Iterator[StateRecord]:
-    """Forget all that is about the copy of a topic: progress, map, gaps, what was left out, where it begins."""
+    """Forget all that is about the copy of a topic: progress, map, gaps, what was left out, where it begins.
+
+    A map that cannot be read is forgotten like any other.
+    """
     for partition in stored:
         if partition.topic == topic:
             yield progress(state, partition, None)
-    for life, known in pieces.items():
+    for life, firsts in stored_pieces.items():
         if life.topic == topic:
-            yield from (piece(state, life, it.first_upstream, None) for it in known)
+            yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
         for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
-from twinlog.cluster.progress import read_pieces, read_progress
+from twinlog.cluster.progress import Maps, read_packed, read_progress, stored_pieces
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import Gap
 from twinlog.formats.ledger_topics import DeletedTopic
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps import discover, rebuild
 from twinlog.steps.discovery import Discovery
@@ -131,16 +132,30 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
         for topic in todo.adopted:
             records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
         past = [it for it in todo.lost if it.past]
-        pieces = read_pieces(flow, clusters.target) if any(it.truncated for it in past) else {}
-        gaps = [describe(clusters, it, ledger, now) for it in past]
-        for lost, gap in zip(past, gaps, strict=True):
-            if lost.truncated:
-                records += rewinding(fence.state, lost, gap, pieces, ledger)
-            else:
-                records += crossing(fence.state, lost, gap)
+        maps = (
+            read_packed(flow, clusters.target)
+            if any(it.truncated for it in past)
+            else Maps[PackedMap]({}, {})
+        )
+        gaps: list[Gap] = []
+        refused: list[Refusal] = []
+        for lost in past:
+            gap = describe(clusters, lost, ledger, now)
+            try:
+                records += (
+                    [*rewinding(fence.state, lost, gap, maps, ledger)]
+                    if lost.truncated
+                    else [*crossing(fence.state, lost, gap)]
+                )
+                gaps.append(gap)
+            except UnreadableMap as error:
+                refused.append(Refusal(lost.topic, error.code, error.message, error.hint))
         fence.write(records)
     return LifeResult(
-        appended=tuple(it.topic for it in todo.adopted), gaps=tuple(gaps), notes=_notes(flow, todo)
+        appended=tuple(it.topic for it in todo.adopted),
+        gaps=tuple(gaps),
+        refused=tuple(refused),
+        notes=_notes(flow, todo),
     )
 
 
@@ -176,7 +191,7 @@ def _delete_due(
             done = replace(done, refused=(*done.refused, refusal))
             continue
         with held(flow, clusters, "delete", run_id) as fence:
-            pieces = read_pieces(flow, clusters.target)
+            pieces = stored_pieces(flow, clusters.target)
             ledger = read_ledger(flow, clusters.target)
             lives = (forgotten(fence.state, life) for life in ledger.lives if life.topic == it.topic)
             fence.write([*erasure(fence.state, it.topic, fence.progress, pieces, ledger), *lives])

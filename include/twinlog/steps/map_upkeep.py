@@ -10,6 +10,7 @@ so that no reader, and no crash, ever sees a map with a part missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +18,12 @@ import numpy as np
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.progress import SourceLife, packed_maps, read_packed
-from twinlog.cluster.values import TopicPartition
+from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
-from twinlog.formats.offset_map import MapKey, decode_pieces, encode_map_key, encode_piece
-from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.partitioner import partition_for
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane, init_writer
 from twinlog.relay.gate_lane import write_fenced
@@ -61,8 +61,8 @@ class UpkeepResult:
 def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
     """Look, and when there is enough to do, do it.
 
-    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map that cannot be read.  Another upkeep that
-    came in between is a note: it did the work.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read; a single partition's
+    map that cannot be read is left alone, as evidence.  Another upkeep that came in between is a note: it did the work.
     """
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return UpkeepResult(
@@ -96,7 +96,8 @@ def make_plan(
         first_kept = _first_kept(packed, log_starts.get(life, 0))
         if first_kept:
             plan.append(Replacement(life, tuple(packed.first[:first_kept].tolist()), None))
-        plan += _joins(life, packed, first_kept)
+        with suppress(UnreadableMap):
+            plan += [*_joins(life, packed, first_kept)]
     return plan
 
 
@@ -129,8 +130,7 @@ def _joins(life: SourceLife, packed: PackedMap, start: int) -> Iterator[Replacem
 def _join(life: SourceLife, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
     if len(rows) < WORTH_IT:
         return
-    table = decode_pieces(packed.first[rows], [packed.values[row] for row in rows])
-    (piece,) = OffsetMap.joined(table).pieces
+    (piece,) = packed.joined(np.array(rows)).pieces
     yield Replacement(life, tuple(packed.first[rows].tolist()), encode_piece(piece))
 
 
@@ -159,8 +159,13 @@ def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Rep
     with Brokers(flow.target.connection) as target:
         name = f"twinlog-{flow.name}-map-upkeep"
         writer = init_writer(target, name, flow.copy.transaction_timeout_ms)
-        latest: Mapping[bytes, bytes | None] = StateLog(flow.offset_map_topic).read(target).committed
-        plan = make_plan(packed_maps(latest), log_starts)
+        log = StateLog(flow.offset_map_topic)
+        log.read(target)
+        latest = {
+            key: ReadRecord(it.offset, it.timestamp, key, it.value, it.partition)
+            for key, it in log.records.items()
+        }
+        plan = make_plan(packed_maps(flow.offset_map_topic, latest), log_starts)
         count = len(target.metadata([flow.offset_map_topic])[flow.offset_map_topic].leaders)
         records = [record for it in plan for record in records_of(flow.offset_map_topic, count, it)]
         if records:

@@ -6,19 +6,19 @@ So nothing here ever stops a copy: a source that cannot be written to is a warni
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import InternalTopic
 from twinlog.cluster.ledger import latest_or_empty
-from twinlog.cluster.progress import SourceLife, read_packed
+from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.offset_sync import OffsetSync
-from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.sync_emission import Pair, due_syncs
 from twinlog.steps.topic_plan import clamped
 
@@ -43,7 +43,8 @@ class OffsetSyncsResult:
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
     """Write the syncs that are due.  Running it again writes nothing until something was copied.
 
-    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map that cannot be read.
+    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read;
+    a partition whose map cannot be read gets none, and is named in the warning.
     """
     host, topic = syncs_topic(flow, clusters)
     nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
@@ -51,9 +52,9 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
         return nothing
     packed = read_packed(flow, clusters.target)
     try:
-        lives = clusters.source.describe_topics({life.topic for life in packed}).found
-        current = {life: it for life, it in packed.items() if _is_current(life, lives)}
-        due = due_of(flow, current, _last(host, topic.name))
+        lives = clusters.source.describe_topics({life.topic for life in [*packed, *packed.broken]}).found
+        current = [life for life in [*packed, *packed.broken] if _is_current(life, lives)]
+        due, broken = due_of(flow, packed, current, _last(host, topic.name))
         if due and not dry_run:
             _ensure(host, topic)
             host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
@@ -63,7 +64,9 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
         warning = f"no offset syncs on {host.alias}: {error}"
         return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
     partitions = {(it.topic, it.partition) for it in due}
-    return OffsetSyncsResult(flow.name, host.alias, topic.name, len(due), len(partitions))
+    return OffsetSyncsResult(
+        flow.name, host.alias, topic.name, len(due), len(partitions), "; ".join(map(str, broken))
+    )
 
 
 def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, InternalTopic]:
@@ -80,18 +83,27 @@ def _is_current(life: SourceLife, topics: Mapping[str, TopicDescription]) -> boo
 
 
 def due_of(
-    flow: FlowSettings, packed: Mapping[SourceLife, PackedMap], last: Mapping[TopicPartition, Pair]
-) -> list[OffsetSync]:
-    """List the syncs due for all partitions.  Only the end of a map is opened.  Pure."""
+    flow: FlowSettings,
+    packed: Maps[PackedMap],
+    lives: Iterable[SourceLife],
+    last: Mapping[TopicPartition, Pair],
+) -> tuple[list[OffsetSync], list[UnreadableMap]]:
+    """List the syncs due for all partitions, and the maps that cannot be read.  Only a map's end is opened.  Pure."""
     due: list[OffsetSync] = []
-    for life, known in packed.items():
+    broken: list[UnreadableMap] = []
+    for life in lives:
         it = TopicPartition(life.topic, life.partition)
         newest = last.get(it)
-        # A sync from beyond the map belongs to another life of the topic: all begins anew.
-        beyond = newest is None or newest[0] >= known.end_upstream
-        tail = known.opened_from(0 if newest is None or beyond else newest[0])
+        try:
+            known = packed[life]
+            # A sync from beyond the map belongs to another life of the topic: all begins anew.
+            beyond = newest is None or newest[0] >= known.end_upstream
+            tail = known.opened_from(0 if newest is None or beyond else newest[0])
+        except UnreadableMap as error:
+            broken.append(error)
+            continue
         due += [OffsetSync(*it, *pair) for pair in due_syncs(tail, newest, flow.offset_lag_max)]
-    return due
+    return due, broken
 
 
 def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:

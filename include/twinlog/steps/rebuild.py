@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger, write_ledger
-from twinlog.cluster.progress import read_pieces
+from twinlog.cluster.progress import stored_pieces
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import LifeReason, Rebuild, RebuildPhase
 from twinlog.steps import discover
@@ -122,7 +122,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
         begins = beginning(topic, now)
         rebuilt = replace(begun, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
         fence.write([
-            *erasure(fence.state, topic.topic, fence.progress, read_pieces(flow, clusters.target), ledger),
+            *erasure(fence.state, topic.topic, fence.progress, stored_pieces(flow, clusters.target), ledger),
             noted(fence.state, replace(new, remote_topic_id=created.topic_id)),
             *([noted(fence.state, begins)] if begins is not None else []),
             noted(fence.state, rebuilt),

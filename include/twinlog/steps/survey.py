@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.cluster.progress import SourceLife, read_packed, read_progress
+from twinlog.cluster.progress import Maps, SourceLife, read_packed, read_progress
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
-from twinlog.formats.packed_map import PackedMap
+from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
@@ -47,7 +47,7 @@ class Copied:
     """How far each partition was copied: progress, the map, and what the last cycle report said."""
 
     progress: Mapping[TopicPartition, int]
-    maps: Mapping[SourceLife, PackedMap]
+    maps: Maps[PackedMap]
     reported: Mapping[TopicPartition, int]
 
 
@@ -126,6 +126,15 @@ def age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float:
     return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0
 
 
+def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
+    """Add up the map of one partition; one that cannot be read knows of no record.  Pure."""
+    try:
+        packed = maps.get(life)
+        return summarize_pieces(packed.pieces()) if packed is not None else MapSummary()
+    except UnreadableMap:
+        return MapSummary()
+
+
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
     return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
 
@@ -147,7 +156,7 @@ def _row(
 ) -> PartitionRow:
     it = TopicPartition(topic.topic, partition.partition)
     last = copied.progress.get(it)
-    packed = copied.maps.get(SourceLife(topic.topic, topic.topic_id, it.partition))
+    life = SourceLife(topic.topic, topic.topic_id, it.partition)
     end = source_end(flow, partition)
     timestamp = first.timestamp if first is not None else -1
     return PartitionRow(
@@ -164,6 +173,6 @@ def _row(
         source_partitions=topic.partition_count,
         # A topic born since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
-        mapped=summarize_pieces(packed.pieces()) if packed is not None else MapSummary(),
+        mapped=summarized(copied.maps, life),
         reported_next_upstream=copied.reported.get(it),
     )
