@@ -40,9 +40,7 @@ public class ReadAsMirrorClient {
             long end = consumer.endOffsets(List.of(partition)).get(partition);
             while (consumer.position(partition) < end) {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofSeconds(1))) {
-                    if (record.value() != null) {
-                        formatter.writeTo(record, System.out);
-                    }
+                    formatter.writeTo(record, System.out);
                 }
             }
         }

@@ -25,6 +25,7 @@ from lab import (
 )
 
 from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.load import Configuration, load
 from twinlog.config.settings import FlowSettings
 from twinlog.embedded.jars import class_path, mirror_maker_jars
@@ -100,6 +101,11 @@ def test_the_java_client_and_formatters_read_what_we_wrote(cluster_a, cluster_b,
     cycle(flow)
     beat(configuration, flow.name)
     commit_group(cluster_a, group, topic, 120)
+    commit_group(cluster_a, f"deleted {topic}", topic, 60)
+    assert 2 == sync(flow).checkpoints
+    KafkaCluster(flow.source).delete_groups([f"deleted {topic}"]).require()
+    fill(cluster_a, topic, 300, 10)
+    cycle(flow)
     (row,) = sync(flow).rows
     assert (row.exact, row.expected_duplicates, row.downstream_offset is not None) == (True, None, True)
     lines = read_as_java(

@@ -241,7 +241,7 @@ def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_pat
         active: (SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE),
         beyond: (SyncState.WRONGLY_NOT, SyncReason.INVALID_OFFSET),
     } == {row.group: (row.state, row.reason) for row in result.rows}
-    assert 1 == result.tombstones
+    assert 1 == result.ended
     target = KafkaCluster(flow.target)
     standing = target.committed_offsets([rewound, follows, active]).require()
     assert {rewound: 80, follows: 10, active: 80} == {

@@ -193,7 +193,7 @@ def shown_groups(result: CheckpointsResult) -> Json:
         "flow": result.flow,
         "groups": result.groups,
         "checkpoints": result.checkpoints,
-        "tombstones": result.tombstones,
+        "ended": result.ended,
         "committed": result.committed,
         "positions": counts(result),
         "wrongly": to_json(result.wrongly[:MOST_GROUPS]),

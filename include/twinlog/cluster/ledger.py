@@ -22,6 +22,7 @@ from twinlog.formats.ledger import (
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
+from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
@@ -79,6 +80,7 @@ class Ledger:
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
     audits: tuple[PartitionAudit, ...] = ()
     audit_samples: tuple[SampleAudit, ...] = ()
+    taken_over: tuple[TakenOver, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -142,6 +144,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audit_samples=tuple(
             sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))
         ),
+        taken_over=tuple(_of(known, TakenOver)),
     )
 
 

@@ -22,6 +22,7 @@ from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
+from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
@@ -122,6 +123,7 @@ LedgerRecord = (
     | MetadataRecord
     | PartitionAudit
     | SampleAudit
+    | TakenOver
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

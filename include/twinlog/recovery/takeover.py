@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.mm2_topics import Syncs, read_checkpoints, read_syncs
-from twinlog.cluster.progress import read_packed
+from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger import FlowPhase, FlowState
+from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.offsets.piece import MapPiece
@@ -106,7 +107,8 @@ def run(
     )
     moved = list(_progress(state, grant, proved))
     with Brokers(flow.target.connection) as target:
-        write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), _active(state)])
+        kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
+        write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
 
@@ -241,6 +243,39 @@ def _map_records(
         for piece in found:
             key = MapKey(topic, place.topic_id, partition, piece.first_upstream)
             yield map_record(state, key, encode_piece(piece))
+
+
+def _taken_over(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, proved: Sequence[Proved]
+) -> Iterator[TakenOver]:
+    """What a flow the other way must know of copies that keep their names: how much of them is the source's.
+
+    What an earlier take-over left uncompared counts as compared as far as this one reached.
+    """
+    known = read_packed(flow, clusters.target)
+    before = read_ledger(flow, clusters.target).taken_over
+    ids = {it.topic: it.remote.topic_id for it in discovery.topics if it.remote is not None}
+    now = int(time.time() * 1000)
+    for it in proved:
+        topic, partition = it.place.target
+        if topic != it.place.source.topic:
+            continue
+        packed = known.get(SourceLife(topic, it.place.topic_id, partition))
+        opened = packed.open() if packed is not None else None
+        has_runs = opened is not None and len(opened.length) > 0
+        first = int(opened.downstream[-1] + opened.length[-1]) if opened is not None and has_runs else 0
+        end = it.place.target_offsets.end
+        compared = min((downstream for _, downstream in it.found.pairs), default=end)
+        life = topic, ids.get(topic, ""), partition
+        if first < end:
+            yield TakenOver(*life, first, max(first, compared), end, now)
+        for left in before:
+            if (left.topic, left.remote_topic_id, left.partition) == life and compared < left.compared:
+                yield replace(left, compared=max(left.first, compared), at_ms=now)
+
+
+def _noted(state: StateTopics, record: TakenOver) -> StateRecord:
+    return StateRecord(state.ledger_topic, 0, record.key(), record.value())
 
 
 def _active(state: StateTopics) -> StateRecord:

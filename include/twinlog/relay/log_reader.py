@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import TerminalError, TransientError
+from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.relay import state_cache
 from twinlog.relay.batch import walk
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
-from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.rewrite import key_and_value, read_records
@@ -199,9 +199,22 @@ def _described(brokers: Brokers, topic: str) -> TopicMetadata:
             code="no-internal-topic",
             topic=topic,
         )
+    if metadata.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "see", "DESCRIBE", topic)
     if metadata.error:
         raise error_for(metadata.error, f"metadata of {topic}", brokers.settings.alias)
     return metadata
+
+
+def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> ClusterRefused:
+    alias = brokers.settings.alias
+    return ClusterRefused(
+        f"{alias} does not allow this user to {doing} topic {topic}",
+        hint=f"grant {right} on topic {topic}",
+        code="unauthorised",
+        cluster=alias,
+        topic=topic,
+    )
 
 
 def _state(resolvers: Iterable[_Resolver]) -> LogState:
@@ -282,6 +295,8 @@ def _take(
         if start > positions[item]:
             positions[item] = start  # records were deleted below us: their keys are gone with them
             return True
+    if fetched.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "read", "READ", fetched.topic)
     if fetched.error:
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     behind = resolvers[item].add(fetched.block, positions[item])

@@ -47,7 +47,7 @@ class CheckpointPlan:
 
     decided: tuple[Decided, ...]
     stopped: tuple[GroupPartitionRow, ...]
-    tombstones: tuple[GroupPartition, ...]
+    ended: tuple[GroupPartition, ...]
 
 
 def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:

@@ -16,7 +16,6 @@ from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, Of
 from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.checkpoint import Checkpoint
 from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, make_plan, row_order
 from twinlog.steps.group_report import (
     CheckpointAge,
@@ -40,12 +39,12 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     seen = look(flow, clusters)
     plan = make_plan(flow, seen)
     if dry_run:
-        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, 0, frozenset())
+        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset())
     refused = _commit(clusters.target, plan.decided)
-    written, ended = _write_checkpoints(flow, clusters.target, plan)
+    written = _write_checkpoints(flow, clusters.target, plan)
     rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
-    return _result(flow, seen, plan, rows, written, ended, synced)
+    return _result(flow, seen, plan, rows, written, synced)
 
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, Verdict]:
@@ -75,21 +74,18 @@ def _why_refused(error: TwinlogError) -> Verdict:
     return Verdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
 
 
-def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> tuple[int, int]:
-    """Write checkpoints and tombstones; behind the commits, so that a checkpoint never claims one that failed."""
+def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:
+    """Write checkpoints; behind the commits, so that a checkpoint never claims one that failed.
+
+    Those of groups that are gone stay, as MM2 leaves them: a tombstone makes MM2's client fail for every group
+    (MirrorClient.remoteConsumerOffsets, a NullPointerException in Checkpoint.deserializeRecord, Kafka 4.3).
+    """
     at_ms = {it.row.at_ms for it in plan.decided}
     due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]
     records = [InternalRecord(it.key(), it.value(), CHECKPOINTS_PARTITION, max(at_ms)) for it in due]
-    ends = plan.tombstones if flow.emit_checkpoints else ()
-    records += [
-        InternalRecord(
-            Checkpoint(*key, upstream_offset=0, downstream_offset=0).key(), None, CHECKPOINTS_PARTITION
-        )
-        for key in ends
-    ]
     if records:
         target.produce(flow.policy.checkpoints_topic(flow.source.alias), records)
-    return len(due), len(ends)
+    return len(due)
 
 
 def _result(
@@ -98,7 +94,6 @@ def _result(
     plan: CheckpointPlan,
     rows: Sequence[GroupPartitionRow],
     written: int,
-    ended: int,
     synced: frozenset[GroupPartition],
 ) -> CheckpointsResult:
     every = sorted((*rows, *plan.stopped), key=row_order)
@@ -110,7 +105,7 @@ def _result(
         uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
         ages=tuple(_ages(seen, plan)),
         checkpoints=written,
-        tombstones=ended,
+        ended=len(plan.ended),
         committed=len(synced),
         groups_synced=tuple(sorted({it.group for it in synced})),
         notes=seen.notes,
@@ -121,7 +116,7 @@ def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
     """How old the oldest of a group's checkpoints is, those written in this very step included."""
     fresh = {it.key for it in plan.decided if it.checkpoint is not None}
     oldest: dict[str, int] = {}
-    for key in {*seen.checkpoints, *fresh} - set(plan.tombstones):
+    for key in {*seen.checkpoints, *fresh} - set(plan.ended):
         at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms
         oldest[key.group] = min(oldest.get(key.group, at_ms), at_ms)
     for group, at_ms in sorted(oldest.items()):

@@ -96,8 +96,8 @@ class CheckpointsResult:
     """What the step `checkpoints` saw and did.
 
     `rows` are in order of group, topic, partition.  `checkpoints` counts records written to
-    `A.checkpoints.internal`, `tombstones` those that ended one.  `committed` counts positions committed on the
-    target; `groups_synced` names their groups.
+    `A.checkpoints.internal`, `ended` those that stand there of groups (or of partitions of theirs) that are gone.
+    `committed` counts positions committed on the target; `groups_synced` names their groups.
     """
 
     flow: str
@@ -107,7 +107,7 @@ class CheckpointsResult:
     uncovered: tuple[UncoveredGroup, ...]
     ages: tuple[CheckpointAge, ...]
     checkpoints: int
-    tombstones: int
+    ended: int
     committed: int
     groups_synced: tuple[str, ...]
     notes: tuple[str, ...] = ()

@@ -90,13 +90,22 @@ def positions_both_ways(
 
 
 def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: int) -> int:
-    """Offset there of the first record whose copy here lies at `committed` or behind it, or which has none yet."""
+    """Offset there of the first record whose copy here lies at `committed` or behind it, or which has none yet.
+
+    Before a hole in the map, where others may have copied: their copies may lie behind `committed`, too.
+    """
     if not len(way_back.length):
         return log_start
     row = int(np.searchsorted(way_back.downstream + way_back.length, committed, side="right"))
     if row == len(way_back.length):
         return int(way_back.upstream[-1] + way_back.length[-1])
-    return int(way_back.upstream[row] + max(0, committed - int(way_back.downstream[row])))
+    into = committed - int(way_back.downstream[row])
+    first = int(way_back.upstream[row])
+    if into > 0:
+        return first + into
+    before = int(way_back.upstream[row - 1] + way_back.length[row - 1]) if row else log_start
+    stretch = int(np.searchsorted(way_back.covered_from, first, side="right")) - 1
+    return before if int(way_back.covered_from[stretch]) > before else first
 
 
 def _read_before(way_back: OffsetMap, start: int, end: int) -> int:

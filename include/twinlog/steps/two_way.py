@@ -16,6 +16,8 @@ from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
 from twinlog.cluster.progress import Maps, packed_maps
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger import parse_ledger
+from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
@@ -35,8 +37,9 @@ def read_way_back(flow: FlowSettings, source: ClusterReader) -> Maps[PackedMap]:
 def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> Settled:
     """Say for ranges of topics that keep their names which upstream offsets the map of the way back holds.
 
-    A partition stops where that map cannot be read: what is an echo would be guessed.  Raises FormatError where it
-    cannot be said whose map it is, and TerminalError for a flow that copies at_least_once and has a way back: only
+    A partition stops where what is an echo would be guessed: where that map cannot be read, and where MirrorMaker 2
+    copied before the way back was taken over from it and nobody has compared what is there.  Raises FormatError where
+    it cannot be said whose map it is, and TerminalError for a flow that copies at_least_once and has a way back: only
     lanes that write in transactions can be told from others.
     """
     if not any(item.remote_topic == item.topic for item in settled.ranges):
@@ -48,28 +51,65 @@ def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> 
             code="two-way",
             flow=flow.name,
         )
-    maps = read_way_back(flow, source)
+    maps, taken_over = read_way_back(flow, source), _taken_over(flow, source)
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
     for item in settled.ranges:
+        if item.remote_topic != item.topic:
+            ranges.append(item)
+            continue
+        theirs = [it for it in taken_over if (it.topic, it.remote_topic_id, it.partition) == _name(item)]
+        why = uncompared(item, theirs)
+        if why is not None:
+            stopped.append(why)
+            continue
         try:
-            ranges.append(_with_echoes(item, maps) if item.remote_topic == item.topic else item)
+            ranges.append(_with_echoes(item, maps, theirs))
         except UnreadableMap as error:
             message = f"what of it is an echo cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return Settled(tuple(ranges), tuple(stopped))
 
 
-def _with_echoes(item: RangeSpec, maps: Maps[PackedMap]) -> RangeSpec:
-    lives = [
-        life for life in [*maps, *maps.broken] if (life.topic, life.partition) == (item.topic, item.partition)
-    ]
-    return replace(item, echoes=_spans(item, [maps[life] for life in lives]))
+def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedPartition | None:
+    """Say why a range must not be copied: records in it may be MirrorMaker 2's copies from the target.  Pure."""
+    for it in taken_over:
+        first, end = max(it.first, item.start), min(it.compared, item.end)
+        if first < end:
+            message = (
+                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the flow the other way"
+                " was taken over from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
+                " new records; run `twinlog takeover` of that flow again with a greater --depth"
+            )
+            return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
+    return None
 
 
-def _spans(item: RangeSpec, maps: Iterable[PackedMap]) -> tuple[tuple[int, int], ...]:
-    """Downstream stretches of the way back that lie in the range, joined where they touch."""
-    found: list[tuple[int, int]] = []
+def _taken_over(flow: FlowSettings, source: ClusterReader) -> tuple[TakenOver, ...]:
+    latest = latest_or_empty(source, way_back_ledger(flow))
+    records = (parse_ledger(key, value) for key, value in latest.items())
+    return tuple(it for it in records if isinstance(it, TakenOver))
+
+
+def _name(item: RangeSpec) -> tuple[str, str, int]:
+    return item.topic, item.topic_id, item.partition
+
+
+def _with_echoes(item: RangeSpec, maps: Maps[PackedMap], taken_over: Iterable[TakenOver]) -> RangeSpec:
+    place = item.topic, item.partition
+    lives = [life for life in [*maps, *maps.broken] if (life.topic, life.partition) == place]
+    compared = [(it.compared, it.end) for it in taken_over]
+    return replace(item, echoes=_spans(item, [maps[life] for life in lives], compared))
+
+
+def _spans(
+    item: RangeSpec, maps: Iterable[PackedMap], compared: Iterable[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """Downstream stretches of the way back that lie in the range, joined where they touch.
+
+    Where a take-over compared, all that is there is the source's: MirrorMaker 2's duplicates, too, which no map has.
+    """
+    found = [(first, end) for first, end in compared if end > item.start and first < item.end]
     for packed in maps:
         opened = packed.open()
         ends = opened.downstream + opened.length
