@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from twinlog.demo.comparison import compare_topic, read_topic
@@ -69,6 +69,9 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     wanted, other = unique_topic("submitted-wanted"), unique_topic("submitted-other")
     write(cluster_b, wanted, 500)
     write(cluster_b, other, 5)
+    consumer = Consumer({"bootstrap.servers": cluster_b.bootstrap_servers, "group.id": f"readers-{wanted}"})
+    consumer.commit(offsets=[TopicPartition(wanted, 0, 200)], asynchronous=False)
+    consumer.close()
 
     run_id = scheduler.api.trigger(submitting, topics=[wanted])
 
@@ -83,6 +86,8 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     assert {wanted: 499, other: -1} == last_offsets(report)
     events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
     [extra] = [event["extra"] for event in events if event["extra"].get("run_id") == run_id]
+    synced = {"flow": "west->east", "groups": [f"readers-{wanted}"], "positions": 1}
+    assert synced in [event["extra"] for event in events]
     assert ("west->east", 500, 5, [f"west.{wanted}"]) == tuple(
         extra[name] for name in ("flow", "records", "lag_records", "topics")
     )

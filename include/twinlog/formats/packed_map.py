@@ -54,7 +54,8 @@ class Origin:
         """Say of an error in the piece at `first` whose it is."""
         return UnreadableMap(
             f"the offset map of {self.topic}-{self.partition} cannot be read: {error.message}, at {self.record(first)}",
-            hint=f"nothing of this partition is translated; `twinlog rebuild --topic {self.topic}` makes copy and map anew",
+            hint="nothing of this partition is translated;"
+            f" `twinlog rebuild --topic {self.topic}` makes copy and map anew",
             topic=self.topic,
             topic_id=self.topic_id,
             partition=self.partition,

@@ -78,7 +78,7 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     """Write checkpoints; behind the commits, so that a checkpoint never claims one that failed.
 
     Those of groups that are gone stay, as MM2 leaves them: a tombstone makes MM2's client fail for every group
-    (MirrorClient.remoteConsumerOffsets, a NullPointerException in Checkpoint.deserializeRecord, Kafka 4.3).
+    (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
     """
     at_ms = {it.row.at_ms for it in plan.decided}
     due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]

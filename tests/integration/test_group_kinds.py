@@ -1,0 +1,145 @@
+"""Groups of every kind in one report: consumer protocol, static members, share groups, a topic that was made anew.
+
+Costs about 15 s; TWINLOG_LONG=1 adds a share group, with Kafka's own Java consumer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from lab import Seen, commit_group, configure, create_topic, cycle, produce
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.config.load import load
+from twinlog.config.settings import FlowSettings
+from twinlog.embedded.jars import class_path, tools_jars
+from twinlog.embedded.java import find_java
+from twinlog.steps import checkpoints, sync_topics
+from twinlog.steps.group_report import SyncReason, SyncState
+
+LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="TWINLOG_LONG=1: Java's share consumer")
+NOW = int(time.time() * 1000)
+RECORDS = [Seen(b"%d" % n, b"v", NOW + n) for n in range(50)]
+
+
+def flow_of_groups(folder: Path, a: Any, b: Any, *topics: str) -> FlowSettings:
+    alias = f"A{uuid.uuid4().hex[:5]}"
+    settings = {
+        "topics": ",".join(topics),
+        "groups": f".*{topics[0]}.*",
+        "sync__group__offsets__enabled": "true",
+        "heartbeats__replication__enabled": "false",
+        "emit__heartbeats__enabled": "false",
+    }
+    path = configure(folder, {alias: a, "B": b}, [f"{alias}->B"], **settings)
+    return load(path).flows[f"{alias}->B"]
+
+
+def member(cluster: Any, group: str, topic: str, **settings: str) -> Consumer:
+    """A consumer that has been given its partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        | {key.replace("__", "."): value for key, value in settings.items()}
+    )
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 60
+    while not consumer.assignment():
+        assert time.monotonic() < deadline
+        consumer.poll(0.2)
+    return consumer
+
+
+def read_some(cluster: Any, group: str, topic: str, count: int, **settings: str) -> None:
+    """Read as a member, commit, and go; a static member does not say that it goes."""
+    consumer = member(cluster, group, topic, **settings)
+    seen = 0
+    while seen < count:
+        messages = consumer.consume(count - seen, 5)
+        assert messages
+        seen += len([it for it in messages if it.error() is None])
+        last = messages[-1]
+    consumer.commit(last, asynchronous=False)
+    consumer.close()
+
+
+def test_each_is_reported_as_what_it_is(cluster_a, cluster_b, tmp_path, unique_topic) -> None:
+    """A group of the new protocol is synced; a static member on B counts until its session ends."""
+    topic, anew = (
+        create_topic(cluster_a, unique_topic("kinds")),
+        create_topic(cluster_a, unique_topic("anew")),
+    )
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic, anew)
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    for name in (topic, anew):
+        produce(cluster_a, name, RECORDS)
+    cycle(flow)
+    new, static, odd, recreated = (f"{kind}{topic}" for kind in ("new,", "static:", "ö/ä#", "anew "))
+    read_some(cluster_a, new, topic, 20, group__protocol="consumer")
+    commit_group(cluster_a, static, topic, 30)
+    commit_group(cluster_a, odd, topic, 40)
+    read_some(cluster_b, static, remote, 5, group__instance__id="one", session__timeout__ms="45000")
+    there = member(cluster_b, new, remote, group__protocol="consumer")
+    with open_clusters(flow) as clusters:
+        clusters.source.delete_topics([anew]).require()
+        deadline = time.monotonic() + 60
+        admin = AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
+        while anew in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        create_topic(cluster_a, anew)
+        produce(cluster_a, anew, RECORDS[:10])
+        commit_group(cluster_a, recreated, anew, 3)
+        sync_topics.run(flow, clusters)
+        found = {row.group: row for row in checkpoints.run(flow, clusters).rows}
+        assert {
+            new: (20, SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE),
+            static: (30, SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE),
+            odd: (40, SyncState.SYNCED, SyncReason.WRITTEN),
+            recreated: (None, SyncState.WRONGLY_NOT, SyncReason.NOT_COPIED),
+        } == {group: (row.downstream_offset, row.state, row.reason) for group, row in found.items()}
+        assert anew in found[recreated].text, found[recreated]
+        assert (25, 5) == (found[static].expected_duplicates, found[static].committed_there)
+        there.close()
+        (again,) = (row for row in checkpoints.run(flow, clusters).rows if row.group == new)
+        assert (SyncState.SYNCED, SyncReason.WRITTEN, 20) == (
+            again.state,
+            again.reason,
+            again.committed_there,
+        )
+
+
+@LONG
+def test_a_share_group_is_listed_as_not_covered(cluster_a, cluster_b, tmp_path, unique_topic) -> None:
+    """It keeps its progress elsewhere: nobody finds out on the day."""
+    topic = create_topic(cluster_a, unique_topic("share"))
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
+    produce(cluster_a, topic, RECORDS)
+    cycle(flow)
+    command = [str(find_java().path), "-cp", class_path(tools_jars())]
+    command += ["org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--topic", topic]
+    command += [
+        "--bootstrap-server",
+        cluster_a.bootstrap_servers,
+        "--group",
+        f"shared-{topic}",
+        "--timeout-ms",
+        "10000",
+    ]
+    subprocess.run(command, capture_output=True, timeout=120, check=False)
+    with open_clusters(flow) as clusters:
+        result = checkpoints.run(flow, clusters)
+    assert [(f"shared-{topic}", "share")] == [(it.group, it.type) for it in result.uncovered]
+    assert () == result.rows
