@@ -66,3 +66,11 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     beyond = max(0, committed - world.next_there)
     assert again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there])) <= found.slack
     assert found.slack <= again + beyond
+
+
+def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:
+    """MM2 copied the other side's first ten records before we did: behind its copies here nobody looked."""
+    way_back = PackedMap.of({10: encode_piece(MapPiece(10, 20, (Run(10, 50, 10),)))})
+    there = PartitionOffsets(0, 20, 20)
+    found = positions_both_ways(None, way_back, [30, 50, 55], there)
+    assert [0, 0, 15] == [it.offset for it in found if it is not None]

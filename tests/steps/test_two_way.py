@@ -1,0 +1,84 @@
+"""What a flow may copy back of a topic that both flows call the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.fake import FakeCluster
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.relay.spec import RangeSpec
+from twinlog.steps.plan_ranges import Settled
+from twinlog.steps.two_way import uncompared, way_back_ledger, with_echoes
+
+BACK = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "BA"))
+"""The flow B->A; the way back is A->B, whose ledger and map are on B."""
+
+RANGE = RangeSpec("orders", "life", "orders", 0, 10, 100)
+TAKEN = TakenOver("orders", "life", 0, first=0, compared=40, end=60, at_ms=1)
+MAP = "mm2-offset-map.A.internal"
+
+
+@pytest.fixture
+def source() -> FakeCluster:
+    cluster = FakeCluster("B")
+    cluster.add_topic(way_back_ledger(BACK))
+    cluster.add_topic(MAP)
+    return cluster
+
+
+def store(source: FakeCluster, topic: str, key: bytes, value: bytes) -> None:
+    source.append(TopicPartition(topic, 0), key=key, value=value)
+
+
+def put_piece(source: FakeCluster, value: bytes) -> None:
+    store(source, MAP, encode_map_key(MapKey("orders", "a-life", 0, 0)), value)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(10, 100, (10, 39)), (0, 5, (0, 4)), (40, 100, None), (60, 100, None)],
+)
+def test_what_was_not_compared_is_not_copied(start, end, expected):
+    """A range that begins behind it, or in what was compared, is free to go."""
+    found = uncompared(replace(RANGE, start=start, end=end), [TAKEN])
+    assert expected == (None if found is None else (found.first_offset, found.last_offset))
+
+
+def test_a_partition_with_uncompared_records_stops_and_says_where(source):
+    """The others go on; a copy that was made anew since is another."""
+    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
+    settled = with_echoes(BACK, source, Settled((RANGE, anew, other), ()))
+    assert (anew, other) == settled.ranges
+    assert [("uncompared", 0, 10, 39)] == [
+        (it.code, it.partition, it.first_offset, it.last_offset) for it in settled.stopped
+    ]
+
+
+def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
+    """Mirror Maker's duplicates stand between; no map has them."""
+    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    put_piece(source, encode_piece(MapPiece(0, 30, (Run(0, 41, 3), Run(3, 70, 5)))))
+    (found,) = with_echoes(BACK, source, Settled((replace(RANGE, start=40),), ())).ranges
+    assert ((40, 60), (70, 75)) == found.echoes
+
+
+def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
+    """What is an echo would be guessed."""
+    put_piece(source, b"\x05\x00\x00")
+    settled = with_echoes(BACK, source, Settled((RANGE,), ()))
+    assert ((), ["offset-map"]) == (settled.ranges, [it.code for it in settled.stopped])
+    assert f"offset 0 of {MAP}-0" in settled.stopped[0].message
+
+
+def test_other_names_need_none_of_it(source):
+    """Nothing of the way back is read."""
+    put_piece(source, b"\x05\x00\x00")
+    settled = Settled((replace(RANGE, remote_topic="B.orders"),), ())
+    assert settled == with_echoes(BACK, source, settled)
