@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession  # noqa: TID253
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition  # noqa: TID253
 
@@ -26,6 +25,8 @@ class Records(DataSourceStreamReader):
         return {self._topic: {"0": 0}}
 
     def latestOffset(self) -> dict[str, Any]:
+        from confluent_kafka import TopicPartition
+
         consumer = self._consumer()
         _, end = consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=30)
         consumer.close()
@@ -35,6 +36,8 @@ class Records(DataSourceStreamReader):
         return [InputPartition((start[self._topic]["0"], end[self._topic]["0"]))]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        from confluent_kafka import TopicPartition
+
         start, end = partition.value
         consumer = self._consumer()
         consumer.assign([TopicPartition(self._topic, 0, start)])
@@ -50,7 +53,9 @@ class Records(DataSourceStreamReader):
     def commit(self, end: dict[str, Any]) -> None:
         pass
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer  # here: Spark ships this class to a worker, and not the C module
+
         return Consumer({
             "bootstrap.servers": self._bootstrap,
             "group.id": "spark",
