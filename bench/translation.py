@@ -212,7 +212,7 @@ def compare(folder: Path, source: str, target: str) -> None:
         with MirrorMaker(paths["A", "B"].read_text(), folder / "mm2"):
             by_mm2 = settled(seen, target, {topic: len(here[topic]) for topic in ("dense", "transactions")})
     print(
-        "| copied by, topic | positions | exact | no translation | read again, 10 % | median | 90 % | 99 % | most | missed |"
+        "| copied by, topic | positions | exact | untranslated | read again, 10 % | median | 90 % | 99 % | most | missed |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for label, prefix, found in (("MM2 4.3.1", "A.", by_mm2), ("twinlog", "S.", by_us)):
