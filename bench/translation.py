@@ -172,7 +172,8 @@ def table(name: str, errors: list[int], untranslated: int) -> str:
     missed = sum(error < 0 for error in errors)
     cuts = statistics.quantiles(errors, n=100, method="inclusive") if len(errors) > 1 else [0.0] * 99
     shown = " | ".join(f"{round(cuts[at - 1]):,}" for at in QUANTILES)
-    return f"| {name} | {len(errors) + untranslated} | {exact} | {untranslated} | {shown} | {max(errors):,} | {missed} |"
+    counts = f"{len(errors) + untranslated} | {exact} | {untranslated}"
+    return f"| {name} | {counts} | {shown} | {max(errors):,} | {missed} |"
 
 
 def main() -> None:
@@ -212,7 +213,7 @@ def compare(folder: Path, source: str, target: str) -> None:
         with MirrorMaker(paths["A", "B"].read_text(), folder / "mm2"):
             by_mm2 = settled(seen, target, {topic: len(here[topic]) for topic in ("dense", "transactions")})
     print(
-        "| copied by, topic | positions | exact | untranslated | read again, 10 % | median | 90 % | 99 % | most | missed |"
+        "| copied by, topic | positions | exact | untranslated | again, 10 % | median | 90 % | 99 % | most | missed |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for label, prefix, found in (("MM2 4.3.1", "A.", by_mm2), ("twinlog", "S.", by_us)):

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ class OneLane:
 
 
 @pytest.fixture(scope="module")
-def group(scheduler, cluster_b) -> str:
+def group(scheduler, cluster_b) -> Iterator[str]:
     """A group of the west that has read 7 of 20 records of a topic that is copied to the east; the Dag may run."""
     flow = load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["west->east"]
     name = f"submitted-{uuid.uuid4().hex[:6]}"
@@ -47,7 +47,10 @@ def group(scheduler, cluster_b) -> str:
         position = {TopicPartition(name, 0): OffsetChange(7, None)}
         clusters.source.alter_offsets({f"readers, of {name}": position}).require()
     scheduler.api.pause(DAG, paused=False)
-    return f"readers, of {name}"
+    yield f"readers, of {name}"
+    with open_clusters(flow) as clusters:  # other tests count the topics of this flow
+        clusters.source.delete_topics([name]).require()
+        clusters.target.delete_topics([f"west.{name}"]).require()
 
 
 def test_the_answer_is_the_xcom(scheduler, group) -> None:
