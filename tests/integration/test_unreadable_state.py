@@ -140,6 +140,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         rights = grants(needs(flow, Names((topic,), (group,)), prefix))
         stage = Guarded((administrator(a, "A"), administrator(b, "B")), flow, config, group, tuple(rights))
         stage.allow(stage.rights)
+        workers = AclBinding("GROUP", "LITERAL", f"{flow.source.alias}-mm2", USER, "*", "DESCRIBE", "ALLOW")
+        stage.admins[1].create_acls([workers]).require()  # what a take-over asks first
         create_topic(a, topic)
         produce(a, topic, RECORDS)
         commit_group(a, group, topic, 7)
