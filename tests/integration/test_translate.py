@@ -101,6 +101,21 @@ def test_every_offset_of_a_topic_with_gaps(
     firsts = [next(at for at, _ in source if at >= offset) for offset in range(end)]
     assert [f"{topic},0,{offset}" for offset in firsts] == back.read_text().splitlines()
 
+    at, to = 17, expected[17]
+    for name, given, wanted in (
+        (
+            "flink.json",
+            [{"topic": topic, "partition": 0, "offset": at}],
+            [{"topic": f"A.{topic}", "partition": 0, "offset": to}],
+        ),
+        ("source.json", {f"{topic}-0": at}, {f"A.{topic}-0": to}),
+        ("spark.json", {topic: {"0": at}}, {f"A.{topic}": {"0": to}}),
+    ):
+        (tmp_path / name).write_text(json.dumps(given))
+        words = ["--offsets", str(tmp_path / name), "--write", str(tmp_path / f"moved-{name}")]
+        code, _ = run(capsys, "translate", "--config", str(config), *words)
+        assert (0, wanted) == (code, json.loads((tmp_path / f"moved-{name}").read_text()))
+
     group = f"g,1:/é {topic}"
     commit_group(cluster_a, group, topic, 17)
     code, [row] = run(capsys, "translate", "--config", str(config), "--group", group)
