@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,14 @@ class ThreadRunner:
         if self._before is not None:
             self._before(spec)
         return copy_lane(spec)
+
+
+def staying(lanes: Sequence[LaneSpec], seconds: float) -> list[LaneSpec]:
+    """Lanes that follow for `seconds` at most, so that windows change although nothing else does."""
+    return [
+        replace(it, follow=replace(it.follow, longest_seconds=seconds)) if it.follow is not None else it
+        for it in lanes
+    ]
 
 
 def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], **properties: str) -> Path:

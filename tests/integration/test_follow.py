@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, grow_topic, produce, read
+from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, grow_topic, produce, read, staying
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
@@ -101,7 +101,7 @@ def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, clust
 
         def run(self, lanes):
             """The first window's report is lost, as when the process dies after its commit."""
-            reports = super().run(lanes)
+            reports = super().run(staying(lanes, 2.0))
             Dies.turn += 1
             if Dies.turn == 1:
                 from twinlog.errors import TransientError
@@ -109,7 +109,8 @@ def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, clust
                 raise TransientError("killed", code="tasks-died")
             return reports
 
-    followed(flow, 7, Dies())
+    _, windows = followed(flow, 7, Dies())
+    assert len(windows) > 1
     assert read(cluster_a, topic) == read(cluster_b, f"A.{topic}")
 
 

@@ -18,6 +18,7 @@ from lab import (
     produce_transaction,
     read,
     read_with_offsets,
+    staying,
 )
 
 from twinlog.cluster.clusters import open_clusters
@@ -59,7 +60,7 @@ class Dies(ThreadRunner):
         self._random = random.Random(seed)
 
     def run(self, lanes):
-        reports = super().run(lanes)
+        reports = super().run(staying(lanes, 2.0))
         if self._random.random() < 0.4:
             raise TransientError("killed", code="tasks-died")
         return reports

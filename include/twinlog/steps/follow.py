@@ -275,11 +275,8 @@ class _Following:
                     break
                 self._say_that_it_goes_on()
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
-        if (
-            lanes.jobs
-            and time.monotonic() < self.end
-            and time.monotonic() - self.looked > 2 * PREPARE_SECONDS
-        ):
+        over = self.stop.is_set() or time.monotonic() >= self.end
+        if lanes.jobs and not over and time.monotonic() - self.looked > 2 * PREPARE_SECONDS:
             self._look()
         return self._call_back(lanes)
 
