@@ -18,14 +18,14 @@ from twinlog.steps import rebuild
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-DAG = "rebuild__B__A"
+DAG = "rebuild__west__east"
 RECORDS = [Seen(None, b"%d" % n, 1_700_000_000_000 + n) for n in range(20)]
 
 
 @pytest.fixture(scope="module")
 def flow(scheduler) -> FlowSettings:
-    """B->A; nothing starts its Dags but tests."""
-    return load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["B->A"]
+    """west->east; nothing starts its Dags but tests."""
+    return load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["west->east"]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def copied(scheduler, flow: FlowSettings, cluster_a, cluster_b) -> str:
 def seen(flow: FlowSettings, topic: str) -> tuple[Ledger, str]:
     """The ledger, and the id of the copy."""
     with open_clusters(flow) as clusters:
-        remote = f"B.{topic}"
+        remote = f"west.{topic}"
         found = clusters.target.describe_topics([remote]).require()[remote].topic_id
         return read_ledger(flow, clusters.target), found
 
@@ -51,7 +51,7 @@ def test_the_form_rebuilds_a_topic_and_its_groups_stay_where_they_were(
     scheduler, flow, cluster_a, cluster_b, copied
 ) -> None:
     """A dry run shows it and changes nothing; a confirmed one makes a fresh copy, which the next cycles fill."""
-    remote, group = f"B.{copied}", f"reader-{copied}"
+    remote, group = f"west.{copied}", f"reader-{copied}"
     (there,) = [at for at, it in read_with_offsets(cluster_a, remote) if it.value == b"14"]
     commit_group(cluster_a, group, remote, there)
     _, before = seen(flow, copied)
