@@ -10,7 +10,7 @@ from fakes import LOSE, TOPIC_ID, Appended, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_old_format import Set, sets
-from test_transform import Log, logs
+from test_transform import Log, logs, with_gaps
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value
@@ -215,6 +215,18 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
         (1, "", 2),
     ]
     agree(target, 1, log)
+
+
+def test_more_refused_batches_than_may_be_on_their_way() -> None:
+    """A batch that is sent after the first refusal was read would take the refused one's sequence, and use it up."""
+    visible = tuple((n, Rec(b"good" if n < 2 else b"bad")) for n in range(12))
+    batches = [bytes(with_gaps([(0, rec)], n, 0, codec=1 + n % 2)) for n, rec in visible]
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    bad = encoded([visible[-1]])[0]
+    target.refuse["A.t", 0] = lambda records: [n for n, r in enumerate(records) if bytes(r.rest) == bad]
+    source = source_of([Log(tuple(batches), visible, (), 12)])
+    report = copy(source, target, {0: 0}, {0: 12}, quarantine=True)
+    assert (report.state, report.ranges[0].quarantined) == ("done", tuple(range(2, 12)))
 
 
 @settings(max_examples=25, deadline=None)

@@ -150,7 +150,7 @@ _OURS = (
     Key("twinlog.transaction.ms", Kind.LONG, "10000", Home.OURS),
     Key("twinlog.transaction.timeout.ms", Kind.LONG, "60000", Home.OURS),
     Key("twinlog.fetch.bytes", Kind.LONG, "8388608", Home.OURS),
-    Key("twinlog.partition.fetch.bytes", Kind.LONG, "1048576", Home.OURS),
+    Key("twinlog.partition.fetch.bytes", Kind.LONG, "2097152", Home.OURS),
     Key("twinlog.on.poison.record", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.on.recreated", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.on.deleted", Kind.STRING, "keep", Home.OURS),

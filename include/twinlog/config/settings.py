@@ -97,7 +97,7 @@ class CopySettings:
     transaction_ms: int = 10_000
     transaction_timeout_ms: int = 60_000
     fetch_bytes: int = 8 * MIB
-    partition_fetch_bytes: int = 1 * MIB
+    partition_fetch_bytes: int = 2 * MIB
     read_committed: bool = True
     start_from_latest: bool = False
     poison: PoisonPolicy = PoisonPolicy.FAIL

@@ -32,11 +32,11 @@ def equal_records(ours: Sequence[Batch], theirs: Sequence[Batch], offset_map: Of
 
 def _columns(batches: Sequence[Batch]) -> Columns:
     """Read batches of one codec."""
-    block, bounds = bytearray(), []
+    block, begins = bytearray(), []
     for batch in batches:
-        bounds.append((len(block), len(block) + len(batch.data)))
+        begins.append(len(block))
         block += batch.data
-    return read_columns(memoryview(block), bounds)
+    return read_columns(memoryview(block), begins)
 
 
 def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> bool:

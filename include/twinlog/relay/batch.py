@@ -32,8 +32,10 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
 LENGTH_FIELD = struct.Struct(">qi")
 """baseOffset and batchLength: enough to step from one batch to the next."""
-_LENGTH = struct.Struct(">i")
+LENGTH_AT = 8
+_LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 LOG_OVERHEAD = 12
+_SHORTEST = HEADER_BYTES - LOG_OVERHEAD
 MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_FROM = 21
@@ -161,11 +163,13 @@ def starts(block: memoryview) -> tuple[list[int], int]:
     Ends before a batch that cannot be read: `walk_headers` on what is left says why.
     """
     found: list[int] = []
-    add, unpack = found.append, _LENGTH.unpack_from
+    add, unpack = found.append, _LENGTH_AND_MAGIC.unpack_from
     at, end = 0, len(block)
-    while end - at >= HEADER_BYTES:
-        behind = at + unpack(block, at + 8)[0] + LOG_OVERHEAD
-        if behind > end or behind < at + HEADER_BYTES or block[at + MAGIC_AT] != MAGIC_2:
+    last = end - HEADER_BYTES
+    while at <= last:
+        length, magic = unpack(block, at + LENGTH_AT)
+        behind = at + length + LOG_OVERHEAD
+        if behind > end or length < _SHORTEST or magic != MAGIC_2:
             break
         add(at)
         at = behind

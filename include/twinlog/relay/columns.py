@@ -28,12 +28,16 @@ from twinlog.relay.batch import (
     BatchHeader,
 )
 from twinlog.relay.codec import compress, decompress
+from twinlog.relay.pieces import copy_pieces
 
 Int64s = Any
 """A one-dimensional array of int64."""
 
 _MAX_VARINT: Final = 5
 _MAX_VARLONG: Final = 10
+
+_LOW_HALF: Final = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
+"""By its first byte, what a length of two bytes says of the step to the next record."""
 
 LARGEST_PREFIX: Final = 21
 """Length, attributes, timestamp and offset of a record, at their longest."""
@@ -78,23 +82,27 @@ class Columns:
         return tuple(zip(self.offsets[firsts].tolist(), lengths.tolist(), strict=True))
 
 
-def headers(block: memoryview, starts: Sequence[int]) -> Any:
+def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
     """Gather the headers of the batches at `starts` into one array, a field by its name in `BatchHeader`."""
     anywhere = np.ndarray((len(block) - HEADER_BYTES + 1,), f"V{HEADER_BYTES}", block, strides=(1,))
     return anywhere[starts].view(HEADERS)
 
 
-def read_columns(block: memoryview, bounds: Sequence[tuple[int, int]]) -> Columns:
-    """Read the records of batches that share one codec and lie in `block` at `bounds`.
+def read_columns(block: memoryview, begins: Sequence[int]) -> Columns:
+    """Read the records of batches that share one codec, lie whole in `block`, and begin at `begins`.
 
     Under LogAppendTime every record has its batch's maxTimestamp, which is what a consumer sees.  Raises FormatError
     when a checksum does not fit, when a block does not hold exactly its records, or when offsets do not ascend.
     """
-    heads = headers(block, [start for start, _ in bounds])
+    first = np.array(begins, np.int64)
+    heads = headers(block, first)
     bases = heads["base_offset"].astype(np.int64)
-    _check(block, bounds, heads["crc"].tolist(), bases)
+    behind = first + heads["batch_length"] + LOG_OVERHEAD
+    _check(block, first, behind, heads["crc"], bases)
     counts = heads["record_count"].astype(np.int64)
-    data, starts, ends = _uncompressed(block, bounds, int(heads["attributes"][0]) & CODEC_MASK)
+    data, starts, ends = _uncompressed(
+        block, first + HEADER_BYTES, behind, int(heads["attributes"][0]) & CODEC_MASK
+    )
     try:
         at = np.array(_record_starts(data, starts, ends, counts), np.int64)
         bytes_ = np.frombuffer(data, np.uint8)
@@ -137,10 +145,7 @@ def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
     out[at + length_bytes] = 0
     _write_varints(out, at + length_bytes + 1, time, time_bytes)
     _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
-    data = records.data
-    bounds = zip((at + prefix).tolist(), records.starts.tolist(), records.ends.tolist(), strict=True)
-    for to, start, end in bounds:
-        view[to : to + end - start] = data[start:end]
+    copy_pieces(records.data, records.starts, records.ends, view, at + prefix)
     if codec:
         body = compress(codec, bytes(view[HEADER_BYTES:]))
         view = memoryview(bytearray(HEADER_BYTES + len(body)))
@@ -167,10 +172,11 @@ def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
     return view
 
 
-def _check(block: memoryview, bounds: Sequence[tuple[int, int]], sums: list[int], bases: Int64s) -> None:
+def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
     """What is read is checked: the new batch will have a checksum of its own, which would bless any damage."""
-    for index, (start, end) in enumerate(bounds):
-        if crc32c(block[start + CHECKED_FROM : end]) != sums[index]:
+    checked = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), sums.tolist(), strict=True)
+    for index, (start, end, expected) in enumerate(checked):
+        if crc32c(block[start:end]) != expected:
             raise _bad(bases[index], "does not fit its checksum", "corrupt-batch")
 
 
@@ -179,13 +185,13 @@ def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:
 
 
 def _uncompressed(
-    block: memoryview, bounds: Sequence[tuple[int, int]], codec: int
+    block: memoryview, starts: Int64s, ends: Int64s, codec: int
 ) -> tuple[memoryview, Int64s, Int64s]:
     """Return where the records are: in the block itself, or behind one another in new memory."""
     if not codec:
-        edges = np.array(bounds, np.int64)
-        return block, edges[:, 0] + HEADER_BYTES, edges[:, 1]
-    parts = [decompress(codec, block[start + HEADER_BYTES : end]) for start, end in bounds]
+        return block, starts, ends
+    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+    parts = [decompress(codec, block[start:end]) for start, end in bounds]
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
     data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
     return data, np.concatenate(([0], ends[:-1])), ends
@@ -198,7 +204,7 @@ def _record_starts(data: memoryview, starts: Int64s, ends: Int64s, counts: Int64
     if (counts == 1).all():
         return starts.tolist()  # type: ignore[no-any-return]
     found: list[int] = []
-    add = found.append
+    add, low_half = found.append, _LOW_HALF
     for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
         at = start
         for _ in range(count):
@@ -208,10 +214,7 @@ def _record_starts(data: memoryview, starts: Int64s, ends: Int64s, counts: Int64
                 at += 1 + (low >> 1)
                 continue
             high = data[at + 1]
-            if high < 0x80:
-                at += 2 + ((low & 0x7F | high << 7) >> 1)
-                continue
-            at += _step(data, at)
+            at += low_half[low] + (high << 6) if high < 0x80 else _step(data, at)
     return found
 
 

@@ -207,16 +207,8 @@ class Connection:
         if self._sendmsg is None:
             self._socket.sendall(b"".join(buffers))
             return
-        pending = [memoryview(buffer) for buffer in buffers]
-        while pending:
-            sent = self._sendmsg(pending[:_MAX_BUFFERS])
-            done = 0
-            while done < len(pending) and sent >= len(pending[done]):
-                sent -= len(pending[done])
-                done += 1
-            del pending[:done]
-            if sent:
-                pending[0] = pending[0][sent:]
+        while buffers:
+            buffers = _behind(self._sendmsg(buffers[:_MAX_BUFFERS]), buffers)
 
     def _receive(
         self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
@@ -269,6 +261,15 @@ class Connection:
             cluster=alias,
             address=self._address,
         )
+
+
+def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
+    """Leave out the first `sent` bytes: as a rule all of them, as the kernel waits until it has taken everything."""
+    for index, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
+        sent -= len(buffer)
+    return []
 
 
 def _block_for(plain: socket.socket, timeout_ms: int) -> None:

@@ -172,7 +172,7 @@ class LaneCopy:
                 self._fetch_refused(item, fetched)
             elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
                 self._cut(item, fetched, queues)
-        size = sum(outgoing.header.size for queue in queues.values() for outgoing in queue)
+        size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
             if ahead:
                 self.ask()
@@ -238,7 +238,7 @@ class LaneCopy:
             self._opened_at = time.monotonic()
         for batches in _rounds(queues):
             self._lane.send(batches)
-            self._open_bytes += sum(outgoing.header.size for outgoing in batches.values())
+            self._open_bytes += sum(len(outgoing.buffer) for outgoing in batches.values())
             self._note_written()
             if self._lane.refused:
                 self._lane.drain()

@@ -32,6 +32,7 @@ from twinlog.relay.codec import NONE
 from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
 from twinlog.relay.echoes import Echoes
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
+from twinlog.relay.passing import pass_on
 from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
 
 REWRITTEN_BYTES = 512 * 1024
@@ -63,6 +64,10 @@ class Cutter:
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
         behind = 0
+        if not self.excluded and self.echoes is None:
+            passed = pass_on(block, position, self.end, self.max_message_bytes, aborted, done)
+            block, behind = block[passed:], done.next_upstream if passed else 0
+            position = done.next_upstream
         try:
             for step in self._steps(block, position, aborted):
                 if isinstance(step, SmallBatches):
@@ -178,18 +183,18 @@ class Cutter:
 
     def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
         """Send what the run holds, and empty it; return False when that met poison, which ends the cut."""
-        bounds, run.bounds = run.bounds, []
+        begins, run.begins = run.begins, []
         positions, run.positions = run.positions, []
         lone, run.lone, run.bytes = run.lone, None, 0
-        if lone is not None and len(bounds) == 1:
-            done.outgoing.append(_as_it_is(block, bounds[0][0], lone))
+        if lone is not None and len(begins) == 1:
+            done.outgoing.append(_as_it_is(block, begins[0], lone))
             return True
-        if not bounds:
+        if not begins:
             return True
         try:
-            records = read_columns(block, bounds)
+            records = read_columns(block, begins)
         except FormatError as error:
-            return self._up_to_the_bad_one(run, bounds, positions, block, done, error)
+            return self._up_to_the_bad_one(run, begins, positions, block, done, error)
         poison = self._rewrite(records, positions[0], run.codec, done)
         if poison is not None:
             done.next_upstream, done.poison = poison.offset, poison
@@ -198,18 +203,18 @@ class Cutter:
     def _up_to_the_bad_one(
         self,
         run: Run,
-        bounds: list[tuple[int, int]],
+        begins: list[int],
         positions: list[int],
         block: memoryview,
         done: Cut,
         error: FormatError,
     ) -> bool:
         """Of a run that cannot be read, send the batches before the one at fault: all of it or none of each."""
-        if len(bounds) == 1:
+        if len(begins) == 1:
             done.next_upstream, done.poison = positions[0], Poison(positions[0], error.message, error.code)
             return False
-        for index in range(len(bounds)):
-            run.bounds, run.positions = bounds[index : index + 1], positions[index : index + 1]
+        for index in range(len(begins)):
+            run.begins, run.positions = begins[index : index + 1], positions[index : index + 1]
             if not self._flush(run, block, done):
                 return False
         return True

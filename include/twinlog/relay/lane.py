@@ -118,7 +118,8 @@ class Lane:
     def send(self, batches: Mapping[TopicPartition, Outgoing]) -> None:
         """Send one batch for each of some partitions (already added), one request per leader, without waiting.
 
-        Waits for older answers only to keep at most MAX_IN_FLIGHT requests on the way.
+        Waits for older answers only to keep at most MAX_IN_FLIGHT requests on the way.  Once something was refused
+        nothing more is sent: whoever calls finds it in `refused` and gives the transaction up.
         """
         if self.transaction.state is not LaneState.OPEN:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
@@ -183,6 +184,8 @@ class Lane:
             return
         while connection.in_flight >= MAX_IN_FLIGHT:
             self._read_answer()
+        if self.refused:  # the transaction will be given up, and sequences were set back behind what was refused
+            return
         connection.keep_login()
         sent: dict[TopicPartition, tuple[Outgoing, int]] = {}
         body: dict[str, list[tuple[int, memoryview]]] = {}
@@ -290,7 +293,7 @@ class Lane:
         return True
 
     def _was_refused(self, partition: TopicPartition) -> bool:
-        return any(refused.partition == partition for refused in self.refused)
+        return bool(self.refused) and any(refused.partition == partition for refused in self.refused)
 
 
 def _name(partition: TopicPartition) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twinlog.relay.batch import HEADER, HEADER_BYTES, LOG_OVERHEAD, BatchHeader
+from twinlog.relay.batch import HEADER, HEADER_BYTES, BatchHeader
 from twinlog.relay.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 BATCH_COST: Final = 25.0
@@ -46,7 +46,7 @@ class Run:
     `lone` is the header of the first one, while it could still be passed on as it is.
     """
 
-    bounds: list[tuple[int, int]] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     lone: BatchHeader | None = None
     codec: int = 0
@@ -55,24 +55,23 @@ class Run:
     def takes(self, codec: int) -> bool:
         """Whether a batch of this codec may join."""
         fits = self.codec == codec and (not codec or self.bytes < _COMPRESSED_RUN_BYTES)
-        return fits or not self.bounds
+        return fits or not self.begins
 
     def add(self, header: BatchHeader, start: int, position: int, *, clean: bool) -> None:
         """Add a batch."""
-        self.lone = header if clean and not self.bounds else None
+        self.lone = header if clean and not self.begins else None
         self.codec = header.codec
         self.bytes += header.size
-        self.bounds.append((start, start + header.size))
+        self.begins.append(start)
         self.positions.append(position)
 
     def extend(self, small: SmallBatches) -> None:
         """Add clean uncompressed batches."""
-        ends = small.begins + small.heads["batch_length"] + LOG_OVERHEAD
         self.lone = None
-        if not self.bounds and len(small.begins) == 1:
+        if not self.begins and len(small.begins) == 1:
             self.lone = BatchHeader._make(small.heads[0].tolist())
         self.codec = NONE
-        self.bounds += zip(small.begins, ends.tolist(), strict=True)
+        self.begins += small.begins
         self.positions += small.heads["base_offset"].tolist()
 
 

@@ -1,9 +1,10 @@
 """One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
 
-Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs` hold, ascending, exactly the records sent in
-the open transaction and acknowledged.  `piece` holds the runs committed since it was begun, `draft` what the open
-transaction has made of it.  Between transactions `sent == committed` and `runs` is empty.  `epoch` is the source's
-leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the last one committed.
+Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs`, and behind them the one that is `growing`, hold,
+ascending, exactly the records sent in the open transaction and acknowledged.  `piece` holds the runs committed since it
+was begun, `draft` what the open transaction has made of it.  Between transactions `sent == committed` and `runs` is
+empty.  `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the last one
+committed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ twenty times a second would otherwise leave a key in the map for each commit.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """What was copied: records, bytes on the wire, batches, and how many of these had to be rewritten."""
 
@@ -38,14 +39,36 @@ class Counts:
     batches: int = 0
     rewritten: int = 0
 
-    def plus(self, other: Counts) -> Counts:
-        """Add two counts."""
-        return Counts(
-            self.records + other.records,
-            self.bytes + other.bytes,
-            self.batches + other.batches,
-            self.rewritten + other.rewritten,
-        )
+    def add(self, outgoing: Outgoing) -> None:
+        """Count a batch."""
+        self.records += outgoing.header.record_count
+        self.bytes += len(outgoing.buffer)
+        self.batches += 1
+        self.rewritten += outgoing.rewritten
+
+    def add_all(self, other: Counts) -> None:
+        """Add other counts."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.batches += other.batches
+        self.rewritten += other.rewritten
+
+
+@dataclass(slots=True)
+class GrowingRun:
+    """The last run while batches behind it continue it."""
+
+    upstream: int
+    downstream: int
+    length: int
+
+    def continues(self, upstream: int, downstream: int) -> bool:
+        """Whether records that begin at these offsets belong to it."""
+        return self.upstream + self.length == upstream and self.downstream + self.length == downstream
+
+    def run(self) -> Run:
+        """Return the run, as long as it is now."""
+        return Run(self.upstream, self.downstream, self.length)
 
 
 @dataclass(slots=True)
@@ -61,6 +84,7 @@ class RangeCopy:
     trouble: Trouble | None = None
     barrier: tuple[int, Trouble] | None = None
     runs: list[Run] = field(default_factory=list)
+    growing: GrowingRun | None = None
     open_counts: Counts = field(default_factory=Counts)
     counts: Counts = field(default_factory=Counts)
     quarantined: list[int] = field(default_factory=list)
@@ -110,19 +134,24 @@ class RangeCopy:
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
         """Take note that a batch is in the target's log, its first record at offset `downstream`."""
-        runs = self.runs
+        growing = self.growing
         for first, length in outgoing.stretches:
-            if runs and runs[-1].upstream_end == first and runs[-1].downstream_end == downstream:
-                last = runs.pop()
-                runs.append(Run(last.upstream, last.downstream, last.length + length))
+            if growing is not None and growing.continues(first, downstream):
+                growing.length += length
             else:
-                runs.append(Run(first, downstream, length))
+                self._close_run()
+                self.growing = growing = GrowingRun(first, downstream, length)
             downstream += length
-        batch = Counts(outgoing.header.record_count, outgoing.header.size, 1, int(outgoing.rewritten))
-        self.open_counts = self.open_counts.plus(batch)
+        self.open_counts.add(outgoing)
+
+    def _close_run(self) -> None:
+        if self.growing is not None:
+            self.runs.append(self.growing.run())
+            self.growing = None
 
     def map_piece(self) -> tuple[int, bytes]:
         """First upstream offset and value of the map piece that the open transaction writes."""
+        self._close_run()
         self.draft = self.piece.extended(self.runs)
         return self.piece.first_upstream, self.draft.value(self.sent)
 
@@ -142,13 +171,14 @@ class RangeCopy:
         for offset, _ in self.newly_quarantined():
             del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
+        self._close_run()
         if self.runs:
             self.downstream_end = self.runs[-1].downstream_end
         self.committed = self.sent
         self.committed_epoch = self.epoch
         draft = self.draft or self.piece.extended(self.runs)
         self.piece = PieceDraft.begin(self.committed) if draft.count >= PIECE_RUNS else draft
-        self.counts = self.counts.plus(self.open_counts)
+        self.counts.add_all(self.open_counts)
         self._begin()
 
     def take_back(self) -> None:
@@ -185,5 +215,5 @@ class RangeCopy:
 
     def _begin(self) -> None:
         self.draft = None
-        self.runs = []
+        self.runs, self.growing = [], None
         self.open_counts = Counts()
