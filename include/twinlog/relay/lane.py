@@ -184,7 +184,7 @@ class Lane:
             return
         while connection.in_flight >= MAX_IN_FLIGHT:
             self._read_answer()
-        if self.refused:  # the transaction will be given up, and sequences were set back behind what was refused
+        if self.refused:  # read just now: sequences were set back, and the transaction will be given up
             return
         connection.keep_login()
         sent: dict[TopicPartition, tuple[Outgoing, int]] = {}
