@@ -43,6 +43,7 @@ sync.topic.acls.enabled = false
 sync.topic.configs.interval.seconds = 31536000
 twinlog.schedule = 0 0 1 1 *
 twinlog.gate.schedule = 0 0 1 1 *
+twinlog.audit.schedule = 0 0 1 1 *
 twinlog.gate.fence.seconds = 1
 twinlog.reports.folder = {reports}
 twinlog.alert.url = {alarm}

@@ -1,7 +1,15 @@
 """Checks as metrics."""
 
-from twinlog.airflow.gauges import failed_by_severity
+import pytest
+
+from twinlog.airflow import gauges
+from twinlog.airflow.gauges import failed_by_severity, gauge_gate
+from twinlog.airflow.readiness import asset_extra
+from twinlog.jsonable import to_json
 from twinlog.quality.checks import CheckResult, Severity
+from twinlog.quality.gate import GateCheck, GateResult
+from twinlog.quality.gate_suites import Mode
+from twinlog.quality.risk import TopicAtRisk
 
 
 def test_failed_checks_are_counted_by_severity() -> None:
@@ -15,3 +23,39 @@ def test_failed_checks_are_counted_by_severity() -> None:
         )
     ]
     assert {"critical": 0, "warning": 2} == failed_by_severity(checks)
+
+
+def answered(*, passed: bool) -> GateResult:
+    """A gate of one critical check, with two topics at risk."""
+    check = GateCheck("no-gaps", Severity.CRITICAL, passed, "", "", "", 0.0)
+    risks = tuple(TopicAtRisk(name, "", 1, 1, seconds, 300) for name, seconds in (("a", 3.0), ("b", 7.0)))
+    return GateResult("A->B", Mode.PLANNED, passed, 0, False, (check,), (), risks)
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_the_gates_answer_is_three_numbers(monkeypatch: pytest.MonkeyPatch, passed: bool) -> None:
+    """Ready, by how many checks not, and the oldest record at risk; the flow stands in the names."""
+    told: dict[str, float] = {}
+    monkeypatch.setattr(gauges.Stats, "gauge", lambda name, value: told.update({name: value}))
+
+    class Flow:
+        name = "A->B"
+
+    gauge_gate(Flow(), answered(passed=passed))  # type: ignore[arg-type]
+    assert {
+        "twinlog.A__B.gate.ready": int(passed),
+        "twinlog.A__B.gate.blocking_checks": int(not passed),
+        "twinlog.A__B.gate.at_risk_seconds": 7.0,
+    } == told
+
+
+def test_the_readiness_asset_tells_the_next_dag() -> None:
+    """The answer, and where page and evidence are."""
+    shown = {**to_json(answered(passed=False)), "evidence": "e.json", "page": "gate.html"}
+    assert {
+        "flow": "A->B",
+        "mode": "planned",
+        "ready": False,
+        "evidence": "e.json",
+        "page": "gate.html",
+    }.items() <= (asset_extra(shown).items())

@@ -216,9 +216,11 @@ def test_each_setting_of_the_copy(loaded: Loader, lines: str, name: str, expecte
 EVERY_GATE_SETTING = {
     "twinlog.gate.fence.seconds=30": ("fence_seconds", 30),
     "twinlog.gate.state.age.seconds=7": ("state_age_seconds", 7),
+    "twinlog.gate.audit.age.seconds=7": ("audit_age_seconds", 7),
     "twinlog.gate.heartbeat.age.seconds=7": ("heartbeat_age_seconds", 7),
     "twinlog.gate.canary.seconds=7": ("canary_seconds", 7),
     "twinlog.gate.free.disk.percent=7": ("free_disk_percent", 7),
+    "twinlog.gate.schemas.topic=_mine": ("schemas_topic", "_mine"),
     "twinlog.gate.blocking=survives-a-broker": ("blocking", ("survives-a-broker",)),
     "A->B.twinlog.gate.schedule=0 * * * *": ("schedule", "0 * * * *"),
     "twinlog.reports.folder=reports": ("reports", Path("reports")),

@@ -25,6 +25,7 @@ from lab import (
     read,
     read_with_offsets,
 )
+from test_audit import audited
 from test_old_format import message, wrapper
 
 from twinlog.cluster.clusters import open_clusters
@@ -113,12 +114,16 @@ def test_a_copy_with_3_9_on_one_side(
         (known,) = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
     found = [known.translate(offset) for offset, _ in upstream]
     assert [item.offset for item in found if item] == [offset for offset, _ in downstream]
+    assert [True, []] == [(result := audited(flow)).equal, list(result.differences)]
 
 
 def test_messages_older_than_batches(
     older: EmbeddedKafka, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """A segment of v0 and v1 messages, plain and wrapped, as a broker of long ago left it; today's batches behind."""
+    """A segment of v0 and v1 messages, plain and wrapped, as a broker of long ago left it; today's batches behind.
+
+    The audit proves all of them.
+    """
     topic = create_topic(older, unique_topic("ancient"))
     records = [Rec(b"value %d" % n, b"k%d" % n, NOW - 1000 + n) for n in range(12)]
     numbered = list(enumerate(records))
@@ -137,8 +142,15 @@ def test_messages_older_than_batches(
     older.start()
     produce(older, topic, [Seen(b"new", b"new", NOW)])
     assert len(read(older, topic)) == 13
-    assert cycle(flow_of(tmp_path, older, cluster_b, [topic])).records == 13
+    flow = flow_of(tmp_path, older, cluster_b, [topic])
+    assert cycle(flow).records == 13
     assert read(cluster_b, f"A.{topic}") == read(older, topic)
+    audit = audited(flow)
+    assert (True, [], [(13, 1.0, ())]) == (
+        audit.equal,
+        list(audit.differences),
+        [(it.records, it.coverage, it.unproved) for it in audit.partitions],
+    )
 
 
 def test_configs_that_the_target_does_not_know_or_take_are_named_one_by_one(

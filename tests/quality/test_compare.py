@@ -19,8 +19,8 @@ from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.quality.audit_items import Comparison, Scope
 from twinlog.quality.compare import WINDOW, compare
-from twinlog.relay.batch import HEADER, BatchHeader
-from twinlog.relay.partition_reader import Batch, Item, Lost
+from twinlog.quality.spans import Spans
+from twinlog.relay.partition_reader import Block, Item, Lost
 
 Log = list[tuple[int, Rec]]
 """A partition: (offset, record)."""
@@ -35,17 +35,16 @@ recs = st.builds(
 )
 
 
-def batches(log: Log, sizes: Sequence[int] = (3,), codec: int = 0) -> list[Item]:
-    """Store a log in batches that break at every gap and after the sizes given, in turn."""
-    items: list[Item] = []
+def batches(log: Log, sizes: Sequence[int] = (3,), codec: int = 0, together: int = 2) -> list[Item]:
+    """Store a log in batches that break at every gap and after the sizes given, in turn; so many are in one answer."""
+    items: list[bytes] = []
     chunk: Log = []
     turn = 0
 
     def flush() -> None:
         nonlocal chunk, turn
         if chunk:
-            view = memoryview(encode([rec for _, rec in chunk], base_offset=chunk[0][0], codec=codec))
-            items.append(Batch(BatchHeader._make(HEADER.unpack_from(view)), view))
+            items.append(encode([rec for _, rec in chunk], base_offset=chunk[0][0], codec=codec))
             chunk, turn = [], turn + 1
 
     for offset, rec in log:
@@ -53,7 +52,8 @@ def batches(log: Log, sizes: Sequence[int] = (3,), codec: int = 0) -> list[Item]
             flush()
         chunk.append((offset, rec))
     flush()
-    return items
+    answers = [items[n : n + together] for n in range(0, len(items), together)]
+    return [Block.of(memoryview(b"".join(answer))) for answer in answers]
 
 
 def map_of(pairs: Sequence[tuple[int, int]], end: int) -> OffsetMap:
@@ -114,10 +114,18 @@ sizes = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
 
 @settings(deadline=None)
-@given(copies(), sizes, sizes, st.sampled_from([0, 1]), st.sampled_from([0, 1]))
-def test_a_good_copy_never_alarms(copy, ours, theirs, codec, other_codec):
-    """Whatever the batches and codecs of both sides, each record is proved equal exactly once."""
-    result = compare(copy.scope, batches(copy.source, ours, codec), batches(copy.target, theirs, other_codec))
+@given(
+    copies(),
+    sizes,
+    sizes,
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.tuples(*[st.integers(1, 4)] * 2),
+)
+def test_a_good_copy_never_alarms(copy, ours, theirs, codec, other_codec, together):
+    """Whatever the batches, answers and codecs of both sides, each record is proved equal exactly once."""
+    source = batches(copy.source, ours, codec, together[0])
+    result = compare(copy.scope, source, batches(copy.target, theirs, other_codec, together[1]))
     assert result.equal and result.unproved == ()
     assert len(copy.source) == result.equal_bytes + result.equal_records == result.records
 
@@ -307,12 +315,12 @@ def test_a_batch_of_the_target_that_cannot_be_read_is_missing():
 
 
 @settings(max_examples=300, deadline=None)
-@given(copies(min_size=1, max_size=30), st.randoms(use_true_random=False), sizes)
-def test_damage_of_any_kind_is_found(copy, chance, theirs):
+@given(copies(min_size=1, max_size=30), st.randoms(use_true_random=False), sizes, st.integers(1, 5))
+def test_damage_of_any_kind_is_found(copy, chance, theirs, together):
     """One record changed, taken out, put in or exchanged, in place or in a log written anew."""
     damaged = damage(copy.target, chance)
     same = [rec for _, rec in damaged] == [rec for _, rec in copy.target]
-    result = compare(copy.scope, batches(copy.source), batches(damaged, theirs))
+    result = compare(copy.scope, batches(copy.source), batches(damaged, theirs, together=together))
     if same and damaged == copy.target:
         assert result.equal
     else:
@@ -408,3 +416,98 @@ def test_a_later_record_may_stand_behind_what_is_compared():
     assert [(Kind.EXTRA, 0, 0)] == found(compare(scope, [], batches([(0, old)]), [], []))
     left_open = compare(scope, [], batches([(0, old)]))
     assert (True, [Unproved.COMPACTED]) == (left_open.equal, [it.reason for it in left_open.unproved])
+
+
+# --- topics that others write to as well ---------------------------------------------------------------------------
+
+
+@st.composite
+def shared_copies(draw: Any, rec: Any = recs) -> tuple[Copy, Log, Log]:
+    """A copy, both of its logs with others' records among its own, in batches of their own."""
+    copy = Copy([], [])
+    source: Log = []
+    target: Log = []
+    up = down = 0
+    for _ in range(draw(st.integers(1, 8))):
+        for record in draw(st.lists(rec, min_size=1, max_size=4)):
+            match draw(st.integers(0, 3)):
+                case 0:
+                    source.append((up, record))
+                    up += 1
+                case 1:
+                    target.append((down, record))
+                    down += 1
+                case _:
+                    copy.source.append((up, record))
+                    copy.target.append((down, record))
+                    up, down = up + 1, down + 1
+    return copy, source, target
+
+
+def mixed(own: Log, others: Log, sizes: Sequence[int] = (3,)) -> list[Item]:
+    """One log of both; a batch has one writer."""
+    single = sorted([(*it, 0) for it in own] + [(*it, 1) for it in others], key=lambda it: it[0])
+    items: list[Item] = []
+    run: Log = []
+    for n, (offset, rec, writer) in enumerate(single):
+        run.append((offset, rec))
+        if n + 1 == len(single) or single[n + 1][2] != writer:
+            items += batches(run, sizes)
+            run = []
+    return items
+
+
+def spans_of(log: Log) -> Spans:
+    runs = [MapPiece(n, n + 1, (Run(n, offset, 1),)) for n, (offset, _) in enumerate(log)]
+    return Spans.downstream_of([OffsetMap.of(runs)])
+
+
+@settings(deadline=None)
+@given(shared_copies(), sizes, sizes, st.booleans())
+def test_others_records_are_left_out(shared, ours, theirs, both_ways):
+    """Echoes are not missing, others' records not extra: they are counted, and each of the flow's own is proved."""
+    copy, echoes, others = shared
+    scope = dataclasses.replace(
+        copy.scope,
+        echoes=spans_of(echoes),
+        others=Spans() if both_ways else spans_of(others),
+        shared=both_ways,
+    )
+    result = compare(scope, mixed(copy.source, echoes, ours), mixed(copy.target, others, theirs))
+    assert ([], (), len(copy.source), len(others)) == (
+        found(result), result.unproved, result.equal_bytes + result.equal_records, result.others,
+    )  # fmt: skip
+
+
+@settings(deadline=None)
+@given(shared_copies(), st.data())
+def test_damage_among_others_records_is_found(shared, data):
+    """A record of the flow's own that was changed, or is missing, is named by both of its offsets."""
+    copy, echoes, others = shared
+    if not copy.target:
+        return
+    at = data.draw(st.integers(0, len(copy.target) - 1))
+    (up, rec), (down, _) = copy.source[at], copy.target[at]
+    gone = data.draw(st.booleans())
+    changed = [] if gone else [(down, dataclasses.replace(rec, value=b"damage"))]
+    target = [*copy.target[:at], *changed, *copy.target[at + 1 :]]
+    scope = dataclasses.replace(copy.scope, echoes=spans_of(echoes), shared=True)
+    result = compare(scope, mixed(copy.source, echoes), mixed(target, others))
+    assert [(Kind.MISSING if gone else Kind.VALUE, up, down)] == found(result)
+
+
+def test_a_strangers_record_is_extra_beside_others():
+    """Several flows into one topic: what no map knows is nobody's."""
+    copy = numbered()
+    scope = dataclasses.replace(copy.scope, others=spans_of([(7, Rec(b"theirs"))]))
+    result = compare(scope, batches(copy.source), mixed(copy.target, [(7, Rec(b"theirs")), (15, Rec(b"x"))]))
+    assert ([(Kind.EXTRA, None, 15)], 1) == (found(result), result.others)
+
+
+def test_others_may_supersede_a_record_of_a_compacted_topic():
+    """Their later record of its key is why it is gone; an earlier one is not."""
+    old = Rec(b"old", b"k")
+    for place, kinds in ((5, []), (0, [Kind.MISSING])):
+        scope = Scope(map_of([(0, 2)], 1), 0, 1, 0, 9, compacted=True, shared=True)
+        result = compare(scope, batches([(0, old)]), batches([(place, Rec(b"theirs", b"k"))]), [], [])
+        assert kinds == [kind for kind, _, _ in found(result)]

@@ -38,6 +38,8 @@ CYCLE_ONLY_NEEDS_NOTHING = {
     "audit-promised",
     "group-in-log",
     "group-lag-not-negative",
+    "group-same-record",
+    "schema-parity",
     "acl-parity",
     "principal-parity",
 }

@@ -16,6 +16,7 @@ from crc32c import crc32c
 from fakes import FakeTarget
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from kafka.errors import CorruptRecordError
 from test_copy_lane import agree, copy, encoded, source_of
 from test_transform import Log, logs, patch, with_gaps
 
@@ -173,5 +174,6 @@ def test_the_fuzz_finds_a_check_that_is_missing(check: str, monkeypatch: pytest.
     def search(log: Log, seed: int) -> None:
         hold(log, seed)
 
-    with pytest.raises((AssertionError, ExceptionGroup)):
+    # What got through may be no records at all: then it is the reader of the copy that finds it.
+    with pytest.raises((AssertionError, CorruptRecordError, ExceptionGroup)):
         search()

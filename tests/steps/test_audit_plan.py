@@ -19,12 +19,12 @@ from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
+from twinlog.quality.map_ranges import first_upstream_at
 from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
     AuditState,
-    first_upstream_at,
     plan,
     sample,
 )
@@ -52,12 +52,13 @@ def state(
     target: PartitionOffsets = TARGET,
     remote: RemoteTopic | None = REMOTE,
     topic_id: str = "id",
+    progress: int = 119,
 ) -> AuditState:
     partition = DiscoveredPartition(0, source, target if remote else None)
     topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
     discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
     found = Maps({LIFE: MAP} if maps is None else maps, {})
-    return AuditState(discovery, ledger or Ledger(), found, {TopicPartition("t", 0): 119}, ())
+    return AuditState(discovery, ledger or Ledger(), found, {TopicPartition("t", 0): progress}, ())
 
 
 def ranges(decided: AuditPlan) -> list[tuple[int, int, int, int]]:
@@ -75,6 +76,15 @@ def asked(mode: AuditMode) -> AuditRequest:
 def test_the_first_audit_compares_all_there_is():
     """Up to the target's end: nobody else should have written there."""
     assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(), AuditRequest()))
+
+
+def test_what_was_copied_while_the_ends_were_read_is_left_to_the_next_audit():
+    """The map knows more than stood below the ends; strangers behind it are looked for then, too."""
+    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(progress=79), AuditRequest()))
+    ledger = ledger_from([BEFORE])
+    assert [] == ranges(plan(FLOW, state(ledger, progress=59), AuditRequest()))
+    (moving,) = plan(FLOW, state(ledger, progress=79), AuditRequest()).partitions
+    assert (0, 80, 71) == (moving.start, moving.end, moving.downstream_end)
 
 
 def test_at_least_once_leaves_the_tail_alone():

@@ -13,6 +13,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
 from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause
+from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import Waiver
 from twinlog.jsonable import to_json
 from twinlog.policy.filters import NameFilter
@@ -28,11 +29,25 @@ PLANNED, DEAD = GateRequest(Mode.PLANNED), GateRequest(Mode.SOURCE_DEAD)
 
 
 @pytest.fixture
-def ran(flow, clusters, orders, copied):
-    """Everything is copied and a cycle is reported."""
+def audited(flow, source, target):
+    """`audited(at_ms, records)` notes that the first records of `orders` were audited, of which `proved` are equal."""
+
+    def note(at_ms: int = NOW, records: int = 5, proved: int = 0) -> None:
+        lives = source.topics["orders"].topic_id, target.topics["A.orders"].topic_id
+        before = ("orders", lives[0], 0, "A.orders", lives[1], 0, records, records, records)
+        span = UnprovedSpan(proved, records, records - proved, Unproved.SOURCE_RETENTION)
+        write_ledger(flow, target, [PartitionAudit(*before, proved, 0, (span,), 0, (), at_ms)])
+
+    return note
+
+
+@pytest.fixture
+def ran(flow, clusters, orders, copied, audited):
+    """Everything is copied and a cycle is reported; an audit could prove nothing, which warns."""
     copied(orders, 0, 5)
     sync_topics.run(flow, clusters)
     publish.run(flow, clusters, "run-1", None, NOW)
+    audited()
 
 
 @pytest.fixture
@@ -85,7 +100,7 @@ def failed(result) -> list[str]:
 
 @pytest.mark.usefixtures("ran")
 def test_a_complete_copy_is_ready(ask):
-    """One replica and no audit are warned about, and do not block."""
+    """One replica, and an audit that could prove nothing, are warned about, and do not block."""
     result = ask()
     assert (True, ()) == (result.ready, result.blocking)
     assert {"survives-a-broker", "audit-coverage"} <= set(failed(result))
@@ -218,7 +233,36 @@ def test_a_dead_source_is_judged_from_the_target(ask, source):
     ages = {it.name: it.age_seconds for it in result.checks}
     assert 0 == ages["copy-not-cut-off"]
     assert 0 < ages["known-rpo"] == ages["state-age"] < 600
-    assert ages["audit-equal"] is None
+    assert ages["audit-equal"] == ages["audit-age"] < 600
+
+
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+def test_a_copy_that_nobody_audited_is_not_ready(
+    ask, flow, source, target, clusters, orders, copied, request_
+):
+    """Unless somebody answers for it; a topic without a record has nothing to audit."""
+    source.add_topic("empty")
+    copied(orders, 0, 5)
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-1", None, NOW)
+    if request_ is DEAD:
+        lose(source)
+    result = ask(request_)
+    assert (False, ("audit-age",)) == (result.ready, result.blocking)
+    check = next(it for it in result.checks if it.name == "audit-age")
+    assert (("orders",), None) == (check.subjects, check.age_seconds)
+    assert "twinlog audit" in check.message
+    write_ledger(flow, target, [Waiver("audit-age", "orders", "a trial", "jo", NOW + HOUR, NOW)])
+    assert (True, ("audit-age",)) == (ask(request_).ready, ask(request_).waived)
+
+
+@pytest.mark.usefixtures("ran")
+def test_an_audit_that_is_too_old_forbids_it(ask, flow, audited):
+    """By the configured age; a day by default."""
+    audited(at_ms=NOW - 25 * HOUR)
+    assert ("audit-age",) == ask().blocking
+    patient = replace(flow, gate=GateSettings(audit_age_seconds=26 * 3600))
+    assert () == ask(settings=patient).blocking
 
 
 @pytest.mark.usefixtures("ran")
@@ -241,9 +285,10 @@ def test_a_source_that_refuses_lives(ask, source):
     assert "source-silent" in ask(DEAD).blocking
 
 
-def test_what_was_lost_with_the_source_is_said(ask, source, flow, clusters, orders, copied):
+def test_what_was_lost_with_the_source_is_said(ask, source, flow, clusters, orders, copied, audited):
     """Records and age as the last cycle saw them, against the tier's RPO."""
     copied(orders, 0, 3)
+    audited(records=3)
     sync_topics.run(flow, clusters)
     publish.run(flow, clusters, "run-1", None, NOW)
     lose(source)
@@ -370,6 +415,35 @@ def test_the_outcome_is_kept(flow, clusters, target, orders, copied, tmp_path):
             assert flow.ledger_topic not in target.topics
             target.topics[flow.ledger_topic] = memory
     (outcome,) = read_ledger(flow, target).gate_outcomes
-    assert ("planned", True, kept.evidence_sha256) == (outcome.mode, outcome.ready, outcome.evidence_sha256)
+    assert ("planned", False, kept.evidence_sha256) == (outcome.mode, outcome.ready, outcome.evidence_sha256)
     assert {"gate", "evidence"} == {it.name for it in (tmp_path / "A__B").iterdir()}
     assert 2 == len(list((tmp_path / "A__B" / "gate").glob("*/data-docs/partitions.html")))
+
+
+@pytest.mark.usefixtures("ran")
+def test_schemas_are_compared_if_the_flow_copies_them(ask, source, target, flow, clusters, copied):
+    """Subjects, versions and ids as the registry keeps them; without its topic there is nothing to ask."""
+    check = next(it for it in ask().checks if it.name == "schema-parity")
+    assert (True, "if the flow has one" in check.message) == (check.passed, True)
+    schemas = TopicPartition("_schemas", 0)
+    source.add_topic("_schemas", configs={"cleanup.policy": "compact"})
+    for version in (1, 2):
+        key = b'{"keytype":"SCHEMA","subject":"orders","version":%d}' % version
+        source.append(schemas, key=key, value=b'{"id":%d}' % version)
+    sync_topics.run(flow, clusters)
+    copied(schemas, 0, 1)
+    assert "schema-parity" in ask().blocking
+    copied(schemas, 1, 2)
+    assert "schema-parity" not in ask().blocking
+    target.append(TopicPartition("A._schemas", 0), key=key, value=b'{"id":7}')
+    assert "schema-parity" in ask().blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_twinlogs_part_of_a_failover_is_timed(ask, source):
+    """In both modes, part by part."""
+    assert 4 == len(ask().rehearsed)
+    lose(source)
+    parts = ask(DEAD).rehearsed
+    assert "read the positions of all groups" in [it.part for it in parts]
+    assert all(it.seconds >= 0 for it in parts)

@@ -119,7 +119,17 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
     yield Grid(
         f"{result.flow}: {verdict}; {result.records:,} records compared in {result.seconds:,.1f} s,"
         f" {100 * result.coverage:.1f} % of the copy proved",
-        ("topic", "copy", "partition", "compared", "proved %", "as bytes", "one by one", "differences"),
+        (
+            "topic",
+            "copy",
+            "partition",
+            "compared",
+            "proved %",
+            "as bytes",
+            "one by one",
+            "others'",
+            "differences",
+        ),
         [
             (
                 it.topic,
@@ -129,6 +139,7 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
                 100 * it.coverage,
                 it.equal_bytes,
                 it.equal_records,
+                it.others,
                 it.differences,
             )
             for it in result.partitions

@@ -21,6 +21,10 @@ from twinlog.relay.wire import Fetched
 
 DIGEST_BYTES = 16
 _FETCH_BYTES = 4 << 20
+_FEW_BYTES = 1 << 16
+_FEW = 10
+"""Records that are looked at one by one: the first batch comes whole however large it is."""
+
 _MAX_STALLS = 60
 
 
@@ -50,9 +54,8 @@ def read_prints(
         it = (topic, partition)
         position = max(start, brokers.offsets([it], EARLIEST)[it])
         end = brokers.offsets([it], LATEST, read_committed=True)[it]
-        fetcher = Fetcher(
-            brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=True
-        )
+        size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
+        fetcher = Fetcher(brokers, max_bytes=size, partition_max_bytes=size, read_committed=True)
         found: list[RecordPrint] = []
         stalls = 0
         while position < end and len(found) < limit:

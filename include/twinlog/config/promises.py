@@ -22,9 +22,11 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
     return GateSettings(
         fence_seconds=read.integer("twinlog.gate.fence.seconds", at_least=1),
         state_age_seconds=read.integer("twinlog.gate.state.age.seconds", at_least=1),
+        audit_age_seconds=read.integer("twinlog.gate.audit.age.seconds", at_least=1),
         heartbeat_age_seconds=read.integer("twinlog.gate.heartbeat.age.seconds", at_least=1),
         canary_seconds=read.integer("twinlog.gate.canary.seconds", at_least=1),
         free_disk_percent=read.integer("twinlog.gate.free.disk.percent", at_least=0),
+        schemas_topic=read.text("twinlog.gate.schemas.topic") or "",
         blocking=read.names("twinlog.gate.blocking"),
         schedule=cron("twinlog.gate.schedule"),
         reports=Path(folder) if folder else None,

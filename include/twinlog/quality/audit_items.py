@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from twinlog.formats.ledger_audit import DifferenceKind, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.spans import Spans
 
 LISTED = 100
 """Differences of one partition that are shown; all are counted."""
@@ -22,6 +23,10 @@ class Scope:
     Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined`
     upstream offsets were left out on purpose.  `compacted` says that either side may have dropped records for
     which there is a later one of the same key.
+
+    In a topic that others write to as well: `echoes` are upstream offsets that the flow the other way wrote, which are
+    not copied; `others` are downstream offsets that other flows wrote; `shared` says that the target's own producers
+    write there, so that every record the map does not know is somebody else's.
     """
 
     offset_map: OffsetMap
@@ -31,6 +36,9 @@ class Scope:
     downstream_end: int
     quarantined: frozenset[int] = frozenset()
     compacted: bool = False
+    echoes: Spans = field(default_factory=Spans)
+    others: Spans = field(default_factory=Spans)
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ class Comparison:
 
     `records` are the copied records of the scope that were looked at; `equal_bytes` of them are equal as whole
     batches, `equal_records` one by one, and `superseded` are gone on one side by compaction, rightly.
-    `differences` holds the first of them in order, `counts` all of them by kind.
+    `differences` holds the first of them in order, `counts` all of them by kind.  `others` counts records on the
+    target that others wrote to a shared topic; they are none of `records`.
     """
 
     records: int = 0
@@ -77,6 +86,7 @@ class Comparison:
     unproved: tuple[UnprovedSpan, ...] = ()
     differences: tuple[Difference, ...] = ()
     counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
+    others: int = 0
 
     @property
     def equal(self) -> bool:

@@ -7,7 +7,7 @@ behind it: then that later record is what both sides are compared by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.quality.record_fields import is_tombstone, key_of, records_of
@@ -57,6 +57,13 @@ class AwaitedKeys:
         self._look(self.missing, target)
         self._look(self.extra, source)
 
+    def superseded_by(self, on_source: Mapping[bytes, int], on_target: Mapping[bytes, int]) -> None:
+        """Others' later records of the same keys, by the last offset of each, explain what is gone, too."""
+        for key in [key for key, it in self.missing.items() if on_target.get(key, -1) > it.downstream]:
+            self._found(self.missing, key)
+        for key in [key for key, it in self.extra.items() if on_source.get(key, -1) > it.upstream]:
+            self._found(self.extra, key)
+
     def unresolved(self) -> Iterator[tuple[Awaited, bool]]:
         """Yield what did not occur again, and whether it is the target that lacks it."""
         yield from ((it, True) for it in self.missing.values())
@@ -76,8 +83,9 @@ class AwaitedKeys:
         for item in items:
             if isinstance(item, Lost):
                 continue
-            for record in records_of(*item):
-                self._found(keys, key_of(record.rest) or b"")
+            for batch in item.batches():
+                for record in records_of(*batch):
+                    self._found(keys, key_of(record.rest) or b"")
             if not keys:
                 return
 

@@ -10,32 +10,28 @@
 |                 | a record that the map does not know   | extra                                                |
 | records         | the same ones, elsewhere              | order                                                |
 
+What others wrote to a topic that is shared is left out first (twinlog.quality.strangers).
+
 Law: with both sides good this finds nothing; every record of the scope is accounted for exactly once.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
-
-import numpy as np
 
 from twinlog.formats.ledger_audit import DifferenceKind, Unproved
-from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece_table import Column
 from twinlog.quality.alignment import Pair, align, by_offset
 from twinlog.quality.audit_items import Comparison, Scope
 from twinlog.quality.audit_log import Side
 from twinlog.quality.compaction import AwaitedKeys
-from twinlog.quality.many_records import equal_records
+from twinlog.quality.many_records import common_count, equal_prefix
+from twinlog.quality.places import Places
 from twinlog.quality.record_fields import RawRecord, differing
+from twinlog.quality.same_bytes import same_records
+from twinlog.quality.strangers import on_source, on_target
 from twinlog.quality.tally import Tally
-from twinlog.relay.batch import CODEC_MASK, DELETE_HORIZON, HEADER_BYTES, LOG_APPEND_TIME
-from twinlog.relay.codec import decompress
-from twinlog.relay.partition_reader import Batch, Item
-
-GROUP_BYTES = 4 << 20
-"""Batches of one side whose records are compared at once."""
+from twinlog.relay.partition_reader import Item
 
 WINDOW = 256
 """Records of each side that are looked at together when they do not pair up by offset."""
@@ -53,91 +49,17 @@ def compare(
     The two iterables `behind` continue them to the ends of the logs; they are only read for keys that
     compaction must have kept there.  Without them such records are unproved.
     """
-    walk = _Walk(scope, source, target)
+    ours, theirs = on_source(scope, source), on_target(scope, target)
+    walk = _Walk(scope, ours, theirs)
     walk.run()
-    if source_behind is not None and target_behind is not None:
+    walk.awaited.superseded_by(ours.latest, theirs.latest)
+    if source_behind is not None and target_behind is not None and ours.all_kept and theirs.all_kept:
         walk.awaited.look_behind(source_behind, target_behind)
         walk.settle()
     else:
         walk.leave_open()
-    return walk.tally.result(walk.awaited.superseded)
-
-
-class _Places:
-    """Where the map puts offsets, quick for offsets asked in order."""
-
-    def __init__(self, offset_map: OffsetMap) -> None:
-        self._map = offset_map
-        self._downstream = _Lookup(offset_map.upstream, offset_map.downstream, offset_map.length)
-        self._upstream = _Lookup(offset_map.downstream, offset_map.upstream, offset_map.length)
-
-    def downstream(self, upstream: int) -> int | None:
-        return self._downstream.find(upstream)
-
-    def upstream(self, downstream: int) -> int | None:
-        return self._upstream.find(downstream)
-
-    def knows_upstream(self, upstream: int) -> bool:
-        """Whether the map says what became of this offset; a lost piece of it leaves a hole."""
-        stretch = int(np.searchsorted(self._map.covered_from, upstream, side="right")) - 1
-        return stretch >= 0 and upstream < int(self._map.covered_to[stretch])
-
-    def knows_downstream(self, downstream: int) -> bool:
-        """Whether nothing that this flow may have written at this offset is in a hole of the map."""
-        after = int(np.searchsorted(self._map.downstream, downstream, side="right"))
-        if after in {0, len(self._map.length)}:
-            return True
-        behind = int(self._map.upstream[after - 1] + self._map.length[after - 1])
-        stretch = int(np.searchsorted(self._map.covered_from, behind, side="right")) - 1
-        return stretch >= 0 and int(self._map.upstream[after]) < int(self._map.covered_to[stretch])
-
-    def downstream_of_all(self, upstream: int, count: int) -> int | None:
-        """Where `count` records from `upstream` on stand in one piece."""
-        place = self._downstream.find(upstream)
-        return place if place is not None and upstream + count <= self._downstream.end else None
-
-
-class _Lookup:
-    """One direction of the map; `[begin, end)` is the run that was asked for last."""
-
-    def __init__(self, froms: Column, tos: Column, length: Column) -> None:
-        self._froms, self._tos, self._length = froms, tos, length
-        self.begin = self.end = self._shift = 0
-
-    def find(self, offset: int) -> int | None:
-        if not self.begin <= offset < self.end:
-            index = int(np.searchsorted(self._froms, offset, side="right")) - 1
-            if index < 0 or offset >= self._froms[index] + self._length[index]:
-                return None
-            self.begin = int(self._froms[index])
-            self.end = self.begin + int(self._length[index])
-            self._shift = int(self._tos[index]) - self.begin
-        return offset + self._shift
-
-
-@dataclass(slots=True)
-class _Group:
-    """The next `batches` whole batches of one side, with their records and bytes."""
-
-    side: Side
-    batches: int
-    records: int
-    bytes: int
-
-    @classmethod
-    def of(cls, side: Side, first: Batch) -> _Group:
-        """Begin with the next batch."""
-        return cls(side, 1, first.header.record_count, len(first.data))
-
-    def grow(self) -> bool:
-        """Add the batch behind them; False when there is none, or enough."""
-        batch = self.side.batch_behind(self.batches) if self.bytes < GROUP_BYTES else None
-        if batch is None:
-            return False
-        self.batches += 1
-        self.records += batch.header.record_count
-        self.bytes += len(batch.data)
-        return True
+    result = walk.tally.result(walk.awaited.superseded)
+    return dataclasses.replace(result, others=theirs.records)
 
 
 class _Walk:
@@ -145,14 +67,14 @@ class _Walk:
 
     `shift` is how far the target's records stand from where the map puts them: 0 unless a record is missing or
     extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one;
-    `one_by_one` records are still to be, since comparing them all at once has failed.
+    `one_by_one` records are still to be, since the first of them is not equal.
     """
 
     def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
         self.scope = scope
         self.source = Side(source, scope.start, scope.end)
         self.target = Side(target, scope.downstream_start, scope.downstream_end)
-        self.places = _Places(scope.offset_map)
+        self.places = Places(scope.offset_map)
         self.tally = Tally()
         self.awaited = AwaitedKeys()
         self.shift = 0
@@ -195,31 +117,30 @@ class _Walk:
         place = self.places.downstream_of_all(ours.header.base_offset, count)
         if place != theirs.header.base_offset or not same_records(ours, theirs):
             return False
-        self.source.take_batches(1)
-        self.target.take_batches(1)
+        self.source.take_batch()
+        self.target.take_batch()
         self.tally.equal(count, as_bytes=True)
         return True
 
     def _many_records(self) -> bool:
-        """Compare as many batches of either side as hold equally many records, all their records at once."""
+        """Compare what is at hand of both sides all at once, however its batches were cut."""
         if self.shift or self.awaited or self.one_by_one > 0:
             return False
-        ours, theirs = self.source.batch(), self.target.batch()
-        if ours is None or theirs is None:
+        ours, theirs = self.source.ends(), self.target.ends()
+        if not len(ours) or not len(theirs):
             return False
-        groups = _Group.of(self.source, ours), _Group.of(self.target, theirs)
-        while groups[0].records != groups[1].records:
-            if not min(groups, key=lambda group: group.records).grow():
-                break
-        left, right = (group.side.next_batches(group.batches) for group in groups)
-        equal = groups[0].records == groups[1].records and equal_records(left, right, self.scope.offset_map)
-        if not equal:
-            self.one_by_one = max(group.records for group in groups)
-            return False
-        for group in groups:
-            group.side.take_batches(group.batches)
-        self.tally.equal(groups[0].records)
-        return True
+        count = common_count(ours, theirs)
+        left, right = self.source.columns(count), self.target.columns(count)
+        equal = (
+            equal_prefix(left, right, self.scope.offset_map) if left is not None and right is not None else 0
+        )
+        if equal < count:
+            self.one_by_one = WINDOW
+        if equal:
+            self.source.take(equal)
+            self.target.take(equal)
+            self.tally.equal(equal)
+        return equal > 0
 
     def _equal_record(self) -> bool:
         """Compare the next record of both sides, when they stand where the map says."""
@@ -337,22 +258,3 @@ class _Walk:
 
     def _compacted(self) -> bool:
         return self.scope.compacted or self.source.gaps_inside or self.target.gaps_inside
-
-
-def same_records(ours: Batch, theirs: Batch) -> bool:
-    """Whether two batches hold the same records with the same timestamps, told without decoding one."""
-    left, right = ours.header, theirs.header
-    odd = LOG_APPEND_TIME | DELETE_HORIZON
-    if (
-        left.record_count != right.record_count
-        or left.base_timestamp != right.base_timestamp
-        or (left.attributes | right.attributes) & odd
-        or not left.dense
-        or not right.dense
-    ):
-        return False
-    ours_block, theirs_block = ours.data[HEADER_BYTES:], theirs.data[HEADER_BYTES:]
-    if (left.attributes ^ right.attributes) & CODEC_MASK:
-        ours_block, theirs_block = decompress(left.codec, ours_block), decompress(right.codec, theirs_block)
-    # A bytearray compares itself with any buffer by memcmp; two memoryviews would go byte by byte.
-    return len(ours_block) == len(theirs_block) and bytearray(ours_block) == theirs_block

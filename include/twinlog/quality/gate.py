@@ -55,6 +55,14 @@ class GroupAtRisk:
 
 
 @dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A part of a failover that the gate did now without changing anything, and the seconds it took."""
+
+    part: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class CoverageOf:
     """How much of a topic has been proved equal, and how old the oldest audit of its partitions is."""
 
@@ -70,7 +78,8 @@ class GateResult:
     """The answer of the gate: `ready` when no critical check failed unwaived.
 
     `still_writing`: producers had not been stopped, and it was not asked for.  `waivers` are all that the ledger
-    holds, expired ones too; `blocking` the names of the checks that forbid a failover.
+    holds, expired ones too; `blocking` the names of the checks that forbid a failover.  `rehearsed` is what is known
+    of the time a failover takes: twinlog's own part, not the restart of clients.
     """
 
     flow: str
@@ -83,6 +92,7 @@ class GateResult:
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[GroupAtRisk, ...] = ()
     coverage: tuple[CoverageOf, ...] = ()
+    rehearsed: tuple[Rehearsed, ...] = ()
     state_age_seconds: float | None = None
     source_cluster_id: str = ""
     target_cluster_id: str = ""

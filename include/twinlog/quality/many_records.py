@@ -1,53 +1,64 @@
-"""Compare the records of many batches at once, column by column: what was merged, split or rewritten.  Pure."""
+"""Compare many records at once, column by column, however their batches were cut.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from twinlog.errors import FormatError
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.relay.columns import Columns, read_columns
-from twinlog.relay.partition_reader import Batch
+from twinlog.relay.columns import Columns, Int64s
 
 
-def equal_records(ours: Sequence[Batch], theirs: Sequence[Batch], offset_map: OffsetMap) -> bool:
-    """Whether both sides hold equal records, one by one, each copy where the map puts it.
+def common_count(ours: Int64s, theirs: Int64s) -> int:
+    """How many records to compare, given how many there are up to the end of each batch of either side.
 
-    False says nothing more than that they must be looked at one by one.
+    Up to the last place where batches of both sides end, if there is one: from there on whole batches may be equal.
     """
-    try:
-        left, right = _columns(ours), _columns(theirs)
-    except FormatError:
-        return False
-    return (
-        len(left) == len(right)
-        and bool((left.timestamps == right.timestamps).all())
-        and bool((left.sizes == right.sizes).all())
-        and _in_place(left, right, offset_map)
-        and _rests(left) == _rests(right)
-    )
+    both = np.intersect1d(ours, theirs, assume_unique=True)
+    return int(both[-1] if len(both) else min(ours[-1], theirs[-1]))
 
 
-def _columns(batches: Sequence[Batch]) -> Columns:
-    """Read batches of one codec."""
-    block, begins = bytearray(), []
-    for batch in batches:
-        begins.append(len(block))
-        block += batch.data
-    return read_columns(memoryview(block), begins)
+def equal_prefix(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> int:
+    """Count the records, from the first on, that are equal and stand where the map puts them."""
+    same = (ours.timestamps == theirs.timestamps) & (ours.sizes == theirs.sizes)
+    same &= _in_place(ours, theirs, offset_map)
+    count = _leading(same)
+    return _leading(_same_bytes(ours.where(slice(0, count)), theirs.where(slice(0, count))))
 
 
-def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> bool:
+def _leading(marks: Any) -> int:
+    return len(marks) if marks.all() else int(np.argmin(marks))
+
+
+def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> Any:
+    if not len(offset_map.upstream):
+        return np.zeros(len(ours), bool)
     run = np.searchsorted(offset_map.upstream, ours.offsets, side="right") - 1
-    if (run < 0).any():
-        return False
     into = ours.offsets - offset_map.upstream[run]
-    inside = into < offset_map.length[run]
-    return bool((inside & (offset_map.downstream[run] + into == theirs.offsets)).all())
+    inside = (run >= 0) & (into < offset_map.length[run])
+    return inside & (offset_map.downstream[run] + into == theirs.offsets)
 
 
-def _rests(records: Columns) -> bytes:
-    bounds = zip(records.starts.tolist(), records.ends.tolist(), strict=True)
-    return b"".join([records.data[start:end] for start, end in bounds])
+def _same_bytes(ours: Columns, theirs: Columns) -> Any:
+    """Mark the records, of equal sizes on both sides, whose rests are equal.
+
+    Records of [n, 2n) bytes, n a power of two, are compared by their first n and their last n bytes, which overlap:
+    pieces of one length are gathered, and compared, by the thousand.
+    """
+    sizes = ours.sizes
+    same = np.ones(len(sizes), bool)
+    steps = np.frexp(sizes)[1] - 1  # exact: sizes are far below 2**53
+    for step in np.unique(steps).tolist():
+        chosen, length = np.flatnonzero(steps == step), 1 << step
+        for left, right in ((ours.starts, theirs.starts), (ours.ends - length, theirs.ends - length)):
+            pieces = _pieces(ours.data, left[chosen], length) == _pieces(theirs.data, right[chosen], length)
+            same[chosen] &= pieces.all(axis=1)
+    return same
+
+
+def _pieces(data: memoryview, starts: Int64s, length: int) -> Any:
+    """Gather `length` bytes from each start on, a row each, in words as wide as fit."""
+    anywhere: Any = np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
+    width = min(length, 8)
+    return anywhere[starts].view(f"u{width}").reshape(len(starts), length // width)

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 from crc32c import crc32c
 
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger_audit import Unproved
-from twinlog.relay.batch import CHECKED_FROM, BatchHeader, walk
+from twinlog.relay.batch import (
+    CHECKED_FROM,
+    CONTROL,
+    HEADER,
+    LOG_OVERHEAD,
+    BatchHeader,
+    starts,
+    walk_headers,
+)
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.columns import HEADERS, Int64s, headers
 from twinlog.relay.error_codes import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.wire import Fetched
 
@@ -22,10 +34,57 @@ _STALL_SECONDS = 0.05
 
 
 class Batch(NamedTuple):
-    """A batch of records; `data` is valid until the next item of its reader is asked for."""
+    """A batch of records; `data` is valid as long as its block's."""
 
     header: BatchHeader
     data: memoryview
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Batches of records behind one another, checksums verified; `data` is valid until the next item is asked for.
+
+    `heads` are their headers (`twinlog.relay.columns.HEADERS`), `begins` where in `data` each of them begins.
+    """
+
+    data: memoryview
+    heads: Any
+    begins: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: memoryview) -> Block:
+        """Take the whole batches of `data`, whose checksums are the caller's concern."""
+        return cls(data, *_found(data)[:2])
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def bases(self) -> Int64s:
+        """The first offset of each batch."""
+        return self.heads["base_offset"].astype(np.int64)
+
+    @property
+    def nexts(self) -> Int64s:
+        """The offset behind each batch."""
+        return self.bases + self.heads["last_offset_delta"] + 1
+
+    def batch(self, index: int) -> Batch:
+        """Take one batch out."""
+        at = self.begins[index]
+        header = BatchHeader._make(HEADER.unpack_from(self.data, at))
+        return Batch(header, self.data[at : at + header.size])
+
+    def batches(self) -> Iterator[Batch]:
+        """Take all batches out, in order."""
+        return map(self.batch, range(len(self)))
+
+    def where(self, chosen: Any) -> Block:
+        """Leave out batches, by a mask."""
+        if chosen.all():
+            return self
+        begins = tuple(self.begins[index] for index in np.flatnonzero(chosen).tolist())
+        return Block(self.data, self.heads[chosen], begins)
 
 
 class Lost(NamedTuple):
@@ -36,7 +95,7 @@ class Lost(NamedTuple):
     reason: Unproved
 
 
-Item = Batch | Lost
+Item = Block | Lost
 
 
 class PartitionReader:
@@ -58,8 +117,9 @@ class PartitionReader:
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Item]:
         """Yield the batches that overlap offsets [start, end), markers and aborted records left out.
 
-        Every checksum is verified: a batch whose bytes are not what was written is lost as unreadable.  So is all
-        behind a batch that has no length to step over.  Raises errors of a cluster that cannot be reached or refuses.
+        Messages of format v0 and v1 come as the batches that the relay makes of them.  Every checksum is verified: a
+        batch whose bytes are not what was written is lost as unreadable.  So is all behind a batch that has no length
+        to step over.  Raises errors of a cluster that cannot be reached or refuses.
         """
         item = topic, partition
         position, stalls = start, 0
@@ -135,28 +195,61 @@ class PartitionReader:
         self, item: TopicPartition, fetched: Fetched, position: int, end: int
     ) -> Generator[Item, None, int]:
         """Yield what an answer holds; return the position behind it."""
-        aborted = AbortedTransactions.of(fetched.aborted) if self._read_committed else None
-        batches: list[Batch] = []
-        readable = True
-        try:
-            batches.extend(Batch(*it) for it in walk(fetched.block))
-        except FormatError:
-            readable = False
-        behind = max(position, batches[-1].header.next_offset) if batches else position
-        if readable and behind < end and batches:
+        data, readable = fetched.block, True
+        if is_old(data):
+            try:
+                data = as_batches(data)  # what follows them begins the next answer
+            except FormatError:
+                data, readable = memoryview(b""), False
+        heads, begins, sound = _found(data)
+        block, readable = Block(data, heads, begins), readable and sound
+        behind = max(position, int(block.nexts[-1])) if begins else position
+        if readable and behind < end and begins:
             self._fetcher.request({item: behind})
-        for batch in batches:
-            header = batch.header
-            if header.base_offset >= end:
-                break
-            hidden = aborted.hides(header, batch.data) if aborted is not None else header.control
-            if hidden or header.last_offset < position or not header.record_count:
-                continue
-            if crc32c(batch.data[CHECKED_FROM:]) == header.crc:
-                yield batch
-            else:
-                yield Lost(max(position, header.base_offset), header.next_offset, Unproved.UNREADABLE)
+        yield from _verified(block.where(self._shown(block, fetched, position, end)), position)
         if not readable:
             yield Lost(behind, end, Unproved.UNREADABLE)
             return end
         return behind
+
+    def _shown(self, block: Block, fetched: Fetched, position: int, end: int) -> Any:
+        """Mark the batches with records that a consumer sees and that were asked for."""
+        if self._read_committed and fetched.aborted:
+            aborted = AbortedTransactions.of(fetched.aborted)
+            hidden = np.array([aborted.hides(*batch) for batch in block.batches()], bool)
+        else:
+            hidden = block.heads["attributes"] & CONTROL != 0
+        inside = (block.nexts > position) & (block.bases < end)
+        return inside & ~hidden & (block.heads["record_count"] > 0)
+
+
+def _found(data: memoryview) -> tuple[Any, tuple[int, ...], bool]:
+    """Find headers and beginnings of the whole batches in `data`, and whether what follows them can be read."""
+    begins, behind = starts(data)
+    rest, readable = data[behind:], True
+    if not is_old(rest):
+        try:
+            next(walk_headers(rest), None)
+        except FormatError:
+            readable = False
+    return headers(data, begins) if begins else np.empty(0, HEADERS), tuple(begins), readable
+
+
+def _verified(block: Block, position: int) -> Iterator[Item]:
+    """Yield the batches whose checksums fit, and say which do not."""
+    data, sizes = block.data, block.heads["batch_length"].tolist()
+    ends = [begin + size + LOG_OVERHEAD for begin, size in zip(block.begins, sizes, strict=True)]
+    bounds = zip(block.begins, ends, block.heads["crc"].tolist(), strict=True)
+    sound = np.array([crc32c(data[begin + CHECKED_FROM : end]) == crc for begin, end, crc in bounds], bool)
+    first = 0
+    for bad in np.flatnonzero(~sound).tolist():
+        yield from _some(block, first, bad)
+        yield Lost(max(position, int(block.bases[bad])), int(block.nexts[bad]), Unproved.UNREADABLE)
+        first = bad + 1
+    yield from _some(block, first, len(block))
+
+
+def _some(block: Block, first: int, end: int) -> Iterator[Block]:
+    if first < end:
+        whole = (first, end) == (0, len(block))
+        yield block if whole else Block(block.data, block.heads[first:end], block.begins[first:end])

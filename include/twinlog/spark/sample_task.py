@@ -12,7 +12,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.quality.record_fields import RawRecord, fields_of, records_of
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.partition_reader import Batch, PartitionReader
+from twinlog.relay.partition_reader import Block, PartitionReader
 from twinlog.steps.sampling import SampledPartition
 
 SCHEMA = (
@@ -48,8 +48,8 @@ def sample(
 
 def _rows(reader: PartitionReader, it: SampledPartition) -> Iterator[dict[str, object]]:
     for item in reader.read(it.read_topic, it.partition, it.start, it.end):
-        if isinstance(item, Batch):
-            for record in records_of(*item):
+        for batch in item.batches() if isinstance(item, Block) else ():
+            for record in records_of(*batch):
                 if it.start <= record.offset < it.end:
                     yield row(it.topic, it.partition, record)
 

@@ -1,7 +1,7 @@
 """Step `audit`: compare the copy with its source, and remember what is proved.
 
-The ends of the logs are read first and the map after them, so that every record below those ends that this flow
-wrote is in the map.  Changes nothing but the ledger.
+Progress is read first, then the ends of the logs, then the map: what progress says was copied stands below those ends
+on both sides, and every record below them that this flow wrote is in the map.  Changes nothing but the ledger.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_progress
+from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleAudit
@@ -49,6 +50,7 @@ from twinlog.steps.audit_result import (
     unfinished,
 )
 from twinlog.steps.discovery import Discovery
+from twinlog.steps.sharing import read_sharing
 
 SETTLE_SECONDS = 2.0
 """How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
@@ -66,9 +68,10 @@ def run(
     """
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), int(time.time() * 1000)
+    progress = read_progress(flow, clusters.target)
     discovery = discover.run(flow, clusters)
     _refuse_strangers(discovery, request)
-    decided = plan(flow, _state(flow, clusters, discovery), request)
+    decided = plan(flow, _state(flow, clusters, discovery, progress), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_life(answers)
@@ -77,7 +80,11 @@ def run(
     if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
         time.sleep(SETTLE_SECONDS)
         newer = read_maps(flow, clusters.target)
-        found = {it.life: in_flight(it, found[it.life], _known(newer, it.life)) for it in decided.partitions}
+        others = read_sharing(flow, clusters, discovery).others
+        found = {
+            it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
+            for it in decided.partitions
+        }
     audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
     return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
 
@@ -122,7 +129,9 @@ def _refuse_strangers(discovery: Discovery, request: AuditRequest) -> None:
         )
 
 
-def _state(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> AuditState:
+def _state(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, progress: Mapping[TopicPartition, int]
+) -> AuditState:
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
     compacted = _compacted(clusters.source, names)
@@ -131,8 +140,9 @@ def _state(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> Audi
         discovery,
         read_ledger(flow, clusters.target),
         read_maps(flow, clusters.target),
-        read_progress(flow, clusters.target),
+        progress,
         compacted,
+        read_sharing(flow, clusters, discovery),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-import numpy as np
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
@@ -18,8 +16,11 @@ from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Scope
 from twinlog.quality.coverage import mapped_between
+from twinlog.quality.map_ranges import downstream_range, first_upstream_at
+from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+from twinlog.steps.sharing import Sharing
 
 SAMPLE_OFFSETS = 5_000
 """Upstream offsets in one piece of a sample."""
@@ -84,9 +85,10 @@ class AuditPlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What was read for the plan: the ends of the logs first, then ledger, map and progress.
+    """What was read for the plan: progress first, then the ends of the logs, then ledger and map.
 
-    `compacted` are the source topics of which either side has `compact` in its cleanup.policy.
+    `compacted` are the source topics of which either side has `compact` in its cleanup.policy; `sharing` says what in
+    either log is not the flow's.
     """
 
     discovery: Discovery
@@ -94,6 +96,7 @@ class AuditState:
     maps: Maps[OffsetMap]
     progress: Mapping[TopicPartition, int]
     compacted: Collection[str]
+    sharing: Sharing = field(default_factory=Sharing)
 
 
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
@@ -168,17 +171,18 @@ def _partition(
     ):
         before = None
     start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
+    end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
     unproved = [] if before else list(_before_the_map(partition, offset_map, state.ledger, life))
     for begin, reason in (
         (partition.source.log_start, Unproved.SOURCE_RETENTION),
         (first_upstream_at(offset_map, partition.target.log_start), Unproved.TARGET_RETENTION),
     ):
         if begin > start:
-            lost = mapped_between(offset_map, start, min(begin, offset_map.end_upstream))
+            lost = mapped_between(offset_map, start, min(begin, end))
             if lost:
-                unproved.append(UnprovedSpan(start, min(begin, offset_map.end_upstream), lost, reason))
-            start = min(begin, offset_map.end_upstream)
-    scopes = _scopes(flow, partition, offset_map, start, before, state, life, request)
+                unproved.append(UnprovedSpan(start, min(begin, end), lost, reason))
+            start = min(begin, end)
+    scopes = _scopes(flow, topic, partition, offset_map, (start, end), before, state, life, request)
     look_behind = request.mode is not AuditMode.SAMPLE
     specs = tuple(
         AuditSpec(
@@ -199,13 +203,19 @@ def _partition(
         topic.remote.topic_id,
         offset_map,
         before.start if before else offset_map.first_upstream,
-        offset_map.end_upstream,
+        end,
         max((it.downstream_end for it in scopes), default=before.downstream_end if before else 0),
         specs,
         tuple(unproved),
         before,
         claims,
     )
+
+
+def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
+    """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now."""
+    last = state.progress.get(TopicPartition(life.topic, life.partition))
+    return offset_map.end_upstream if last is None else min(offset_map.end_upstream, last + 1)
 
 
 def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
@@ -233,39 +243,50 @@ def _before_the_map(
 
 def _scopes(
     flow: FlowSettings,
+    topic: DiscoveredTopic,
     partition: DiscoveredPartition,
     offset_map: OffsetMap,
-    start: int,
+    wanted: tuple[int, int],
     before: PartitionAudit | None,
     state: AuditState,
     life: SourceLife,
     request: AuditRequest,
 ) -> list[Scope]:
     assert partition.target is not None
+    start, end = wanted
     quarantined = frozenset(
         it.offset
         for it in state.ledger.quarantined
         if (it.topic, it.partition) == (life.topic, life.partition) and it.topic_id in {"", life.topic_id}
     )
-    compacted = life.topic in state.compacted
+    compacted, sharing = life.topic in state.compacted, state.sharing
+    shared = topic.remote_topic in sharing.shared
     if request.mode is AuditMode.SAMPLE:
-        ranges = sample(
-            start, offset_map.end_upstream, request.share, f"{request.seed}/{life.topic}/{life.partition}"
-        )
-        whole = [(low, high, *_downstream(offset_map, low, high)) for low, high in ranges]
+        ranges = sample(start, end, request.share, f"{request.seed}/{life.topic}/{life.partition}")
+        whole = [(low, high, *downstream_range(offset_map, low, high)) for low, high in ranges]
     else:
-        first, last = _downstream(offset_map, start, offset_map.end_upstream)
+        first, last = downstream_range(offset_map, start, end)
+        standing, nothing_new = end == offset_map.end_upstream, first == last
         if before is not None and start == before.end:
             # What stands between the last audit and the first new record must be nobody else's.
-            first = min(first, before.downstream_end) if first < last else before.downstream_end
-            last = max(first, last)
-        if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
-            last = max(
-                last, partition.target.stable_end
-            )  # what is there and not in the map is nobody's of ours
-        whole = [(start, offset_map.end_upstream, first, last)]
+            first = before.downstream_end if nothing_new else min(first, before.downstream_end)
+            last = max(first, last) if standing or not nothing_new else first
+        if standing and flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
+            last = max(last, partition.target.stable_end)  # nobody of ours wrote what the map does not know
+        whole = [(start, end, first, last)]
     return [
-        Scope(offset_map, low, high, first, last, quarantined, compacted)
+        Scope(
+            offset_map,
+            low,
+            high,
+            first,
+            last,
+            quarantined,
+            compacted,
+            echoes=sharing.echoes.get(TopicPartition(life.topic, life.partition), Spans()),
+            others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
+            shared=shared,
+        )
         for low, high, first, last in whole
         if low < high or first < last
     ]
@@ -276,28 +297,3 @@ def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int
     pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
     wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
     return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))
-
-
-def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
-    """First upstream offset whose copy stands at `downstream` or behind it; the map's end when there is none."""
-    ends = offset_map.downstream + offset_map.length
-    index = int(np.searchsorted(ends, downstream, side="right"))
-    if index == len(ends):
-        return offset_map.end_upstream
-    into = max(0, downstream - int(offset_map.downstream[index]))
-    first = int(offset_map.upstream[index]) + into
-    return first if index or into else offset_map.first_upstream
-
-
-def _downstream(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
-    """Return where the copies of upstream [start, end) begin and end; the map's end twice when there are none."""
-    upstream_ends = offset_map.upstream + offset_map.length
-    first = int(np.searchsorted(upstream_ends, start, side="right"))
-    behind = int(np.searchsorted(offset_map.upstream, end, side="left"))
-    if first >= behind:
-        map_end = int(offset_map.downstream[-1] + offset_map.length[-1])
-        return map_end, map_end
-    low = int(offset_map.downstream[first]) + max(0, start - int(offset_map.upstream[first]))
-    last = behind - 1
-    length = min(end, int(upstream_ends[last])) - int(offset_map.upstream[last])
-    return low, int(offset_map.downstream[last]) + length

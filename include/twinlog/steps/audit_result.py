@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger_audit import (
     KEPT_DIFFERENCES,
     DifferenceKind,
@@ -19,6 +20,7 @@ from twinlog.formats.ledger_audit import (
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison, Difference, Excerpt
 from twinlog.quality.coverage import mapped_between, partition_coverage
+from twinlog.quality.spans import Spans
 from twinlog.quality.tally import shortened
 from twinlog.steps.audit_lane import ScopeReport
 from twinlog.steps.audit_plan import AuditMode, AuditProblem, AuditRequest, PartitionPlan
@@ -49,7 +51,8 @@ class AuditedPartition:
     """One partition: `records` were looked at now; `coverage` is the share of its copy that is proved equal.
 
     For a sample that is the share the sample itself has proved.  `differences` counts all that stand, found now or
-    before.  `audited_to` is the upstream offset up to which audits have come.
+    before.  `audited_to` is the upstream offset up to which audits have come.  `others` counts the records met in a
+    shared topic that are not this flow's: they count neither as copied nor as proved.
     """
 
     topic: str
@@ -64,6 +67,7 @@ class AuditedPartition:
     unproved: tuple[UnprovedSpan, ...]
     audited_to: int
     proved_ms: int | None
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class AuditResult:
 
 def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
     """Add up the scopes of a partition, and what was known to be beyond proof; what failed is unfinished."""
-    records = equal_bytes = equal_records = superseded = 0
+    records = equal_bytes = equal_records = superseded = others = 0
     spans: list[UnprovedSpan] = []
     counts: Counter[DifferenceKind] = Counter()
     listed: list[Difference] = []
@@ -104,6 +108,7 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
         equal_bytes += found.equal_bytes
         equal_records += found.equal_records
         superseded += found.superseded
+        others += found.others
         spans += found.unproved
         counts.update(found.counts)
         listed += found.differences
@@ -115,21 +120,33 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
         shortened([*plan.unproved, *spans]),
         tuple(listed),
         dict(counts),
+        others,
     )
 
 
-def in_flight(plan: PartitionPlan, found: Comparison, newer: OffsetMap | None) -> Comparison:
-    """Take back extra records behind the plan's map that a newer one knows: they were just being copied."""
+def in_flight(
+    plan: PartitionPlan,
+    found: Comparison,
+    newer: OffsetMap | None,
+    others: Mapping[TopicPartition, Spans] | None = None,
+) -> Comparison:
+    """Take back extra records that were just being copied, as newer maps know.
+
+    By this flow: behind the map of the plan.  By `others` into the same copy: anywhere.
+    """
     if newer is None or DifferenceKind.EXTRA not in found.counts:
         return found
+    theirs = (others or {}).get(TopicPartition(plan.remote_topic, plan.life.partition), Spans())
     known_to = int(plan.offset_map.downstream[-1] + plan.offset_map.length[-1])
     kept = [
         it
         for it in found.differences
         if it.kind is not DifferenceKind.EXTRA
         or it.downstream_offset is None
-        or it.downstream_offset < known_to
-        or not _knows(newer, it.downstream_offset)
+        or not (
+            theirs.has(it.downstream_offset)
+            or (it.downstream_offset >= known_to and _knows(newer, it.downstream_offset))
+        )
     ]
     taken_back = len(found.differences) - len(kept)
     counts = Counter(found.counts)
@@ -225,6 +242,7 @@ def partition_row(
         found.unproved if audit is None else audit.unproved,
         audited_to,
         at_ms if plan.claims else None,
+        found.others,
     )
 
 

@@ -22,6 +22,7 @@ from twinlog.quality.gate import (
     CoverageOf,
     GateResult,
     GroupAtRisk,
+    Rehearsed,
     is_ready,
     not_checked,
     waived_by,
@@ -34,7 +35,9 @@ from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_
 from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
 from twinlog.steps.gate_facts import FlowFacts, TargetState
+from twinlog.steps.gate_schemas import differing_schemas
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.steps.rehearsal import Stopwatch
 from twinlog.steps.source_fence import moving_topics
 from twinlog.steps.survey import survey
 from twinlog.steps.validate import nothing_blocked
@@ -70,6 +73,7 @@ class _Judged:
     groups: tuple[GroupAtRisk, ...] = ()
     source_cluster_id: str = ""
     checkpoint_ms: int | None = None
+    rehearsed: tuple[Rehearsed, ...] = ()
 
 
 def run(
@@ -114,6 +118,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         topics=judged.topics,
         groups=judged.groups,
         coverage=_coverage(state),
+        rehearsed=judged.rehearsed,
         state_age_seconds=ages[Fact.CYCLE],
         source_cluster_id=judged.source_cluster_id,
         target_cluster_id=target_id,
@@ -131,14 +136,20 @@ def _with_source(
     asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
     try:
         seconds = canary.fly(flow, clusters, sleep=sleep) if request.canary else None
+        watch = Stopwatch()
         moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
+        watch.lap("watch the ends of the source")
         seen = survey(flow, clusters)
         names = [topic.topic for topic in seen.discovery.topics]
         facts = topic_facts.read(flow, clusters, names)
         state = read_target(flow, clusters.target, [topic.remote_topic for topic in seen.discovery.topics])
+        watch.lap("read the state of both clusters")
         groups = gate_groups.read_both(flow, clusters, state)
+        watch.lap("translate the positions of all groups")
         disks = read_disks(clusters.source)
+        schemas = differing_schemas(flow, clusters, seen.discovery)
         metadata = gate_metadata.read(flow, clusters)
+        watch.lap("plan rights, users, quotas and configs")
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
@@ -150,6 +161,7 @@ def _with_source(
         heartbeat_ms=newest_beat(tail_of(clusters.target, remote_heartbeats(flow))),
         canary_seconds=seconds,
         metadata=metadata,
+        schemas_differing=schemas,
     )
     topic_rows = gate_facts.topic_rows(flow, seen, facts, state)
     validated = _validate(
@@ -171,6 +183,7 @@ def _with_source(
         groups=groups.at_risk,
         source_cluster_id=seen.discovery.source_cluster_id,
         checkpoint_ms=groups.checkpoint_ms,
+        rehearsed=watch.laps,
     )
 
 
@@ -185,10 +198,14 @@ def _source_is_gone(
 
 
 def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
+    watch = Stopwatch()
     answers = source_answers(clusters.source)
+    watch.lap("find the source silent")
     state = read_target(flow, clusters.target, ())
     topics = gate_facts.known_topics(flow, state)
+    watch.lap("read the state on the target")
     groups = gate_groups.read_target(flow, clusters.target, state)
+    watch.lap("read the positions of all groups")
     known = state.ledger.known_source
     validated = _validate(
         flow,
@@ -224,6 +241,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
         topics=at_risk,
         groups=groups.at_risk,
         checkpoint_ms=groups.checkpoint_ms,
+        rehearsed=watch.laps,
     )
 
 

@@ -15,7 +15,7 @@ from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import KnownTopic
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.checks import Row
-from twinlog.quality.coverage import PartitionCoverage, total
+from twinlog.quality.coverage import Coverage, PartitionCoverage, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.discover import left_out_reason
@@ -56,6 +56,7 @@ class FlowFacts:
     moving: frozenset[str] | None = None
     heartbeat_ms: int | None = None
     canary_seconds: float | None = None
+    schemas_differing: int | None = None
     metadata: MetadataFacts = field(default_factory=MetadataFacts)
 
 
@@ -80,6 +81,7 @@ def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
         "free_disk_wanted": flow.gate.free_disk_percent,
         "canary_seconds": facts.canary_seconds,
         "canary_allowed": flow.tiers[0].rpo_seconds,
+        "schemas_differing": facts.schemas_differing,
         **facts.metadata.columns,
     }
 
@@ -205,10 +207,17 @@ def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: Ta
         "rpo_seconds": tier.rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences,
+        "audit_age_seconds": audited.age_seconds(state.at_ms) if _to_audit(flow, topic, audited) else 0,
+        "audit_age_allowed": flow.gate.audit_age_seconds,
         # Rounded down: 100 means all of it.
         "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
         "audit_wanted_percent": tier.audit_percent,
     }
+
+
+def _to_audit(flow: FlowSettings, topic: str, audited: Coverage) -> bool:
+    """Whether there is a record to audit.  Nobody fails over to read heartbeats, which a canary may just have begun."""
+    return audited.records > 0 and not flow.policy.is_heartbeats_topic(topic)
 
 
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:

@@ -19,7 +19,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
-from twinlog.steps import checkpoints
+from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import TargetState
 from twinlog.steps.group_report import GroupPartitionRow, SyncState
 
@@ -51,9 +51,10 @@ def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> Gro
     """
     report = checkpoints.run(flow, clusters, dry_run=True)
     noted = read_checkpoints(flow, clusters.target)
+    same = same_record.read(clusters, state, report.rows)
     rows = [
-        group_row(it, noted.get((it.group, it.remote_topic, it.partition)), state.offsets)
-        for it in report.rows
+        group_row(it, noted.get((it.group, it.remote_topic, it.partition)), state.offsets, same.get(place))
+        for place, it in enumerate(report.rows)
     ]
     return GroupFacts(
         tuple(rows), tuple(at_risk(report.rows)), min((it.at_ms for it in report.ages), default=None)
@@ -61,9 +62,12 @@ def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> Gro
 
 
 def group_row(
-    row: GroupPartitionRow, noted: Noted | None, offsets: Mapping[TopicPartition, PartitionOffsets]
+    row: GroupPartitionRow,
+    noted: Noted | None,
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+    same: bool | None,
 ) -> Row:
-    """Make one row of what the step `checkpoints` found.  Pure."""
+    """Make one row of what the step `checkpoints` found; `same` is None where records were not compared.  Pure."""
     return {
         "group": row.group,
         "topic": row.topic,
@@ -71,6 +75,7 @@ def group_row(
         "wrongly_not": int(row.state is SyncState.WRONGLY_NOT),
         "translated": row.downstream_offset,
         "passed_on": _passed_on(row, noted),
+        "same_record": None if same is None else int(same),
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
 

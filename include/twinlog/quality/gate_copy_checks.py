@@ -1,0 +1,185 @@
+"""What the readiness gate asks of topics, partitions and groups beside the checks of every cycle."""
+
+from __future__ import annotations
+
+from twinlog.quality.checks import Check, Relation, Severity
+
+CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
+
+MAP_KNOWN = Check(
+    "map-known",
+    CRITICAL,
+    "mapped_records",
+    Relation.AT_LEAST,
+    "mapped_wanted",
+    "the offset map knows where the copied records went",
+    "groups would start at a guess; see whether the offset map topic was deleted, and audit the partition",
+    needs=True,
+)
+LAG = Check(
+    "lag-records",
+    CRITICAL,
+    "lag_records",
+    Relation.AT_MOST,
+    "lag_allowed",
+    "everything the source has is copied, as far as the topic's tier asks",
+    "stop the producers, run cycles until nothing lags (`twinlog run --once`), and ask again",
+    needs=True,
+)
+SURVIVES = Check(
+    "survives-a-broker",
+    WARNING,
+    "target_replicas",
+    Relation.AT_LEAST,
+    2,
+    "the copy survives the loss of one broker of the target",
+    "use a target with several brokers and set replication.factor",
+    needs=True,
+)
+ALL_READ = Check(
+    "every-partition-seen",
+    CRITICAL,
+    "partitions_seen",
+    Relation.EQUAL,
+    "source_partitions",
+    "every partition of the topic could be read on the source",
+    "bring the brokers of the source back that lead the others",
+    needs=True,
+)
+COPY_THERE = Check(
+    "copy-there",
+    CRITICAL,
+    "target_partitions",
+    Relation.AT_LEAST,
+    "known_partitions",
+    "the copy is there with every partition that was copied",
+    "the copy was deleted or made anew; without the source it cannot be copied again",
+    needs=True,
+)
+NO_GAPS = Check(
+    "no-gaps",
+    CRITICAL,
+    "gaps",
+    Relation.EQUAL,
+    0,
+    "no records of the topic were lost before they could be copied",
+    "see `twinlog status` for offsets and causes; if you can do without them, waive it for this topic",
+    needs=True,
+)
+AUDIT_EQUAL = Check(
+    "audit-equal",
+    CRITICAL,
+    "audit_differences",
+    Relation.EQUAL,
+    0,
+    "what was audited is equal on both sides",
+    "see `twinlog audit` for the records that differ, and copy the topic anew",
+    needs=True,
+)
+AUDIT_AGE = Check(
+    "audit-age",
+    CRITICAL,
+    "audit_age_seconds",
+    Relation.AT_MOST,
+    "audit_age_allowed",
+    "the copy was audited, and not too long ago",
+    "run `twinlog audit`, or unpause its Dag: what nobody has compared counts as not ready",
+    needs=True,
+)
+AUDIT_PROMISED = Check(
+    "audit-promised",
+    CRITICAL,
+    "audited_percent",
+    Relation.AT_LEAST,
+    "audit_wanted_percent",
+    "as much of the topic has been proved equal as its tier asks",
+    "run `twinlog audit`",
+)
+AUDIT_COVERAGE = Check(
+    "audit-coverage",
+    WARNING,
+    "audited_percent",
+    Relation.AT_LEAST,
+    100,
+    "all of the copy has been proved equal to its source",
+    "run `twinlog audit`; twinlog.audit.percent makes this block a failover",
+    needs=True,
+)
+KNOWN_DRIFT = Check(
+    "known-drift",
+    CRITICAL,
+    "drifting_entries",
+    Relation.EQUAL,
+    0,
+    "the copy was set up as its source, when the last cycle looked",
+    "set the entries of the copy as `twinlog gate` lists them under drift",
+    needs=True,
+)
+KNOWN_RPO = Check(
+    "known-rpo",
+    CRITICAL,
+    "age_seconds",
+    Relation.AT_MOST,
+    "rpo_seconds",
+    "no record had been waiting for longer than the RPO allows, when the last cycle looked",
+    "these records are lost with the source; decide whether to go on without them, and waive it",
+    needs=True,
+)
+KNOWN_LAG = Check(
+    "known-lag",
+    WARNING,
+    "records_at_risk",
+    Relation.EQUAL,
+    0,
+    "everything was copied, when the last cycle looked",
+    "these records are lost with the source, and what came after the last cycle",
+    needs=True,
+)
+
+GROUP_COVERED = Check(
+    "group-covered",
+    CRITICAL,
+    "wrongly_not",
+    Relation.EQUAL,
+    0,
+    "no group's position is missing on the target that should be there",
+    "see the reason in `twinlog groups`, and run a cycle",
+    needs=True,
+)
+GROUP_CURRENT = Check(
+    "final-group-pass",
+    CRITICAL,
+    "passed_on",
+    Relation.EQUAL,
+    "translated",
+    "what the group has committed by now was passed on to the target",
+    "stop the consumers or let them finish, run one more cycle, and ask again",
+    needs=True,
+)
+GROUP_SAME_RECORD = Check(
+    "group-same-record",
+    CRITICAL,
+    "same_record",
+    Relation.EQUAL,
+    1,
+    "the position of a group names the same record on both sides, as read there",
+    "do not let the group go on there: it would skip records; audit the partition and report it, this is a defect",
+)
+GROUP_NOT_BELOW = Check(
+    "group-in-log",
+    CRITICAL,
+    "position",
+    Relation.AT_LEAST,
+    "target_log_start",
+    "the group's position on the target has not expired there",
+    "its auto.offset.reset would decide where it starts: reset it by hand",
+)
+GROUP_NOT_BEYOND = Check(
+    "group-lag-not-negative",
+    CRITICAL,
+    "target_end",
+    Relation.AT_LEAST,
+    "position",
+    "the group's position on the target is not beyond its end",
+    "its auto.offset.reset would decide where it starts: reset it by hand",
+)

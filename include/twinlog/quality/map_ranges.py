@@ -1,0 +1,32 @@
+"""Ranges of one side of an offset map, told in offsets of the other.  Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlog.offsets.offset_map import OffsetMap
+
+
+def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
+    """First upstream offset whose copy stands at `downstream` or behind it; the map's end when there is none."""
+    ends = offset_map.downstream + offset_map.length
+    index = int(np.searchsorted(ends, downstream, side="right"))
+    if index == len(ends):
+        return offset_map.end_upstream
+    into = max(0, downstream - int(offset_map.downstream[index]))
+    first = int(offset_map.upstream[index]) + into
+    return first if index or into else offset_map.first_upstream
+
+
+def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
+    """Return where the copies of upstream [start, end) begin and end; the map's end twice when there are none."""
+    upstream_ends = offset_map.upstream + offset_map.length
+    first = int(np.searchsorted(upstream_ends, start, side="right"))
+    behind = int(np.searchsorted(offset_map.upstream, end, side="left"))
+    if first >= behind:
+        map_end = int(offset_map.downstream[-1] + offset_map.length[-1])
+        return map_end, map_end
+    low = int(offset_map.downstream[first]) + max(0, start - int(offset_map.upstream[first]))
+    last = behind - 1
+    length = min(end, int(upstream_ends[last])) - int(offset_map.upstream[last])
+    return low, int(offset_map.downstream[last]) + length

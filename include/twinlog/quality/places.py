@@ -1,0 +1,62 @@
+"""Where the offset map puts the records of an audit, quick for offsets asked in order.  Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece_table import Column
+
+
+class Places:
+    """The map, asked from either side."""
+
+    def __init__(self, offset_map: OffsetMap) -> None:
+        self._map = offset_map
+        self._downstream = _Lookup(offset_map.upstream, offset_map.downstream, offset_map.length)
+        self._upstream = _Lookup(offset_map.downstream, offset_map.upstream, offset_map.length)
+
+    def downstream(self, upstream: int) -> int | None:
+        """Where the copy of an upstream offset stands, None when it has none."""
+        return self._downstream.find(upstream)
+
+    def upstream(self, downstream: int) -> int | None:
+        """Which upstream offset a record was copied from, None when the map does not know it."""
+        return self._upstream.find(downstream)
+
+    def knows_upstream(self, upstream: int) -> bool:
+        """Whether the map says what became of this offset; a lost piece of it leaves a hole."""
+        stretch = int(np.searchsorted(self._map.covered_from, upstream, side="right")) - 1
+        return stretch >= 0 and upstream < int(self._map.covered_to[stretch])
+
+    def knows_downstream(self, downstream: int) -> bool:
+        """Whether nothing that this flow may have written at this offset is in a hole of the map."""
+        after = int(np.searchsorted(self._map.downstream, downstream, side="right"))
+        if after in {0, len(self._map.length)}:
+            return True
+        behind = int(self._map.upstream[after - 1] + self._map.length[after - 1])
+        stretch = int(np.searchsorted(self._map.covered_from, behind, side="right")) - 1
+        return stretch >= 0 and int(self._map.upstream[after]) < int(self._map.covered_to[stretch])
+
+    def downstream_of_all(self, upstream: int, count: int) -> int | None:
+        """Where `count` records from `upstream` on stand in one piece."""
+        place = self._downstream.find(upstream)
+        return place if place is not None and upstream + count <= self._downstream.end else None
+
+
+class _Lookup:
+    """One direction of the map; `[begin, end)` is the run that was asked for last."""
+
+    def __init__(self, froms: Column, tos: Column, length: Column) -> None:
+        self._froms, self._tos, self._length = froms, tos, length
+        self.begin = self.end = self._shift = 0
+
+    def find(self, offset: int) -> int | None:
+        if not self.begin <= offset < self.end:
+            index = int(np.searchsorted(self._froms, offset, side="right")) - 1
+            if index < 0 or offset >= self._froms[index] + self._length[index]:
+                return None
+            self.begin = int(self._froms[index])
+            self.end = self.begin + int(self._length[index])
+            self._shift = int(self._tos[index]) - self.begin
+        return offset + self._shift

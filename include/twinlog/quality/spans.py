@@ -1,0 +1,54 @@
+"""Stretches of offsets of one partition.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece_table import Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Stretches [firsts, ends), in order, those that touch joined."""
+
+    firsts: Column = field(default_factory=lambda: np.empty(0, np.int64))
+    ends: Column = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @classmethod
+    def downstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
+        """What these maps know to have been written."""
+        known = list(maps)
+        firsts = np.concatenate([cls().firsts, *(it.downstream for it in known)])
+        ends = np.concatenate([cls().ends, *(it.downstream + it.length for it in known)])
+        if not len(firsts):
+            return cls()
+        order = np.argsort(firsts, kind="stable")
+        firsts, reached = firsts[order], np.maximum.accumulate(ends[order])
+        new = np.concatenate(([True], firsts[1:] > reached[:-1]))
+        return cls(firsts[new], reached[np.append(new[1:], True)])
+
+    def __bool__(self) -> bool:
+        return bool(len(self.firsts))
+
+    def hold(self, firsts: Column, ends: Column) -> Any:
+        """Mark the stretches [firsts, ends) that lie in one of these as a whole."""
+        if not self:
+            return np.zeros(len(firsts), bool)
+        index = np.searchsorted(self.firsts, firsts, side="right") - 1
+        return (index >= 0) & (ends <= self.ends[index])
+
+    def touch(self, firsts: Column, ends: Column) -> Any:
+        """Mark the stretches [firsts, ends) of which a part lies in one of these."""
+        if not self:
+            return np.zeros(len(firsts), bool)
+        index = np.searchsorted(self.firsts, ends, side="left") - 1
+        return (index >= 0) & (self.ends[index] > firsts)
+
+    def has(self, offset: int) -> bool:
+        """Whether an offset lies in one of these."""
+        return bool(self.hold(np.array([offset]), np.array([offset + 1]))[0])

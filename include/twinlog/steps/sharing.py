@@ -1,0 +1,109 @@
+"""Who else writes to the copies of a flow, and what of the source came from the target: seen in the flows' own state.
+
+| topology                              | on the target                 | on the source                  |
+|---------------------------------------|-------------------------------|--------------------------------|
+| both ways, unchanged names            | its own producers write there | the way back's map: not copied |
+| several flows into one topic (fan-in) | the other flows' maps: theirs |                                |
+| one way                               | nobody else writes there      |                                |
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, ledger_from
+from twinlog.cluster.progress import packed_maps
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.ledger import parse_ledger
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.spans import Spans
+from twinlog.steps.discovery import Discovery
+from twinlog.steps.two_way import read_way_back, way_back_ledger
+
+_OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What is not the flow's.
+
+    `echoes`: upstream offsets, by source partition, that the flow the other way wrote.  `others`: downstream offsets,
+    by partition of the copy, that other flows wrote.  `shared`: copies to which the target's own producers write.
+    """
+
+    echoes: Mapping[TopicPartition, Spans] = field(default_factory=dict)
+    others: Mapping[TopicPartition, Spans] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
+
+
+def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> Sharing:
+    """Look for a flow the other way and for other flows into the same copies.
+
+    State of other flows that may not, or cannot, be read is passed over: what they wrote is not known to be theirs.
+    Raises FormatError for such state of the flow the other way, and errors of the clusters.
+    """
+    same = frozenset(it.topic for it in discovery.topics if it.remote_topic == it.topic)
+    if same:
+        same &= {it.topic for it in _ledger(clusters.source, way_back_ledger(flow)).lives}
+    copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
+    return Sharing(
+        _way_back(flow, clusters.source, same) if same else {},
+        _other_flows(flow, clusters.target, copies),
+        same,
+    )
+
+
+def _way_back(
+    flow: FlowSettings, source: ClusterReader, topics: frozenset[str]
+) -> Mapping[TopicPartition, Spans]:
+    found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
+    for life, packed in read_way_back(flow, source).items():
+        if life.topic in topics:
+            found[TopicPartition(life.topic, life.partition)].append(packed.open())
+    return _joined(found)
+
+
+def _other_flows(
+    flow: FlowSettings, target: ClusterReader, copies: set[str]
+) -> Mapping[TopicPartition, Spans]:
+    found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
+    for name in target.topic_names():
+        alias = _OFFSET_MAP.fullmatch(name)
+        if alias is None or name == flow.offset_map_topic:
+            continue
+        try:
+            written = list(_written_by(target, alias[1], name, copies))
+        except (ClusterRefused, FormatError):
+            continue  # not known to be theirs: told as extra, rather than passed over
+        for at, offset_map in written:
+            found[at].append(offset_map)
+    return _joined(found)
+
+
+def _written_by(
+    target: ClusterReader, alias: str, map_topic: str, copies: set[str]
+) -> Iterable[tuple[TopicPartition, OffsetMap]]:
+    """Maps of the flow from `alias`, of what it writes into these copies."""
+    theirs = _ledger(target, f"mm2-ledger.{alias}.internal")
+    goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
+    if goes_to:
+        for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():
+            remote = goes_to.get((life.topic, life.topic_id))
+            if remote is not None:
+                yield TopicPartition(remote, life.partition), packed.open()
+
+
+def _ledger(cluster: ClusterReader, topic: str) -> Ledger:
+    latest = latest_or_empty(cluster, topic)
+    return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
+
+
+def _joined(found: Mapping[TopicPartition, list[OffsetMap]]) -> Mapping[TopicPartition, Spans]:
+    return {at: Spans.downstream_of(maps) for at, maps in found.items()}

@@ -1,0 +1,63 @@
+"""The audit under a real scheduler: on its schedule, and triggered through the REST API with its form."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from lab import Seen, create_topic, cycle, produce
+
+from twinlog.config.load import load
+
+pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+
+DAG = "audit__east__west"
+NOW = int(time.time() * 1000)
+
+
+@pytest.fixture(scope="module")
+def topic(scheduler, cluster_a) -> str:
+    """A topic of east->west, copied."""
+    name = create_topic(cluster_a, f"yearly-audit-{time.time_ns():x}")
+    produce(cluster_a, name, [Seen(b"%d" % n, b"value %d" % n, NOW) for n in range(50)])
+    cycle(load(Path(scheduler.instance.environment["TWINLOG_CONFIG"])).flows["east->west"])
+    return name
+
+
+def of_topic(result: dict, topic: str, kind: str) -> list[dict]:
+    return [it for it in result[kind] if it["topic"] == topic]
+
+
+def test_the_schedule_audits_what_is_new(scheduler, topic) -> None:
+    """Its result is an XCom; rules that nobody gave are skipped."""
+    run_id = scheduler.unpause(DAG)
+    states = scheduler.finish(DAG, run_id)
+    result = scheduler.api.result(DAG, run_id, "compare")
+    assert {"compare": "success" if result["equal"] else "failed", "data_rules": "skipped"} == states
+    (row,) = of_topic(result, topic, "partitions")
+    assert ("incremental", 50, 1.0, 0) == (
+        result["mode"],
+        row["records"],
+        row["coverage"],
+        row["differences"],
+    )
+
+
+def test_the_form_audits_one_topic_in_full(scheduler, topic, cluster_b) -> None:
+    """A stranger's record fails the task after one try, and is located without a word of what it holds."""
+    produce(cluster_b, f"east.{topic}", [Seen(b"k", b"stranger", NOW)])
+    run_id = scheduler.api.trigger(DAG, full=True, topics=[topic])
+    assert "failed" == scheduler.finish(DAG, run_id)["compare"]
+    result = scheduler.api.result(DAG, run_id, "compare")
+    assert ("full", False, [topic]) == (
+        result["mode"],
+        result["equal"],
+        [it["topic"] for it in result["partitions"]],
+    )
+    (found,) = result["differences"]
+    assert ("extra", None, topic) == (found["kind"], found["upstream_offset"], found["topic"])
+    assert found["downstream_offset"] >= 50
+    assert "stranger" not in str(result)
+    (task,) = (it for it in scheduler.api.tasks(DAG, run_id) if it["task_id"] == "compare")
+    assert 1 == task["try_number"]
