@@ -47,6 +47,7 @@ from twinlog.steps import (
 )
 from twinlog.steps.audit_lane import LocalAuditRunner
 from twinlog.steps.audit_plan import AuditMode, AuditRequest
+from twinlog.steps.audit_result import AuditResult
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 USERS = {"twinlog": "t", "jo": "j", "poor": "p"}
@@ -204,6 +205,11 @@ def place_group(pair: Pair, stage: Stage) -> None:
             time.sleep(0.3)
 
 
+def proves(result: AuditResult) -> bool:
+    """Whether an audit could read both sides whole, and found them equal."""
+    return result.equal and all(it.coverage == 1 for it in result.partitions)
+
+
 def all_else(pair: Pair, stage: Stage) -> list[str]:
     """Let a flow whose topics are copied do what it does beside that: follow, place groups, prove, look about."""
     trouble: list[str] = []
@@ -215,8 +221,9 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
             follow.run(flow, it, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=5).records == len(RECORDS)
         ),
         "offset syncs": lambda it: not offset_syncs.run(flow, it).warning,
+        "more offset syncs": lambda it: not offset_syncs.run(flow, it).warning,  # the last ones are read
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
-        "audit": lambda it: audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL)).equal,
+        "audit": lambda it: proves(audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL))),
         "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).beat_ms,
     }
     with open_clusters(flow) as clusters:
@@ -269,7 +276,9 @@ def test_none_of_the_documented_rights_can_be_left_out(pair: Pair, staged: Calla
     for number in itertools.count():
         stage = staged(**FULL | {"twinlog__scram__users": f"user{number}=${{env:PATH}}"})
         give_the_source_something_to_sync(pair, stage)
-        wanted = least(stage)
+        wanted = [
+            it for it in least(stage) if it.why != "write checkpoints"
+        ]  # the copies' prefix covers them
         if number == len(wanted):
             break
         left_out = wanted[number]
