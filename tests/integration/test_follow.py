@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, grow_topic, produce, read, staying
 
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.steps import follow, pauses
+from twinlog.config.settings import FlowSettings
+from twinlog.steps import beside, follow, pauses
+from twinlog.steps.beside import Turn
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +38,10 @@ def followed(flow, seconds: float, runner=None, stop: threading.Event | None = N
 
 
 def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, tmp_path) -> None:
-    """While partitions are added and a topic is born, in order, with a map that has every record."""
+    """While partitions are added and a topic is born, in order, with a map that has every record.
+
+    Whoever judges the copy meanwhile finds at most that the new partitions are not there yet.
+    """
     stem = f"follow-{uuid.uuid4().hex[:6]}"
     topic = create_topic(cluster_a, f"{stem}-1", 2)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="3")
@@ -58,8 +63,22 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     written = threading.Event()
     writer = threading.Thread(target=write)
     writer.start()
-    result, windows = followed(flow, 300, stop=written)
+    judged: list[float] = []
+    failed: set[str] = set()
+
+    def judge(flow: FlowSettings, clusters: Clusters) -> None:
+        judged.append(time.monotonic())
+        beside.judge(flow, clusters)
+
+    with beside.beside(
+        flow,
+        [Turn("validate", 0.3, judge)],
+        lambda _, error: failed.update(error.data.get("checks", [str(error)])),
+    ):
+        result, windows = followed(flow, 300, stop=written)
     writer.join()
+    assert len(judged) >= 5
+    assert failed <= {"partition-parity"}
     late = cycle(flow).records
     assert ("done", 160 + 16) == (result.state, result.records + late)
     assert len(windows) >= 2  # a window goes on until there is something else to follow

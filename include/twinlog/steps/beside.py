@@ -12,12 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.remembering import remembering
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TwinlogError
-from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs
+from twinlog.errors import TransientError, TwinlogError
+from twinlog.quality.checks import Severity
+from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs, publish, validate
 
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
+
+VALIDATE_SECONDS = 60.0
+"""As often as a scheduled flow is judged, usually: the gate never works from older numbers when the source is lost."""
 
 UPKEEP_SECONDS = 600.0
 
@@ -46,8 +51,26 @@ def turns(flow: FlowSettings) -> tuple[Turn, ...]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         every = min(flow.emit_checkpoints_interval_seconds, flow.sync_group_offsets_interval_seconds)
         listed.append(Turn("checkpoints", every, checkpoints.run))
+    listed.append(Turn("validate", VALIDATE_SECONDS, judge))
     listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_upkeep.run))
     return tuple(listed)
+
+
+def judge(flow: FlowSettings, clusters: Clusters) -> None:
+    """Judge the copy as `validate` does after a cycle, and keep what is at risk as `publish` does.
+
+    Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
+    """
+    with remembering(clusters) as both:
+        facts = validate.see(flow, both)
+        publish.keep(flow, both, facts.seen)
+    failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
+    if failed:
+        raise TransientError(
+            "; ".join(f"{it.name}: {it.message}" for it in failed),
+            code="validation",
+            checks=[it.name for it in failed],
+        )
 
 
 def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn]:

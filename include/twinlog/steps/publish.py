@@ -86,18 +86,26 @@ def run(
     """
     seen = seen or survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms)
-    facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
-    drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
-    topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
-    records: list[LedgerRecord] = [
-        CycleReport(run_id, summary(report, seen), seen.at_ms),
-        at_risk.known_source(seen, topics),
-        at_risk.risk_sample(seen, topics),
-    ]
-    write_ledger(flow, clusters.target, records)
+    cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
+    write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
     if flow.metrics_folder is not None:
         write_metrics(flow.metrics_folder, report, seen)
     return report
+
+
+def keep(flow: FlowSettings, clusters: Clusters, seen: Survey) -> None:
+    """Keep what is at risk and what the source looks like, while the copy goes on and there is no report to make.
+
+    Raises ClusterUnreachable and ClusterRefused.
+    """
+    write_ledger(flow, clusters.target, _at_risk(flow, clusters, seen))
+
+
+def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
+    facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
+    drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
+    topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
+    return [at_risk.known_source(seen, topics), at_risk.risk_sample(seen, topics)]
 
 
 def make_report(

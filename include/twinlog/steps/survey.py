@@ -54,15 +54,15 @@ class Copied:
 def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     """Read both clusters and make one row per partition.
 
+    What is compared is read in the order in which a copy that goes on meanwhile leaves it behind: the ledger, the
+    map, progress, the ends of the logs.  Each is then at most what is read after it, and no check fails for the copy.
     Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read.
     """
-    discovery = discover.run(flow, clusters)
     ledger = read_ledger(flow, clusters.target)
-    copied = Copied(
-        progress=read_progress(flow, clusters.target),
-        maps=read_packed(flow, clusters.target),
-        reported=reported_progress(ledger),
-    )
+    maps = read_packed(flow, clusters.target)
+    progress = read_progress(flow, clusters.target)
+    copied = Copied(progress, maps, reported_progress(ledger))
+    discovery = discover.run(flow, clusters)
     waiting = positions(flow, discovery, copied.progress)
     first = clusters.source.read_records(waiting, limit=1)
     rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
