@@ -139,7 +139,7 @@ def test_two_drivers_at_once(
 ) -> None:
     """However they meet, one gives way by name, and every record is there once.
 
-    Twenty schedules: the second driver starts up to 0.6 s after the first, into its fence or its lanes.
+    Twenty schedules: the second driver starts up to 0.3 s after the first, into its fence or its lanes.
     """
     topic = create_topic(cluster_a, unique_topic("drivers"), 4)
     suffix = uuid.uuid4().hex[:4]
@@ -167,7 +167,7 @@ def test_two_drivers_at_once(
             written[partition] += more
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(drive, flow, 0.0, chance.uniform(0.0, 0.3))
-            second = pool.submit(drive, flow, chance.uniform(0.0, 0.6), chance.uniform(0.0, 0.3))
+            second = pool.submit(drive, flow, chance.uniform(0.0, 0.3), chance.uniform(0.0, 0.3))
             outcomes += [(first.result(), second.result())]
     cycle(flow)
     remote = f"A{suffix}.{topic}"
