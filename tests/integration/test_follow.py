@@ -3,15 +3,27 @@
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from lab import Seen, ThreadRunner, create_topic, cycle, flow_of, grow_topic, produce, read, staying
+from lab import (
+    Seen,
+    ThreadRunner,
+    create_topic,
+    cycle,
+    flow_of,
+    grow_topic,
+    produce,
+    read,
+    staying,
+    topic_names,
+)
 
 from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError, TwinlogError
+from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.steps import beside, follow, pauses
 from twinlog.steps.beside import Turn
 
@@ -109,6 +121,25 @@ def test_a_batch_cycle_goes_on_where_following_stopped(cluster_a, cluster_b, tmp
     produce(cluster_a, topic, records(5, 5))
     result = cycle(flow)
     assert (5, read(cluster_a, topic)) == (result.records, read(cluster_b, f"A.{topic}"))
+
+
+def test_whoever_follows_gives_way_to_another_driver(cluster_a, cluster_b, tmp_path) -> None:
+    """By name, and at once: two that fenced each other for ever would copy nothing.  Every record is there once."""
+    topic = create_topic(cluster_a, f"rival-{uuid.uuid4().hex[:6]}", 2)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__follow__seconds="3")
+    produce(cluster_a, topic, records(0, 10))
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(followed, flow, 120)
+        give_up = time.monotonic() + 60
+        while not (f"A.{topic}" in topic_names(cluster_b, topic) and read(cluster_b, f"A.{topic}")):
+            assert time.monotonic() < give_up
+        produce(cluster_a, topic, records(10, 10), 1)
+        assert cycle(flow).state in {"done", "nothing"}
+        with pytest.raises(FencedError, match="another twinlog"):
+            following.result(60)
+    cycle(flow)
+    for partition in (0, 1):
+        assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
 
 
 def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, cluster_b, tmp_path) -> None:

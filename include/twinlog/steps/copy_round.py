@@ -7,6 +7,7 @@ sequences never travel further than to its own tasks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,6 +26,9 @@ from twinlog.steps.two_way import way_back_ledger
 
 PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
+
+TAKING_SECONDS = 2.0
+"""How long another driver may need from its first fenced lane to its name in the ledger."""
 
 TASKS_DIED = "tasks-died"
 """Code of the error a runner raises for tasks that died without a report."""
@@ -101,9 +105,12 @@ class Rounds:
         Raises as `judge`.
         """
         try:
-            return self.judge(self.runner.run(specs))
+            reports = self.runner.run(specs)
         except TransientError as error:
             return error
+        return self.judge(
+            reports
+        )  # not within: FencedError is transient for a scheduler, not for this driver
 
     def judge(self, reports: Sequence[LaneReport]) -> TransientError | None:
         """Add up what lanes did; return why another round is needed, or None.
@@ -128,17 +135,23 @@ class Rounds:
     def stop_if_taken(self) -> None:
         """A lane was fenced: by another driver, whose name the ledger has, or by its transaction's time-out.
 
-        Raises FencedError for another driver.
+        Another driver fences lanes before the ledger names it; fencing it in turn meanwhile would begin a fight that
+        neither wins, so it is given `TAKING_SECONDS`.  Raises FencedError for another driver.
         """
+        patience = time.monotonic() + TAKING_SECONDS
         with Brokers(self.flow.target.connection) as target:
-            holder = last_fence(self.logs.ledger.read(target))
-        if holder is not None and holder.run_id != self.run_id:
-            raise FencedError(
-                f"another twinlog took over flow {self.flow.name} (run {holder.run_id})",
-                hint="let one of them run; what this one committed counts, nothing else was written",
-                flow=self.flow.name,
-                run_id=holder.run_id,
-            )
+            while True:
+                holder = last_fence(self.logs.ledger.read(target))
+                if holder is not None and holder.run_id != self.run_id:
+                    raise FencedError(
+                        f"another twinlog took over flow {self.flow.name} (run {holder.run_id})",
+                        hint="let one of them run; what this one committed counts, nothing else was written",
+                        flow=self.flow.name,
+                        run_id=holder.run_id,
+                    )
+                if time.monotonic() >= patience:
+                    return
+                time.sleep(0.1)
 
 
 def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:

@@ -163,6 +163,10 @@ class _Following:
             else:
                 specs, stopped = self._open()
                 failure = self._run(specs, renew=bool(stopped))
+        except (
+            FencedError
+        ):  # transient for a scheduler; this driver gives way, or the two would fence for ever
+            raise
         except TransientError as error:
             failure = error
         except TerminalError as error:
@@ -201,7 +205,12 @@ class _Following:
     def result(self, last: Window, seconds: float) -> CopyResult:
         """Say what was copied in all windows, and what is left."""
         tally, rounds = self.rounds.tally, self.rounds
-        discovery = discover.run(self.flow, self.clusters)
+        try:
+            discovery = discover.run(self.flow, self.clusters)
+        except (
+            TransientError
+        ):  # what was copied is not lost with a cluster; what is left is as of the last look
+            discovery = self.prepared.discovery
         for topic in discovery.topics:
             for item in topic.partitions:
                 read = item.source.stable_end if self.flow.copy.read_committed else item.source.end
@@ -297,13 +306,13 @@ class _Following:
                 self.rounds.stop_if_taken()
             try:
                 self.grant = self.rounds.fence()
+            except FencedError:  # the other driver's fence calls them back
+                raise
             except TransientError:
                 lanes.wait(FIRST_PAUSE_SECONDS)
                 continue
             except TerminalError as error:
-                if error.code != PAUSED and not isinstance(
-                    error, FencedError
-                ):  # then nothing calls them back
+                if error.code != PAUSED:  # then nothing calls them back
                     self.rounds.runner.cancel()
                 raise
             lanes.wait()
