@@ -495,7 +495,8 @@ def test_a_schema_registrys_topic_is_copied_as_it_is_and_its_name_is_said(cluste
     flow = load(config).flows[f"{alias}->B"]
     create_topic(cluster_a, "_schemas", cleanup_policy="compact")
     try:
-        produce(cluster_a, "_schemas", [Seen(b"{}", b'{"id":1}', 1_000), Seen(b"{}", None, 1_001)])
+        # A key each, so that the cleaner has nothing to take from either side.
+        produce(cluster_a, "_schemas", [Seen(b'{"n":1}', b'{"id":1}', 1_000), Seen(b'{"n":2}', None, 1_001)])
         synced, result = cycle(flow)
         said = [it for it in synced.problems if it.topic == "_schemas"]
         assert (2, [False]) == (result.records, [it.blocking for it in said])

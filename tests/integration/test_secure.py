@@ -178,7 +178,7 @@ def test_brokers_of_3_9_on_either_side(
         path.write_text(
             f"clusters = A, OLD\n{names[0]}.bootstrap.servers = {source.bootstrap_servers}\n"
             f"{names[1]}.bootstrap.servers = {target.bootstrap_servers}\n{names[0]}->{names[1]}.enabled = true\n"
-            f"topics = {topic}\nreplication.factor = 1\noffset.storage.replication.factor = 1\n"
+            f"topics = {topic}\nreplication.factor = 1\noffset.storage.replication.factor = 1\n{ALONE}\n"
         )
         create_topic(source, topic)
         produce(source, topic, RECORDS, compression_type="zstd")
