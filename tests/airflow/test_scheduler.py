@@ -83,7 +83,9 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
         scheduler.api.result(submitting, run_id, "copy")[name] for name in ("state", "records")
     )
     report = scheduler.api.result(submitting, run_id, "publish")
-    assert {wanted: 499, other: -1} == last_offsets(report)
+    assert {wanted: 499, other: -1}.items() <= last_offsets(
+        report
+    ).items()  # other tests have topics of the flow, too
     events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
     [extra] = [event["extra"] for event in events if event["extra"].get("run_id") == run_id]
     synced = {"flow": "west->east", "groups": [f"readers-{wanted}"], "positions": 1}
