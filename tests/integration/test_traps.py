@@ -16,12 +16,24 @@ from unittest import mock
 import pytest
 from batches import Rec, encode
 from confluent_kafka import Producer
+from confluent_kafka.admin import ResourceType
 from crc32c import crc32c
-from lab import Seen, create_topic, cycle, flow_of, produce, produce_transaction, read
+from lab import (
+    Seen,
+    alter_configs,
+    configure,
+    create_topic,
+    cycle,
+    flow_of,
+    produce,
+    produce_transaction,
+    read,
+)
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.config.connection import ConnectionSettings
+from twinlog.config.load import load
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
@@ -30,10 +42,11 @@ from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.brokers import LATEST, Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
-from twinlog.relay.fence import fence
+from twinlog.relay.fence import fence, init_writer, transactional_id
 from twinlog.relay.lane import Lane
 from twinlog.relay.relabel import relabel
-from twinlog.relay.transaction import Writer
+from twinlog.relay.state_records import StateRecord, batches
+from twinlog.relay.transaction import Transaction, Writer
 from twinlog.relay.transform import Outgoing
 from twinlog.steps import sync_topics
 from twinlog.steps.copy_round import state_topics
@@ -305,3 +318,45 @@ def test_a_delete_horizon_is_not_a_base_timestamp(
 
 def _parts(item: Outgoing) -> tuple[memoryview, BatchHeader]:
     return item.buffer, item.header
+
+
+def test_a_transaction_whose_end_was_lost_stops_the_flow(
+    cluster_a: Any, cluster_b: Any, brokers: Brokers, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Its progress may be true or not, so nothing is copied or written, until somebody has ended it."""
+    topic = create_topic(cluster_a, unique_topic("torn"))
+    alias = f"T{uuid.uuid4().hex[:4]}"
+    path = configure(
+        tmp_path,
+        {alias: cluster_a, "B": cluster_b},
+        [f"{alias}->B"],
+        topics=topic,
+        heartbeats__replication__enabled="false",
+    )
+    flow = load(path).flows[f"{alias}->B"]
+    produce(cluster_a, topic, [Seen(None, b"0", NOW)])
+    assert 1 == cycle(flow).records
+    produce(cluster_a, topic, [Seen(None, b"1", NOW)])
+    with open_clusters(flow) as clusters:
+        state = state_topics(flow, clusters)
+    key = source_offset_key(flow.connector_name, alias, 0, topic)
+    place = (state.offsets_topic, partition_for(key, state.offsets_partitions))
+    record = StateRecord(*place, key, offset_value(7))
+    unverified = {"transaction_partition_verification_enable": "false"}
+    alter_configs(cluster_b, ResourceType.BROKER, "1", **unverified)
+    try:
+        lane = Lane(brokers, init_writer(brokers, transactional_id(flow.name, 0), 10_000))
+        with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):
+            assert [] == lane.write_state(batches([record], NOW))  # the coordinator knows nothing of it
+    finally:
+        alter_configs(cluster_b, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
+    for _ in range(2):
+        with pytest.raises(TerminalError, match=f"the last records of {topic}-0") as caught:
+            cycle(flow)
+        assert "lost-marker" == caught.value.code
+        assert [b"0"] == values(cluster_b, f"{alias}.{topic}")
+    lane = Lane(brokers, init_writer(brokers, transactional_id(flow.name, 0), 10_000))
+    assert [] == lane.add([place])
+    lane.abort()
+    assert 1 == cycle(flow).records
+    assert [b"0", b"1"] == values(cluster_b, f"{alias}.{topic}")

@@ -7,6 +7,11 @@
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
+A transaction of ours that is still open in step 4 has lost its end: brokers of Kafka 4 leave out markers for
+partitions that have no leader while they are sent, as after a restart of the only replica ("likely deleted already
+and hence can be skipped").  The same transaction may be committed in the copy, so nothing is written then and nothing
+copied until a person has looked.
+
 Why a gate: two drivers that interleave their inits lane by lane would each own some lanes, and copy the same
 partition twice.  If step 3 commits, nobody inited lane 0 in between, and whoever does so later will fence all our
 lanes before reading anything.
@@ -15,7 +20,7 @@ lanes before reading anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
@@ -95,7 +100,8 @@ def fence(
 ) -> Grant:
     """Fence the flow for `run_id` and read its progress.
 
-    Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing.
+    Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing, and
+    `lost-marker` when the target lost the end of a transaction.
     """
     logs = logs or FenceLogs.of(state)
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
@@ -111,7 +117,12 @@ def fence(
     now = int(time.time() * 1000)
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
-    progress, repaired = _progress(gate_lane, logs.progress.read(target), state)
+    log = logs.progress.read(target)
+    lost = _ends_that_were_lost(log, state, {it.producer_id for it in writers} | _known_writers(ledger))
+    if lost:
+        _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
+        raise _lost_end(lost, target.settings.alias, state)
+    progress, repaired = _progress(gate_lane, log, state)
     used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
@@ -178,6 +189,28 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
         record = LaneWriter(it.producer_id, it.transactional_id or "", now_ms)
         if record.key() not in ledger.committed:
             yield record
+
+
+def _known_writers(ledger: LogState) -> set[int]:
+    records = (parse_ledger(key, value) for key, value in ledger.committed.items())
+    return {it.producer_id for it in records if isinstance(it, LaneWriter)}
+
+
+def _ends_that_were_lost(log: LogState, state: StateTopics, ours: Collection[int]) -> list[tuple[str, int]]:
+    """Partitions of the source whose progress was written by one of `ours` in a transaction without an end."""
+    keys = (_own_key(key, state) for key, producer_id in log.undecided.items() if producer_id in ours)
+    return sorted({(it.topic, it.partition) for it in keys if it is not None})
+
+
+def _lost_end(lost: Sequence[tuple[str, int]], alias: str, state: StateTopics) -> TerminalError:
+    shown = ", ".join(f"{topic}-{partition}" for topic, partition in lost[:5])
+    return TerminalError(
+        f"cluster {alias} lost the end of a transaction: whether the last records of {shown} were committed is not"
+        f" known from {state.offsets_topic}",
+        hint='see docs/topics.md, "A transaction without an end"',
+        code="lost-marker",
+        partitions=[f"{topic}-{partition}" for topic, partition in lost],
+    )
 
 
 def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:

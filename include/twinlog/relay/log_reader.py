@@ -6,14 +6,15 @@ every few seconds, pay for what is new only.
 Not a read_committed consumer: that stops at the last stable offset, and a stranger's open transaction in the same
 partition would hide our own committed record behind it.  So everything up to the high watermark taken at the
 start is read, and a transactional batch counts when its producer's next marker says COMMIT.  A transaction
-without a marker is not committed (after a fence none of ours is like that).
+without a marker is not committed; after a fence none of ours is like that, unless the target lost the marker
+(relay/fence.py).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -43,11 +44,13 @@ class LogState:
 
     `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
     record of all was not committed, with their committed value (None: there is none); readers that ignore
-    transactions, as MM2 does by default, see the wrong value for these.
+    transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
+    transaction has no end in the log, with the producer id that wrote it.
     """
 
     committed: Mapping[bytes, bytes]
     overshadowed: Mapping[bytes, bytes | None]
+    undecided: Mapping[bytes, int] = field(default_factory=dict)
 
 
 class KeptRecord(NamedTuple):
@@ -217,7 +220,7 @@ def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> Cluste
     )
 
 
-def _state(resolvers: Iterable[_Resolver]) -> LogState:
+def _state(resolvers: Collection[_Resolver]) -> LogState:
     committed: dict[bytes, bytes] = {}
     overshadowed: dict[bytes, bytes | None] = {}
     for resolver in resolvers:
@@ -226,7 +229,13 @@ def _state(resolvers: Iterable[_Resolver]) -> LogState:
             kept = resolver.committed.get(key, _NOTHING)
             if newest > kept.offset:
                 overshadowed[key] = kept.value
-    return LogState(committed, overshadowed)
+    undecided = {
+        key: producer_id
+        for resolver in resolvers
+        for producer_id, waiting in resolver.undecided.items()
+        for key, _ in waiting
+    }
+    return LogState(committed, overshadowed, undecided)
 
 
 class StateReader:
