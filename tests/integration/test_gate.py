@@ -103,7 +103,7 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
             folder,
             {east: source, west: cluster_b},
             [f"{east}->{west}"],
-            topics="orders,payments",
+            topics="orders,payments,_schemas",
             groups="billing",
             sync__group__offsets__enabled="true",
             heartbeats__topic__replication__factor="1",
@@ -118,9 +118,11 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
         told = Story(file, keys)
         create_topic(source, "orders", 3, retention_ms="604800000")
         create_topic(source, "payments", retention_ms="604800000")
+        create_topic(source, "_schemas", cleanup_policy="compact")
         for partition in range(3):
             produce(source, "orders", now(40), partition)
         produce(source, "payments", now(10))
+        produce(source, "_schemas", now(2))
         commit_group(source, "billing", "payments", 7)
         told.ask("never ran")
         told.ask("never ran, source dead", "--mode", "source-dead")
@@ -132,6 +134,7 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
         told.while_cycling(lambda: told.ask("canary", "--canary", "--still-writing"))
         told.answers["status"] = told.command("status")
         produce(source, "payments", now(5))
+        produce(source, "_schemas", now(3))
         commit_group(source, "billing", "payments", 9)
         told.ask("lag")
         told.cycle()
@@ -205,6 +208,18 @@ def test_lag_and_a_group_that_moved_forbid_it(story: Story) -> None:
     assert (5, "gold") == (risk["payments"]["records"], risk["payments"]["tier"])
     assert risk["payments"]["bytes"] > 0
     assert (0, True) == (story.answers["caught up"][0], story.answers["caught up"][1]["ready"])
+
+
+def test_schemas_that_were_not_copied_yet_forbid_it(story: Story) -> None:
+    """The registry's topic is compared by its keys; the third one is new."""
+    passed = {
+        station: check["passed"]
+        for station in ("ready", "lag", "caught up")
+        for check in story.answers[station][1]["checks"]
+        if check["name"] == "schema-parity"
+    }
+    assert {"ready": True, "lag": False, "caught up": True} == passed
+    assert "schema-parity" in blocking(story.answers["lag"][1])
 
 
 def test_status_tells_what_is_at_risk(story: Story) -> None:
