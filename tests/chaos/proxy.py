@@ -112,8 +112,10 @@ class _Pair:
         self.over = False
         self._head = bytearray()
         self._body_left = 0
+        # Both before the first pump: it may end at once, and take both ends with it.
+        for end in (client, broker):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for source, sink, direction in ((client, broker, UP), (broker, client, DOWN)):
-            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._pump, args=(source, sink, direction), daemon=True).start()
 
     def reset(self) -> None:

@@ -48,6 +48,7 @@ class Stage:
         self.chance = random.Random(self.seed)
         self._copier: threading.Thread | None = None
         self.lost: TwinlogError | None = None
+        self.last_error: TwinlogError | None = None
         self.begun = threading.Event()
         create_topic(self.source, self.topic, PARTITIONS)
         clusters = {
@@ -103,7 +104,7 @@ class Stage:
         """Whether the copier is still at it."""
         return self._copier is not None and self._copier.is_alive()
 
-    def _until_done(self) -> None:
+    def _until_done(self) -> bool:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -111,12 +112,14 @@ class Stage:
                     "done",
                     "nothing",
                 }:
-                    return
+                    return True
             except TwinlogError as error:
                 if error.code == "lost-marker":
                     self.lost = error
-                    return
+                    return True
+                self.last_error = error
                 time.sleep(0.2)
+        return False
 
     def check(self, kind: str) -> None:
         """Drain, then compare both sides record by record; map and progress have to agree with the log.
@@ -125,7 +128,7 @@ class Stage:
         schedule begins behind it.
         """
         self.join()
-        self._until_done()
+        assert self._until_done(), f"not drained within {PATIENCE_SECONDS:g} s: {self.last_error!r}"
         if self.lost is not None:
             self._end_what_is_open()
             pytest.skip(str(self.lost))

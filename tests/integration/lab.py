@@ -239,6 +239,14 @@ def read_partitions(
     return result
 
 
+def wait_until(true: Callable[[], bool]) -> None:
+    """Look twice a second; an assertion fails after half a minute."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
 def _seen(message: Any) -> Seen:
     kind, timestamp = message.timestamp()
     if kind not in {TIMESTAMP_LOG_APPEND_TIME, 1}:

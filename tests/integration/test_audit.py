@@ -27,6 +27,7 @@ from lab import (
     produce,
     produce_transaction,
     read_with_offsets,
+    wait_until,
 )
 
 from twinlog.cli.main import main
@@ -332,13 +333,6 @@ def updates(chance: random.Random, number: int, start: int) -> list[Seen]:
         Seen(b"%d" % chance.randrange(40), None if chance.random() < 0.1 else b"%d/%d" % (number, n), start)
         for n in range(100)
     ]
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
 
 
 def test_the_command(

@@ -28,6 +28,7 @@ from lab import (
     produce,
     produce_transaction,
     read,
+    wait_until,
 )
 
 from twinlog.cluster.clusters import open_clusters
@@ -320,6 +321,15 @@ def _parts(item: Outgoing) -> tuple[memoryview, BatchHeader]:
     return item.buffer, item.header
 
 
+def _written_unknown_to_the_coordinator(brokers: Brokers, flow: str, record: StateRecord) -> bool:
+    lane = Lane(brokers, init_writer(brokers, transactional_id(flow, 0), 10_000))
+    with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):
+        try:
+            return [] == lane.write_state(batches([record], NOW))
+        except TransientError:
+            return False  # the broker has not yet heard that it may take what is not verified
+
+
 def test_a_transaction_whose_end_was_lost_stops_the_flow(
     cluster_a: Any, cluster_b: Any, brokers: Brokers, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -345,9 +355,7 @@ def test_a_transaction_whose_end_was_lost_stops_the_flow(
     unverified = {"transaction_partition_verification_enable": "false"}
     alter_configs(cluster_b, ResourceType.BROKER, "1", **unverified)
     try:
-        lane = Lane(brokers, init_writer(brokers, transactional_id(flow.name, 0), 10_000))
-        with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):
-            assert [] == lane.write_state(batches([record], NOW))  # the coordinator knows nothing of it
+        wait_until(lambda: _written_unknown_to_the_coordinator(brokers, flow.name, record))
     finally:
         alter_configs(cluster_b, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -170,18 +170,17 @@ def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
 
 def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
     """Read the latest record of each key; nothing while the topic does not exist."""
-    try:
-        return cluster.latest_records(topic)
-    except TwinlogError as error:
-        if error.code == "no-internal-topic":
-            return {}
-        raise
+    return _or_empty(cluster.latest_records, topic)
 
 
 def latest_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, bytes | None]:
     """Read the latest value of each key; nothing while the topic does not exist."""
+    return _or_empty(cluster.latest, topic)
+
+
+def _or_empty(read: Callable[[str], Mapping[bytes, R]], topic: str) -> Mapping[bytes, R]:
     try:
-        return cluster.latest(topic)
+        return read(topic)
     except TwinlogError as error:
         if error.code == "no-internal-topic":
             return {}

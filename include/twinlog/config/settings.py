@@ -161,9 +161,9 @@ class GateSettings:
     `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
     last cycle may be and `audit_age_seconds` a topic's last audit, `canary_seconds` how long the gate waits for its
     canary.  `schemas_topic` is where the source's schema registry keeps its schemas.  `blocking` names checks that
-    only warn by themselves and forbid a failover here.  `reports` is the
-    folder for pages and evidence, None for the user's own; `sign_with` is a private key (PEM, Ed25519) for the
-    evidence.  `alert_url` takes alarms about a broken RPO.
+    only warn by themselves and forbid a failover here.  `reports` is the folder for pages and evidence, None for the
+    user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes alarms about a broken
+    RPO.
     """
 
     fence_seconds: int = 10

@@ -146,6 +146,12 @@ def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
     raise FormatError("ledger key is not an array that begins with a kind", bytes=key.hex())
 
 
+def lane_writers(latest: Mapping[bytes, bytes | None]) -> set[int]:
+    """Producer ids of all lanes that a ledger (value by key) knows of.  Raises FormatError as `parse_ledger`."""
+    records = (parse_ledger(key, value) for key, value in latest.items())
+    return {it.producer_id for it in records if isinstance(it, LaneWriter)}
+
+
 def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
     fields = _parsed(value, f"ledger record {kind}")
     version = fields.get("version") if isinstance(fields, dict) else None

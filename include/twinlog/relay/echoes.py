@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger import parse_ledger
-from twinlog.formats.ledger_writers import LaneWriter
+from twinlog.formats.ledger import lane_writers
 from twinlog.relay.batch import BatchHeader
 
 
@@ -56,10 +55,7 @@ class LaneWriters:
             if error.code == "no-internal-topic":
                 return  # there is no flow the other way
             raise
-        for key, value in latest.items():
-            record = parse_ledger(key, value)
-            if isinstance(record, LaneWriter):
-                self.lanes.add(record.producer_id)
+        self.lanes |= lane_writers(latest)
 
 
 @dataclass(frozen=True, slots=True)

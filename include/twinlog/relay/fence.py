@@ -20,12 +20,12 @@ lanes before reading anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_value, parse_source_key
-from twinlog.formats.ledger import LaneFence, parse_ledger
+from twinlog.formats.ledger import LaneFence, lane_writers, parse_ledger
 from twinlog.formats.ledger_entry import LedgerEntry
 from twinlog.formats.ledger_writers import LaneWriter
 from twinlog.formats.partitioner import partition_for
@@ -118,8 +118,7 @@ def fence(
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     log = logs.progress.read(target)
-    lost = _ends_that_were_lost(log, state, {it.producer_id for it in writers} | _known_writers(ledger))
-    if lost:
+    if lost := _ends_that_were_lost(log, state, writers, ledger):
         _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
         raise _lost_end(lost, target.settings.alias, state)
     progress, repaired = _progress(gate_lane, log, state)
@@ -191,13 +190,13 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
             yield record
 
 
-def _known_writers(ledger: LogState) -> set[int]:
-    records = (parse_ledger(key, value) for key, value in ledger.committed.items())
-    return {it.producer_id for it in records if isinstance(it, LaneWriter)}
-
-
-def _ends_that_were_lost(log: LogState, state: StateTopics, ours: Collection[int]) -> list[tuple[str, int]]:
-    """Partitions of the source whose progress was written by one of `ours` in a transaction without an end."""
+def _ends_that_were_lost(
+    log: LogState, state: StateTopics, writers: Iterable[Writer], ledger: LogState
+) -> list[tuple[str, int]]:
+    """Partitions of the source whose progress one of our lanes wrote in a transaction that has no end."""
+    if not log.undecided:
+        return []
+    ours = {it.producer_id for it in writers} | lane_writers(ledger.committed)
     keys = (_own_key(key, state) for key, producer_id in log.undecided.items() if producer_id in ours)
     return sorted({(it.topic, it.partition) for it in keys if it is not None})
 

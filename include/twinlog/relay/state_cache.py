@@ -45,9 +45,8 @@ def cache_file(topic: str, topic_id: str) -> Path:
 def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:
     """Write the cache, whole or not at all.  A disk that is full, or not ours to write to, costs only the cache."""
     crc = 0
-    for part in _body(
-        partitions
-    ):  # made twice rather than kept: together the parts are as large as all that is known
+    # Made twice rather than kept: together the parts are as large as all that is known.
+    for part in _body(partitions):
         crc = crc32c(part, crc)
     head = {
         "version": VERSION,

@@ -108,9 +108,8 @@ class Rounds:
             reports = self.runner.run(specs)
         except TransientError as error:
             return error
-        return self.judge(
-            reports
-        )  # not within: FencedError is transient for a scheduler, not for this driver
+        # Not within: FencedError is transient for a scheduler, not for this driver.
+        return self.judge(reports)
 
     def judge(self, reports: Sequence[LaneReport]) -> TransientError | None:
         """Add up what lanes did; return why another round is needed, or None.

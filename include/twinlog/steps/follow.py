@@ -163,10 +163,8 @@ class _Following:
             else:
                 specs, stopped = self._open()
                 failure = self._run(specs, renew=bool(stopped))
-        except (
-            FencedError
-        ):  # transient for a scheduler; this driver gives way, or the two would fence for ever
-            raise
+        except FencedError:
+            raise  # transient for a scheduler; this driver gives way, or the two would fence for ever
         except TransientError as error:
             failure = error
         except TerminalError as error:
@@ -207,9 +205,8 @@ class _Following:
         tally, rounds = self.rounds.tally, self.rounds
         try:
             discovery = discover.run(self.flow, self.clusters)
-        except (
-            TransientError
-        ):  # what was copied is not lost with a cluster; what is left is as of the last look
+        except TransientError:
+            # What was copied is not lost with a cluster; what is left is as of the last look.
             discovery = self.prepared.discovery
         for topic in discovery.topics:
             for item in topic.partitions:

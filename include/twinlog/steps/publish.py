@@ -81,8 +81,7 @@ def run(
     What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
 
     `copy_result` is the copy's result as JSON, None when there was nothing to copy; `seen` a survey made just now, None
-    to make one.  Raises ClusterUnreachable
-    and ClusterRefused.
+    to make one.  Raises ClusterUnreachable and ClusterRefused.
     """
     seen = seen or survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms)
