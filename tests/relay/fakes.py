@@ -203,8 +203,10 @@ class FakeTarget:
         return _add_answer({item: code(item) for item in wanted})
 
     def _add_refused(self, fields: dict[str, Any]) -> Callable[..., Any]:
-        wanted = [(it.name, n) for it in fields.get("v3_and_below_topics", ()) for n in it.partitions]
-        return lambda error_code: _add_answer(dict.fromkeys(wanted, error_code))
+        """The first partition is at fault; the others are then not even tried."""
+        first, *others = ((it.name, n) for it in fields.get("v3_and_below_topics", ()) for n in it.partitions)
+        untried = dict.fromkeys(others, int(Code.OPERATION_NOT_ATTEMPTED))
+        return lambda error_code: _add_answer({first: error_code} | untried)
 
     def _end_txn(self, fields: dict[str, Any]) -> Any:
         producer = self.producers[fields["producer_id"]]

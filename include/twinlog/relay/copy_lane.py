@@ -230,8 +230,9 @@ class LaneCopy:
 
     def _send(self, queues: Queues) -> bool:
         """Send what was cut; return False if the target refused something, and the transaction was given up."""
-        refused = self._lane.add(list(queues))
+        refused = self._lane.add([*queues, *self._places(queues)])
         if refused:
+            self._require_state(refused)
             self._give_up(refused)
             return False
         if self._opened_at is None:
@@ -245,6 +246,14 @@ class LaneCopy:
                 self._give_up(self._lane.take_refused())
                 return False
         return True
+
+    def _places(self, targets: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Where state of what goes to `targets` will be written: added with them, it needs no question of its own."""
+        return {
+            place
+            for target in targets
+            for place in state_records.places(self._spec.state, self._by_target[target])
+        }
 
     def _note_written(self) -> None:
         for written in self._lane.take_written():
@@ -295,7 +304,14 @@ class LaneCopy:
         refused: list[Refused] = []
         for batches in writes:
             refused = refused or self._lane.write_state(batches)
-        final = [refusal for refusal in refused if not refusal.resend]
+        self._require_state(refused)
+        if refused:
+            self._give_up(refused)
+        return not refused
+
+    def _require_state(self, refused: Collection[Refused]) -> None:
+        """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
+        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
         if final:
             topic, partition = final[0].partition
             raise TransientError(
@@ -303,9 +319,6 @@ class LaneCopy:
                 hint="run sync_topics, and `twinlog check` for permissions",
                 code="fence-again",
             )
-        if refused:
-            self._give_up(refused)
-        return not refused
 
     def _give_up(self, refused: list[Refused]) -> None:
         """The target refused something: abort, go back to what is committed, and end or repair what was refused."""

@@ -31,6 +31,7 @@ from twinlog.relay.batch import (
 from twinlog.relay.codec import NONE
 from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
 from twinlog.relay.echoes import Echoes
+from twinlog.relay.few import MOST_RECORDS, merge_few
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
 from twinlog.relay.passing import pass_on
 from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
@@ -55,6 +56,11 @@ class Cutter:
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     echoes: Echoes | None = None
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Most bytes of records in one rewritten batch, uncompressed."""
+        return min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
@@ -191,6 +197,12 @@ class Cutter:
             return True
         if not begins:
             return True
+        if len(begins) <= MOST_RECORDS and not self.excluded and self.echoes is None:
+            room = self.rewritten_bytes - MOST_RECORDS * LARGEST_PREFIX
+            few = merge_few(block, begins, positions[0], self.end, room)
+            if few is not None and len(few.buffer) <= self.max_message_bytes:
+                done.outgoing.append(few)
+                return True
         try:
             records = read_columns(block, begins)
         except FormatError as error:
@@ -248,7 +260,7 @@ class Cutter:
             self._capture(records, [int(index)])
         if large.any():
             records = records.where(~large)
-        for chunk in _chunks(records, min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)):
+        for chunk in _chunks(records, self.rewritten_bytes):
             done.outgoing += self._fitting(chunk, codec)
         return poison
 

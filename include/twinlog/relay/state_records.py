@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Quarantine
@@ -45,17 +46,42 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 
 
+def places(state: StateTopics, item: RangeCopy) -> Iterator[TopicPartition]:
+    """Where `of_ranges` writes a range's progress and map: known before anything of it was sent."""
+    topic, partition = item.source
+    yield state.offsets_topic, _progress_place(state, topic, partition)[1]
+    yield state.map_topic, _map_partition(topic, partition, state.map_partitions)
+
+
 def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int) -> StateRecord:
     """Say that a source partition is copied up to and with `last_upstream`."""
-    key = source_offset_key(state.connector_name, state.source_alias, partition, topic)
-    number = partition_for(key, state.offsets_partitions)
+    key, number = _progress_place(state, topic, partition)
     return StateRecord(state.offsets_topic, number, key, offset_value(last_upstream))
 
 
 def map_record(state: StateTopics, key: MapKey, piece: bytes) -> StateRecord:
     """Store a piece of the map; all pieces of a source partition live in one partition: they are read together."""
-    number = partition_for(f"{key.topic}-{key.partition}".encode(), state.map_partitions)
+    number = _map_partition(key.topic, key.partition, state.map_partitions)
     return StateRecord(state.map_topic, number, encode_map_key(key), piece)
+
+
+def _progress_place(state: StateTopics, topic: str, partition: int) -> tuple[bytes, int]:
+    return _key_and_partition(
+        state.connector_name, state.source_alias, topic, partition, state.offsets_partitions
+    )
+
+
+@cache
+def _key_and_partition(
+    connector_name: str, alias: str, topic: str, partition: int, partitions: int
+) -> tuple[bytes, int]:
+    key = source_offset_key(connector_name, alias, partition, topic)
+    return key, partition_for(key, partitions)
+
+
+@cache
+def _map_partition(topic: str, partition: int, partitions: int) -> int:
+    return partition_for(f"{topic}-{partition}".encode(), partitions)
 
 
 def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, Outgoing]:
