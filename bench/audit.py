@@ -1,9 +1,9 @@
-"""The audit alone, without Spark, on real brokers: a full audit of a good copy, one lane in this process.
+"""The audit beside MirrorMaker 2: records compared per CPU-second, and records MM2 copies of the same kind, in one run.
 
-    python -m bench.audit ["1 KB" ...] [--profile] [--records N]
+    python -m bench.audit ["1 KB" ... | all] [--profile] [--records N] [--out FOLDER] [--page FILE]
 
-Prints records per CPU-second of this process, reading the state and remembering the outcome included.  MM2 copies
-about 38,000 records of 1 KB, or 104,000 of 100 B, per CPU-second on the same machine (`make bench`).
+The audit is a full one of a good copy, one lane in this process without Spark; counted is the CPU time of this process,
+reading the state and remembering the outcome included.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import resource
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from bench import load
+from bench import load, pages, side_by_side
+from bench.contenders import MM2
 from bench.lane import BROKER, InProcess, data_folder, flow_of
 from bench.topics import KINDS, Kind
 from twinlog.cluster.clusters import open_clusters
@@ -26,30 +29,63 @@ from twinlog.steps import audit, copy, sync_topics
 from twinlog.steps.audit_lane import LocalAuditRunner
 from twinlog.steps.audit_plan import AuditMode, AuditRequest
 
-DEFAULT = ("1 KB", "100 B")
+DEFAULT = ("1 KB", "100 B", "1 KB, 1 a batch")
+
+GOAL = 5
+"""How many times the records that MM2 copies per CPU-second."""
 
 
 def main() -> None:
-    """Load each kind, copy it, audit the copy, say what that took."""
+    """Let MM2 copy each kind; then load, copy and audit each, and compare."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kinds", nargs="*", help=f"kinds of topics, or all; default: {', '.join(DEFAULT)}")
     parser.add_argument("--records", type=int, help="instead of each kind's own number")
     parser.add_argument("--profile", action="store_true", help="print the functions that take most")
+    pages.add_arguments(parser)
     given = parser.parse_args()
     wanted = given.kinds or DEFAULT
+    kinds = [kind for kind in KINDS if kind.name in wanted or "all" in wanted]
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A", settings=BROKER) as source,
         EmbeddedKafka("B", settings=BROKER) as target,
     ):
-        for kind in (kind for kind in KINDS if kind.name in wanted or "all" in wanted):
-            measure(kind, given.records or kind.twinlog_records, Path(folder), source, target, given.profile)
+        copied = mirror_maker(side_by_side.Clusters(source, target), kinds, Path(folder))
+        rows = []
+        for kind in kinds:
+            records = given.records or kind.twinlog_records
+            row = measure(kind, records, Path(folder), source, target, given.profile)
+            rows.append(row | {"mm2_per_cpu_s": copied[kind.name]})
+    pages.write("audit", rows, table(rows), given)
+
+
+def mirror_maker(clusters: side_by_side.Clusters, kinds: Sequence[Kind], folder: Path) -> Mapping[str, float]:
+    """Records per CPU-second that MM2 copies, by kind."""
+    rows = side_by_side.run(clusters, [MM2], kinds, repetitions=1, scale=1.0, folder=folder)
+    return {row["kind"]: row["records"] / row["cpu_s"] for row in rows if "kind" in row}
+
+
+def table(rows: Sequence[pages.Row]) -> str:
+    """One line for each kind."""
+    lines = [
+        "Records per CPU-second, and MiB of the largest process; the audit without Spark, whose start takes some 15"
+        " CPU-seconds:\n",
+        f"| topic | audited | MM2 copies | x MM2 (held to {GOAL}) | proved as bytes | memory |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        audited, copied = row["per_cpu_s"], row["mm2_per_cpu_s"]
+        lines.append(
+            f"| {row['kind']} | {audited:,.0f} | {copied:,.0f} | **{audited / copied:.1f}** |"
+            f" {row['as_bytes']:.0%} | {row['peak_mib']:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def measure(
     kind: Kind, records: int, folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, profiled: bool
-) -> None:
-    """Copy one kind, audit it and print a line."""
+) -> dict[str, Any]:
+    """Copy one kind, audit it, print a line and return it as a row."""
     topic = f"{kind.slug}-{uuid.uuid4().hex[:6]}"
     load.create(source.bootstrap_servers, kind, topic)
     load.fill(source.bootstrap_servers, kind, topic, records, data_folder(source))
@@ -79,6 +115,15 @@ def measure(
         pstats.Stats(profile).sort_stats("tottime").print_stats(20)
     load.delete_topics(source.bootstrap_servers, [topic])
     load.delete_topics(target.bootstrap_servers, [f"A.{topic}"])
+    return {
+        "kind": kind.name,
+        "records": result.records,
+        "cpu_s": cpu,
+        "wall_s": wall,
+        "per_cpu_s": result.records / cpu,
+        "as_bytes": by_bytes / result.records,
+        "peak_mib": peak,
+    }
 
 
 if __name__ == "__main__":

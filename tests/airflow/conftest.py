@@ -2,7 +2,7 @@
 
 Its flows have aliases that no other test uses, east for cluster A and west for cluster B, and so state of their own:
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
-run comes in between.
+run comes in between.  Only the audit of east->west runs every minute, while it is not paused.
 """
 
 import json
@@ -33,6 +33,7 @@ west.bootstrap.servers = {b}
 east->west.enabled = true
 east->west.topics = yearly-.*
 east->west.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+east->west.twinlog.audit.schedule = * * * * *
 west->east.enabled = true
 west->east.topics = submitted-.*
 west->east.twinlog.spark.master = local[2]
@@ -83,6 +84,10 @@ class Scheduler:
     def unpause(self, dag_id: str) -> str:
         """Let a Dag run; return the id of the one scheduled run that this starts."""
         self.api.pause(dag_id, paused=False)
+        return self.scheduled(dag_id)
+
+    def scheduled(self, dag_id: str) -> str:
+        """Wait for a run that the Dag's timetable makes; return its id."""
         runs = self.wait(
             dag_id, lambda: [it for it in self.api.runs(dag_id) if it["run_type"] == "scheduled"]
         )

@@ -1,8 +1,9 @@
-"""The audit under a real scheduler, triggered through the REST API: what is new, and one topic in full by its form."""
+"""The audit under a real scheduler: what is new by its timetable, and one topic in full by its form."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,17 @@ def of_topic(result: dict, topic: str, kind: str) -> list[dict]:
     return [it for it in result[kind] if it["topic"] == topic]
 
 
-def test_a_run_audits_what_is_new(scheduler, topic) -> None:
-    """As its schedule asks: its result is an XCom; rules that nobody gave are skipped."""
+@pytest.fixture(scope="module", autouse=True)
+def running(scheduler) -> Iterator[None]:
+    """The Dag is paused but for these tests: it would audit every minute."""
     scheduler.api.pause(DAG, paused=False)
-    run_id = scheduler.api.trigger(DAG)
+    yield
+    scheduler.api.pause(DAG, paused=True)
+
+
+def test_a_scheduled_run_audits_what_is_new(scheduler, topic) -> None:
+    """Within a minute, by its own timetable; its result is an XCom; rules that nobody gave are skipped."""
+    run_id = scheduler.scheduled(DAG)
     states = scheduler.finish(DAG, run_id)
     result = scheduler.api.result(DAG, run_id, "compare")
     assert {"compare": "success" if result["equal"] else "failed", "data_rules": "skipped"} == states

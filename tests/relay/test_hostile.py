@@ -9,6 +9,7 @@ import os
 import random
 import struct
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from batches import Rec, decode, encode
@@ -23,6 +24,7 @@ from test_transform import Log, logs, patch, with_gaps
 from twinlog.relay import codec as codecs
 from twinlog.relay.batch import HEADER
 from twinlog.relay.cutter import Cutter
+from twinlog.relay.few import MOST_RECORDS
 from twinlog.relay.relabel import relabel
 from twinlog.relay.transform import AbortedTransactions
 
@@ -136,16 +138,17 @@ def hold(log: Log, seed: int) -> None:
     """Damage a log in twenty ways, and cut it each time.
 
     What goes out with a checksum that fits is what a consumer of the sound log sees; and whatever lies below the
-    position afterwards went out, soundly or in a batch that the target will refuse.
+    position afterwards went out, or lies behind the first batch that the target will refuse, where the copy ends.
     """
     chance = random.Random(seed)
     visible = dict(log.visible)
     for _ in range(20):
         raw = damaged(log, chance)
         cutter = Cutter(log.end, chance.choice([300, 1 << 20]))
-        cut = cutter.cut(memoryview(raw), 0, AbortedTransactions.of(log.aborted))
+        with mock.patch("twinlog.relay.cutter.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
+            cut = cutter.cut(memoryview(raw), 0, AbortedTransactions.of(log.aborted))
         gone: set[int] = set()
-        last = -1
+        last, end = -1, cut.next_upstream
         for item in cut.outgoing:
             offsets = [first + step for first, length in item.stretches for step in range(length)]
             assert offsets[0] > last
@@ -154,7 +157,9 @@ def hold(log: Log, seed: int) -> None:
             sent = relabel(item.buffer, item.header, 7, 0, 0, transactional=True)
             if crc32c(bytes(sent[21:])) == int.from_bytes(sent[17:21], "big"):
                 assert dict(zip(offsets, decode(sent), strict=True)) == {at: visible[at] for at in offsets}
-        assert {at for at in visible if at < cut.next_upstream} <= gone
+            else:
+                end = min(end, offsets[0])
+        assert {at for at in visible if at < end} <= gone
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -164,7 +169,9 @@ def test_damage_is_never_copied_and_never_passed_over(log: Log, seed: int) -> No
     hold(log, seed)
 
 
-@pytest.mark.parametrize("check", ["columns._check", "cutter.require_sound", "cutter._require_possible"])
+@pytest.mark.parametrize(
+    "check", ["columns._check", "few.require_sound", "cutter.require_sound", "cutter._require_possible"]
+)
 def test_the_fuzz_finds_a_check_that_is_missing(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With any of the checks taken away damage gets through: the law is able to fail."""
     monkeypatch.setattr(f"twinlog.relay.{check}", lambda *_: None)

@@ -47,10 +47,14 @@ def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> I
         batch = block[begin : begin + header.size]
         require_sound(header, batch)
         for record in read_records(header, batch):
-            if not max(behind, header.base_offset) <= record.offset <= header.last_offset:
-                raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
+            _require_ascending(header, record.offset, behind)
             behind = record.offset + 1
             yield record
+
+
+def _require_ascending(header: BatchHeader, offset: int, behind: int) -> None:
+    if not max(behind, header.base_offset) <= offset <= header.last_offset:
+        raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
 
 
 def _stretches(records: Iterable[Record]) -> tuple[tuple[int, int], ...]:

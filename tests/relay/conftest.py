@@ -1,0 +1,21 @@
+"""Pauses between attempts are a fiftieth of their length here: what they wait for is a fake that needs no time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from twinlog.relay import patience
+
+
+@pytest.fixture(scope="package", autouse=True)
+def short_pauses() -> Iterator[None]:
+    """Shorten what sleeps, and for how long a lost leader rests; deadlines stay as they are."""
+    sleep = time.sleep
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: sleep(seconds / 50))
+        for name in ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS"):
+            patch.setattr(patience, name, getattr(patience, name) / 50)
+        yield
