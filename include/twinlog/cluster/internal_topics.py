@@ -32,7 +32,7 @@ class InternalTopic:
         """Say how to create it: compacted as MM2 does it, in small segments.
 
         The cleaner never touches the segment that is written to.  At Kafka's 1 GiB a segment, a lane that commits
-        twenty times a second would leave hours of old progress to be read at every start.
+        thirty times a second would leave hours of old progress to be read at every start.
         """
         if self.keeps_all:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1"}

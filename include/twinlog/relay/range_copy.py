@@ -26,7 +26,7 @@ PIECE_RUNS = 128
 """Runs from which on a new piece of the map is begun.
 
 Until then each commit writes the piece anew under the same key, and compaction keeps the last: a lane that commits
-twenty times a second would otherwise leave a key in the map for each commit.
+thirty times a second would otherwise leave a key in the map for each commit.
 """
 
 
