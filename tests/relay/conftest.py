@@ -10,7 +10,7 @@ import pytest
 from twinlog.relay import patience
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def short_pauses() -> Iterator[None]:
     """Shorten what sleeps, and for how long a lost leader rests; deadlines stay as they are."""
     sleep = time.sleep

@@ -29,15 +29,12 @@ from twinlog.relay.batch import (
 )
 from twinlog.relay.codec import compress, decompress
 from twinlog.relay.pieces import copy_pieces
+from twinlog.relay.stepping import MAX_VARINT, record_starts
 
 Int64s = Any
 """A one-dimensional array of int64."""
 
-_MAX_VARINT: Final = 5
 _MAX_VARLONG: Final = 10
-
-_LOW_HALF: Final = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
-"""By its first byte, what a length of two bytes says of the step to the next record."""
 
 LARGEST_PREFIX: Final = 21
 """Length, attributes, timestamp and offset of a record, at their longest."""
@@ -106,11 +103,11 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
         block, first + HEADER_BYTES, behind, int(heads["attributes"][0]) & CODEC_MASK
     )
     try:
-        at = np.array(_record_starts(data, starts, ends, counts), np.int64)
         bytes_ = np.frombuffer(data, np.uint8)
-        length, body = _read_varints(bytes_, at, _MAX_VARINT)
+        at = record_starts(data, bytes_, starts, ends, counts)
+        length, body = _read_varints(bytes_, at, MAX_VARINT)
         time, behind = _read_varints(bytes_, body + 1, _MAX_VARLONG)
-        number, rest = _read_varints(bytes_, behind, _MAX_VARINT)
+        number, rest = _read_varints(bytes_, behind, MAX_VARINT)
     except (IndexError, OverflowError):
         raise _bad(bases[0], "ends inside a record") from None
     end = body + length
@@ -176,10 +173,10 @@ def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
 
 def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
     """What is read is checked: the new batch will have a checksum of its own, which would bless any damage."""
-    checked = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), sums.tolist(), strict=True)
-    for index, (start, end, expected) in enumerate(checked):
-        if crc32c(block[start:end]) != expected:
-            raise _bad(bases[index], "does not fit its checksum", "corrupt-batch")
+    bounds = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), strict=True)
+    found = np.array([crc32c(block[start:end]) for start, end in bounds], np.uint32)
+    for index in np.flatnonzero(found != sums)[:1]:
+        raise _bad(bases[index], "does not fit its checksum", "corrupt-batch")
 
 
 def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:
@@ -197,37 +194,6 @@ def _uncompressed(
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
     data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
     return data, np.concatenate(([0], ends[:-1])), ends
-
-
-def _record_starts(data: memoryview, starts: Int64s, ends: Int64s, counts: Int64s) -> list[int]:
-    """Step from record to record by their lengths, which the caller checks."""
-    if (counts < 1).any() or (counts > ends - starts).any():
-        raise IndexError
-    if (counts == 1).all():
-        return starts.tolist()  # type: ignore[no-any-return]
-    found: list[int] = []
-    add, low_half = found.append, _LOW_HALF
-    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        at = start
-        for _ in range(count):
-            add(at)
-            low = data[at]
-            if low < 0x80:
-                at += 1 + (low >> 1)
-                continue
-            high = data[at + 1]
-            at += low_half[low] + (high << 6) if high < 0x80 else _step(data, at)
-    return found
-
-
-def _step(data: memoryview, at: int) -> int:
-    value = 0
-    for index in range(_MAX_VARINT):
-        byte = data[at + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return index + 1 + (value >> 1)
-    raise OverflowError
 
 
 def _timestamps(heads: Any, counts: Int64s, deltas: Int64s) -> Int64s:

@@ -16,6 +16,9 @@ from twinlog.relay.transform import Outgoing
 MOST_RECORDS = 48
 """Measured: from here on reading by columns is cheaper."""
 
+_BOUND = 1 << 63
+"""Times, and what lies between them, that no int64 holds are damage: `columns` lets them overflow, as Java does."""
+
 
 def merge_few(
     block: memoryview, begins: Sequence[int], first: int, end: int, most_bytes: int
@@ -34,6 +37,10 @@ def merge_few(
     except FormatError:
         return None
     if not records or sum(len(record.rest) for record in records) > most_bytes:
+        return None
+    times = [record.timestamp for record in records]
+    earliest, latest = min(times), max(times)
+    if earliest < -_BOUND or latest >= _BOUND or latest - earliest >= _BOUND:
         return None
     buffer = build_batch(records, heads[0].codec)
     header = BatchHeader._make(HEADER.unpack_from(buffer))
