@@ -87,13 +87,17 @@ def measure(
     runner = InProcess(profile=cProfile.Profile() if profiled else None)
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
+        before = resource.getrusage(resource.RUSAGE_SELF)
         result = copy.run(flow, clusters, runner, run_id=uuid.uuid4().hex)
+        after = resource.getrusage(resource.RUSAGE_SELF)
     assert result.records == count, (result.state, result.records, count, result.error)
     cpu = result.lane_cpu_seconds
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    kernel = system / (user + system)
+    peak = after.ru_maxrss / 1024
     rewritten = sum(item.rewritten_batches for item in result.partitions)
     print(
-        f"{kind.name:18} {count:>9,} records {result.bytes / 1e6:>7,.0f} MB  cpu {cpu:6.2f} s"
+        f"{kind.name:18} {count:>9,} records {result.bytes / 1e6:>7,.0f} MB  cpu {cpu:6.2f} s ({kernel:.0%} kernel)"
         f"  {count / cpu:>10,.0f} rec/cpu-s {result.bytes / cpu / 1e6:>6,.0f} MB/cpu-s  wall {result.seconds:5.1f} s"
         f"  {result.transactions} commits, {rewritten:,} rewritten, {peak:.0f} MB peak, loaded in {loading:.1f} s",
         flush=True,
