@@ -94,6 +94,7 @@ def transactions(bootstrap: str) -> None:
         producer.begin_transaction()
         for number in range(first, first + 100):
             producer.produce("transactions", key=b"%d" % number, value=padded(number), partition=0)
+        producer.flush(30)  # or an abort throws away what has not been sent, and may end what has not begun
         (producer.abort_transaction if first % 500 == 400 else producer.commit_transaction)(30)
 
 
