@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from lab import assert_soon
 
 from twinlog.cluster.access_values import AclBinding, QuotaEntity, ScramCredential, ScramUser
 from twinlog.cluster.kafka import KafkaCluster
@@ -49,13 +50,13 @@ def test_acls_come_back_as_they_were_created(cluster: KafkaCluster, topic: str) 
         AclBinding("CLUSTER", "LITERAL", "kafka-cluster", f"User:{topic}", "*", "IDEMPOTENT_WRITE", "ALLOW"),
     }
     assert {} == cluster.create_acls([*bindings, *bindings]).refused
-    assert bindings == of_this_test(cluster, topic)
+    assert_soon(bindings, lambda: of_this_test(cluster, topic))
 
     one, *rest = sorted(bindings)
     assert {} == cluster.delete_acls([one, one]).refused
-    assert set(rest) == of_this_test(cluster, topic)
+    assert_soon(set(rest), lambda: of_this_test(cluster, topic))
     cluster.delete_acls(rest).require()
-    assert set() == of_this_test(cluster, topic)
+    assert_soon(set(), lambda: of_this_test(cluster, topic))
 
 
 @pytest.mark.integration
@@ -80,18 +81,21 @@ def test_quotas_are_set_and_removed_one_by_one(cluster: KafkaCluster) -> None:
     ]
     limits: dict[str, float | None] = {"producer_byte_rate": 1024.0, "request_percentage": 12.5}
     assert {} == cluster.alter_quotas(dict.fromkeys(entities, limits)).refused
-    assert dict.fromkeys(entities, limits) == {
-        entity: quotas for entity, quotas in cluster.describe_quotas().items() if user in str(entity)
-    }
+
+    def found() -> dict[QuotaEntity, dict[str, float]]:
+        quotas = cluster.describe_quotas().items()
+        return {entity: dict(limits) for entity, limits in quotas if user in str(entity)}
+
+    assert_soon(dict.fromkeys(entities, limits), found)
     mixed = {
         entities[0]: {"no_such_rate": 1.0, "producer_byte_rate": None},
         entities[1]: {"consumer_byte_rate": 7.0},
     }
     answers = cluster.alter_quotas(mixed)
     assert [(entities[0], "no_such_rate")] == list(answers.refused)
-    assert {"request_percentage": 12.5} == cluster.describe_quotas()[entities[0]]
+    assert_soon({"request_percentage": 12.5}, lambda: found()[entities[0]])
     cluster.alter_quotas({it: dict.fromkeys([*limits, "consumer_byte_rate"]) for it in entities}).require()
-    assert not [entity for entity in cluster.describe_quotas() if user in str(entity)]
+    assert_soon({}, found)
 
 
 def test_a_request_has_one_key_of_an_entity() -> None:
@@ -112,9 +116,8 @@ def test_scram_users_have_what_they_were_given(cluster: KafkaCluster) -> None:
         ScramCredential("SCRAM-SHA-512", 8192),
     ):
         cluster.upsert_scram_users([ScramUser(name, credential, Secret("pw, \u00fc"))]).require()
-    assert (ScramCredential("SCRAM-SHA-256", 5000), ScramCredential("SCRAM-SHA-512", 8192)) == (
-        cluster.describe_scram_users()[name]
-    )
+    given = ScramCredential("SCRAM-SHA-256", 5000), ScramCredential("SCRAM-SHA-512", 8192)
+    assert_soon(given, lambda: cluster.describe_scram_users().get(name))
     answers = cluster.upsert_scram_users([ScramUser(name, ScramCredential("SCRAM-SHA-256", 1), Secret("x"))])
     assert "would not give user" in str(answers.refused[name])
 
@@ -131,12 +134,12 @@ def test_a_bad_config_leaves_the_others_of_its_topic(cluster: KafkaCluster, topi
     assert "no.such.config" in str(answers.refused[topic, "no.such.config"])
     assert "segment.ms" in str(answers.refused[topic, "segment.ms"])
     assert "unknown-topic" == answers.refused[f"{topic}-missing", "retention.ms"].code
-    own = {
-        it.name: it.value
-        for it in cluster.topic_configs([topic]).require()[topic].values()
-        if it.source is ConfigSource.TOPIC
-    }
-    assert {"retention.ms": "77"} == own
+
+    def own() -> dict[str, str | None]:
+        configs = cluster.topic_configs([topic]).require()[topic].values()
+        return {it.name: it.value for it in configs if it.source is ConfigSource.TOPIC}
+
+    assert_soon({"retention.ms": "77"}, own)
 
 
 @pytest.mark.integration

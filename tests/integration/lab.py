@@ -247,6 +247,14 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
+def assert_soon(expected: Any, read: Callable[[], Any]) -> None:
+    """What a broker has answered for is to be read a moment later: it learns of it from its controller."""
+    deadline = time.monotonic() + 10
+    while (found := read()) != expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert expected == found
+
+
 def _seen(message: Any) -> Seen:
     kind, timestamp = message.timestamp()
     if kind not in {TIMESTAMP_LOG_APPEND_TIME, 1}:

@@ -29,7 +29,7 @@ IDLE_WAIT_SECONDS = 1.0
 BACKLOG_BYTES = 1 << 20
 """An answer of this size means that more is waiting: the lane neither rests nor commits after it."""
 
-BACKLOG_BEATS = 10
+BACKLOG_BEATS = 16
 """Beats between two commits while there is a backlog: transactions grow with the load."""
 
 
