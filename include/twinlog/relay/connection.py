@@ -21,6 +21,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.relay import bearer, kafka_python, tls, versions
 from twinlog.relay.error_codes import Code
 from twinlog.relay.kafka_python import Api
+from twinlog.relay.receiving import Receiver
 from twinlog.relay.wire import Buffer, framed
 
 _T = TypeVar("_T")
@@ -49,7 +50,7 @@ class Connection:
         self._socket = self._connect(host, port)
         encrypted = isinstance(self._socket, ssl.SSLSocket)
         self._sendmsg = None if encrypted else self._socket.sendmsg
-        self._receive_flags = 0 if encrypted else socket.MSG_WAITALL
+        self._receiver = Receiver(self._socket)
         try:
             self._login()
         except ClusterUnreachable as error:
@@ -214,25 +215,17 @@ class Connection:
         self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
     ) -> memoryview:
         head = memoryview(bytearray(8))
-        self._read_into(head)
+        self._receiver.fill(head)
         size, correlation = _SIZE.unpack_from(head)[0], _INT32.unpack_from(head, 4)[0]
         if not self._in_flight or correlation != self._in_flight[0] or not 4 <= size <= _MAX_ANSWER:
             raise OSError(f"answer {correlation} of {size} bytes was not asked for")
         keep = 4 if keep_correlation else 0
         payload = allocate(size - 4 + keep)
-        self._read_into(payload[keep:])
+        self._receiver.fill(payload[keep:])
         if keep:
             payload[:4] = head[4:]
         self._in_flight.popleft()
         return payload
-
-    def _read_into(self, target: memoryview) -> None:
-        at = 0
-        while at < len(target):
-            got = self._socket.recv_into(target[at:], 0, self._receive_flags)
-            if not got:
-                raise ConnectionResetError("the broker closed the connection")
-            at += got
 
     def _guard(self, action: Callable[[], _T]) -> _T:
         """Turn a socket's failure into our error, and close: nothing in flight can be trusted any more."""
