@@ -73,6 +73,10 @@ class Clusters:
         return self.target.folder / "node-1" / "data"
 
 
+class ContenderStoppedError(Exception):
+    """A contender died, or copied nothing more for too long."""
+
+
 def run(
     clusters: Clusters,
     contenders: Sequence[Contender],
@@ -114,7 +118,11 @@ def _one(
         )
         for kind, topic in topics.items():
             volume = WARM_UP_RECORDS if kind is WARM_UP else int(scale * volume_of(contender, kind))
-            copied = _copy(clusters, contender, kind, topic, volume, tree, watch, repetition)
+            try:
+                copied = _copy(clusters, contender, kind, topic, volume, tree, watch, repetition)
+            except ContenderStoppedError as stopped:
+                print(f"{stopped}; its other kinds are left out", flush=True)
+                break
             if kind is not WARM_UP:
                 yield asdict(copied)
             if not kind.compacted:
@@ -183,8 +191,9 @@ class _Watch:
         with Brokers(load.settings(self.servers)) as brokers:
             while seen < count or time.monotonic() - at < QUIET_S:
                 if not self.tree.is_running() or time.monotonic() > deadline:
-                    raise SystemExit(
-                        f"{self.name} did not copy {count} records to {topic} (it came to {seen})"
+                    why = "did not copy" if self.tree.is_running() else "died and did not copy"
+                    raise ContenderStoppedError(
+                        f"{self.name} {why} {count} records to {topic} (it came to {seen})"
                     )
                 now = load.end_offsets(brokers, topic)
                 if now != seen:
