@@ -145,7 +145,7 @@ def hold(log: Log, seed: int) -> None:
     for _ in range(20):
         raw = damaged(log, chance)
         cutter = Cutter(log.end, chance.choice([300, 1 << 20]))
-        with mock.patch("twinlog.relay.cutter.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
+        with mock.patch("twinlog.relay.few.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
             cut = cutter.cut(memoryview(raw), 0, AbortedTransactions.of(log.aborted))
         gone: set[int] = set()
         last, end = -1, cut.next_upstream

@@ -15,8 +15,9 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.quality.record_fields import RawRecord, records_of
 from twinlog.relay.batch import CODEC_MASK
-from twinlog.relay.columns import Columns, Int64s, read_columns
+from twinlog.relay.columns import Columns, read_columns
 from twinlog.relay.partition_reader import Batch, Block, Item, Lost
+from twinlog.relay.pieces import Int64s
 
 WINDOW_BYTES = 4 << 20
 OPENED = 256

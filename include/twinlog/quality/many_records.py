@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.relay.columns import Columns, Int64s
+from twinlog.relay.columns import Columns
+from twinlog.relay.pieces import Int64s
 
 
 def common_count(ours: Int64s, theirs: Int64s) -> int:

@@ -28,11 +28,8 @@ from twinlog.relay.batch import (
     BatchHeader,
 )
 from twinlog.relay.codec import compress, decompress
-from twinlog.relay.pieces import copy_pieces
+from twinlog.relay.pieces import Int64s, copy_pieces
 from twinlog.relay.stepping import MAX_VARINT, record_starts
-
-Int64s = Any
-"""A one-dimensional array of int64."""
 
 _MAX_VARLONG: Final = 10
 
@@ -173,10 +170,16 @@ def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
 
 def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
     """What is read is checked: the new batch will have a checksum of its own, which would bless any damage."""
+    bad = damaged(block, begins, ends, sums)
+    if len(bad):
+        raise _bad(bases[bad[0]], "does not fit its checksum", "corrupt-batch")
+
+
+def damaged(block: memoryview, begins: Int64s, ends: Int64s, sums: Any) -> Int64s:
+    """Which of the batches that lie from `begins` to `ends` do not fit their checksums."""
     bounds = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), strict=True)
     found = np.array([crc32c(block[start:end]) for start, end in bounds], np.uint32)
-    for index in np.flatnonzero(found != sums)[:1]:
-        raise _bad(bases[index], "does not fit its checksum", "corrupt-batch")
+    return np.flatnonzero(found != sums)
 
 
 def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:

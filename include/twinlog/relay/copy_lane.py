@@ -230,7 +230,9 @@ class LaneCopy:
 
     def _send(self, queues: Queues) -> bool:
         """Send what was cut; return False if the target refused something, and the transaction was given up."""
-        refused = self._lane.add([*queues, *self._places(queues)])
+        # Where their state will be written is added with them: it needs no question of its own.
+        places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
+        refused = self._lane.add([*queues, *places])
         if refused:
             self._require_state(refused)
             self._give_up(refused)
@@ -246,14 +248,6 @@ class LaneCopy:
                 self._give_up(self._lane.take_refused())
                 return False
         return True
-
-    def _places(self, targets: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Where state of what goes to `targets` will be written: added with them, it needs no question of its own."""
-        return {
-            place
-            for target in targets
-            for place in state_records.places(self._spec.state, self._by_target[target])
-        }
 
     def _note_written(self) -> None:
         for written in self._lane.take_written():

@@ -31,7 +31,7 @@ from twinlog.relay.batch import (
 from twinlog.relay.codec import NONE
 from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
 from twinlog.relay.echoes import Echoes
-from twinlog.relay.few import MOST_RECORDS, merge_few
+from twinlog.relay.few import merge_few
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
 from twinlog.relay.passing import pass_on
 from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
@@ -197,9 +197,8 @@ class Cutter:
             return True
         if not begins:
             return True
-        if len(begins) <= MOST_RECORDS and not self.excluded and self.echoes is None:
-            room = self.rewritten_bytes - MOST_RECORDS * LARGEST_PREFIX
-            few = merge_few(block, begins, positions[0], self.end, room)
+        if not self.excluded and self.echoes is None:
+            few = merge_few(block, begins, positions[0], self.end, self.rewritten_bytes)
             if few is not None and len(few.buffer) <= self.max_message_bytes:
                 done.outgoing.append(few)
                 return True

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.errors import FormatError
 from twinlog.relay.batch import HEADER, BatchHeader, require_sound
+from twinlog.relay.columns import LARGEST_PREFIX
 from twinlog.relay.rewrite import Record, build_batch, read_records
 from twinlog.relay.transform import Outgoing
 
@@ -28,6 +29,8 @@ def merge_few(
     None where that is not plainly possible, for `columns` to do or to refuse: many records, none, more than
     `most_bytes` of them, a batch that cannot be read.
     """
+    if len(begins) > MOST_RECORDS:
+        return None
     heads = [BatchHeader._make(HEADER.unpack_from(block, begin)) for begin in begins]
     if sum(header.record_count for header in heads) > MOST_RECORDS:
         return None
@@ -36,7 +39,7 @@ def merge_few(
         records = [record for record in found if first <= record.offset < end]
     except FormatError:
         return None
-    if not records or sum(len(record.rest) for record in records) > most_bytes:
+    if not records or sum(len(record.rest) + LARGEST_PREFIX for record in records) > most_bytes:
         return None
     times = [record.timestamp for record in records]
     earliest, latest = min(times), max(times)

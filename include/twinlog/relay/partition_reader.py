@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from crc32c import crc32c
 
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.relay.batch import (
-    CHECKED_FROM,
     CONTROL,
     HEADER,
     LOG_OVERHEAD,
@@ -22,10 +20,11 @@ from twinlog.relay.batch import (
     walk_headers,
 )
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
-from twinlog.relay.columns import HEADERS, Int64s, headers
+from twinlog.relay.columns import HEADERS, damaged, headers
 from twinlog.relay.error_codes import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.old_format import as_batches, is_old
+from twinlog.relay.pieces import Int64s
 from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.wire import Fetched
 
@@ -237,12 +236,10 @@ def _found(data: memoryview) -> tuple[Any, tuple[int, ...], bool]:
 
 def _verified(block: Block, position: int) -> Iterator[Item]:
     """Yield the batches whose checksums fit, and say which do not."""
-    data, sizes = block.data, block.heads["batch_length"].tolist()
-    ends = [begin + size + LOG_OVERHEAD for begin, size in zip(block.begins, sizes, strict=True)]
-    bounds = zip(block.begins, ends, block.heads["crc"].tolist(), strict=True)
-    sound = np.array([crc32c(data[begin + CHECKED_FROM : end]) == crc for begin, end, crc in bounds], bool)
+    begins = np.array(block.begins, np.int64)
+    ends = begins + block.heads["batch_length"] + LOG_OVERHEAD
     first = 0
-    for bad in np.flatnonzero(~sound).tolist():
+    for bad in damaged(block.data, begins, ends, block.heads["crc"]).tolist():
         yield from _some(block, first, bad)
         yield Lost(max(position, int(block.bases[bad])), int(block.nexts[bad]), Unproved.UNREADABLE)
         first = bad + 1

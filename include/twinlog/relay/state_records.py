@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,11 +46,10 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 
 
-def places(state: StateTopics, item: RangeCopy) -> Iterator[TopicPartition]:
-    """Where `of_ranges` writes a range's progress and map: known before anything of it was sent."""
-    topic, partition = item.source
-    yield state.offsets_topic, _progress_place(state, topic, partition)[1]
-    yield state.map_topic, _map_partition(topic, partition, state.map_partitions)
+def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
+    """Where `of_ranges` writes progress and map of some ranges: known before anything of them was sent."""
+    progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
+    return progress | {(state.map_topic, _map_partition(*it.source, state.map_partitions)) for it in ranges}
 
 
 def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int) -> StateRecord:

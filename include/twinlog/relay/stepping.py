@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-Int64s = Any
-"""A one-dimensional array of int64."""
+from twinlog.relay.pieces import Int64s
 
 MAX_VARINT: Final = 5
 
