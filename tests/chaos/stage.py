@@ -59,6 +59,7 @@ class Stage:
             "heartbeats__replication__enabled": "false",
             "twinlog__transaction__bytes": "15000",
             "twinlog__fetch__bytes": "60000",
+            "twinlog__lanes": "2",
             "replication__factor": str(self.replication),
             "offset__storage__replication__factor": str(self.replication),
         }

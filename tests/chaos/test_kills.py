@@ -71,6 +71,7 @@ def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> t
         heartbeats__replication__enabled="false",
         twinlog__transaction__bytes="15000",
         twinlog__fetch__bytes="60000",
+        twinlog__lanes="2",
     )
     flow = load(config).flows["A->B"]
     with open_clusters(flow) as clusters:

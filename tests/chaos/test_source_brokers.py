@@ -115,7 +115,7 @@ def test_a_leader_that_dies_costs_its_lane_nothing_but_time(
     topic = create(source, [[1, 2], [2, 3], [3, 1]])
     for partition in range(3):
         produce(source, topic, values("r", 20_000), partition, batch_num_messages=50)
-    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic]), 400_000)
+    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1"), 400_000)
     runner = Watched()
     copied = in_background(lambda: cycle(flow, runner))
     assert runner.began.wait(60)
@@ -135,7 +135,7 @@ def test_a_partition_without_any_leader_is_left_and_its_neighbours_are_copied(
     topic = create(source, [[1], [2], [3]])
     for partition in range(3):
         produce(source, topic, values("r", 20_000), partition, batch_num_messages=50)
-    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic]), 400_000)
+    flow = slowly(flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1"), 400_000)
     runner = Watched()
     copied = in_background(lambda: cycle(flow, runner))
     assert runner.began.wait(60)
@@ -193,7 +193,7 @@ def test_an_unclean_election_between_two_cycles(
 ) -> None:
     """Found whether the log is shorter than what was copied or has grown again; by default that partition stops."""
     topic = create(source, [[1, 2], [3, 1]], unclean_leader_election_enable="true")
-    flow = flow_of(tmp_path, source, cluster_b, [topic])
+    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1")
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     assert 10 == cycle(flow).records
@@ -224,7 +224,7 @@ def test_an_unclean_election_while_it_is_followed(
 ) -> None:
     """The lane finds it before a record of the other history is copied; its neighbour goes on; the ledger has it."""
     topic = create(source, [[1, 2], [3, 1]], unclean_leader_election_enable="true")
-    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__follow__seconds="15")
+    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__lanes="1", twinlog__follow__seconds="15")
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     stop, runner = threading.Event(), Watched()

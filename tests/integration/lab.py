@@ -87,8 +87,15 @@ def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], *
 
 
 def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **properties: str) -> FlowSettings:
-    """Settings of the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too)."""
-    settings = {"topics": ",".join(topics), "heartbeats__replication__enabled": "false"} | properties
+    """Settings of the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too).
+
+    With two lanes, where the little that tests copy would be the work of one.
+    """
+    settings = {
+        "topics": ",".join(topics),
+        "heartbeats__replication__enabled": "false",
+        "twinlog__lanes": "2",
+    } | properties
     path = configure(folder, {"A": source, "B": target}, ["A->B"], **settings)
     return load(path).flows["A->B"]
 

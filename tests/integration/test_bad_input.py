@@ -220,8 +220,8 @@ def test_a_topic_made_anew_during_a_copy(
             create_topic(cluster_a, topic)
             produce(cluster_a, topic, some(50, start=1000))
 
-    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic, other])
-    result = cycle(flow, ThreadRunner(1, before=make_anew))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic, other], twinlog__lanes="1")
+    result = cycle(flow, ThreadRunner(before=make_anew))
     outcome = {it.topic: (it.error_code, it.copied_records) for it in result.partitions}
     assert outcome == {topic: ("recreated", 0), other: ("", 20)}
     assert (read(cluster_b, f"A.{topic}"), read(cluster_b, f"A.{other}")) == ([], some(20))
@@ -257,8 +257,8 @@ def test_retention_overtakes_the_reader(
     topic = create_topic(cluster_a, unique_topic("overtaken"), 2)
     for partition in (0, 1):
         produce(cluster_a, topic, some(40), partition)
-    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
-    result = cycle(flow, ThreadRunner(1, before=lambda _: delete_records(cluster_a, topic, before=25)))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__lanes="1")
+    result = cycle(flow, ThreadRunner(before=lambda _: delete_records(cluster_a, topic, before=25)))
     outcome = {it.partition: (it.error_code, it.copied_records) for it in result.partitions}
     assert outcome == {0: ("gap", 0), 1: ("", 40)}
     assert "upstream offsets 0 to 24 were deleted" in result.partitions[0].error

@@ -211,8 +211,8 @@ def test_a_source_topic_deleted_between_plan_and_copy_stops_that_topic_only(
                 future.result()
             time.sleep(0.5)
 
-    flow = flow_of(tmp_path, cluster_a, cluster_b, [gone, stays])
-    result = cycle(flow, ThreadRunner(1, before=delete))
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [gone, stays], twinlog__lanes="1")
+    result = cycle(flow, ThreadRunner(before=delete))
     outcome = {item.topic: (item.error_code, item.copied_records) for item in result.partitions}
     assert outcome == {gone: ("topic-deleted", 0), stays: ("", 10)}
 

@@ -12,7 +12,7 @@ from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.steps.follow_view import with_offsets
-from twinlog.steps.plan_ranges import pack, weighed
+from twinlog.steps.packing import pack
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
 
@@ -62,20 +62,6 @@ def test_the_shares_of_a_throttle_add_up(weights: list[int], lanes: int) -> None
         round(sum(it.weight for it in lane) / share, 3) for lane, share in zip(packed, shares, strict=True)
     }
     assert (1000.0, 1) == (round(sum(shares), 6), len({round(end / max(ends), 6) for end in ends}))
-
-
-@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60), st.integers(1, 8))
-def test_no_lane_has_more_than_its_share_and_the_largest_range(weights: list[int], lanes: int) -> None:
-    """Largest first to the emptiest lane: the fullest lane exceeds the mean by less than one range."""
-    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
-    loads = [sum(it.weight for it in lane) for lane in pack(ranges, lanes)]
-    assert max(loads) <= sum(weights) / min(lanes, len(weights)) + max(weights)
-
-
-def test_ranges_are_weighed_by_the_bytes_of_their_logs() -> None:
-    """A short range of large records may outweigh a long one of small records."""
-    weights = weighed([RANGE, replace(RANGE, partition=1)], {TopicPartition("t", 0): 10_000.0})
-    assert [1_000_000, 100] == [it.weight for it in weights]
 
 
 def _spec(ranges: list[RangeSpec]):

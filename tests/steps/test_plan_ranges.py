@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings
-from twinlog.relay.spec import RangeSpec
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
-from twinlog.steps.plan_ranges import pack, settle
+from twinlog.steps.plan_ranges import settle
 
 A, B = (ClusterSettings(name, "localhost:1", ConnectionSettings(name, ())) for name in "AB")
 FLOW = FlowSettings(A, B)
@@ -94,29 +91,3 @@ def test_a_log_that_ends_before_progress_stops_the_partition() -> None:
 def test_a_partition_without_its_place_on_the_target_waits() -> None:
     """Its neighbours are copied."""
     assert settled(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])
-
-
-RANGES = st.lists(
-    st.builds(
-        RangeSpec,
-        topic=st.just("t"),
-        topic_id=st.just("id"),
-        remote_topic=st.just("A.t"),
-        partition=st.integers(0, 10_000),
-        start=st.integers(0, 10),
-        end=st.integers(11, 10_000),
-    ),
-    max_size=40,
-    unique_by=lambda item: item.partition,
-)
-
-
-@given(RANGES, st.integers(1, 8))
-def test_lanes_share_the_ranges_out_evenly(ranges: list[RangeSpec], lanes: int) -> None:
-    """Every range is in exactly one lane; no lane is empty; none is heavier than another by more than one range."""
-    packed = pack(ranges, lanes)
-    assert sorted(item.partition for lane in packed for item in lane) == sorted(it.partition for it in ranges)
-    assert len(packed) == min(lanes, len(ranges))
-    weights = [sum(item.end - item.start for item in lane) for lane in packed]
-    heaviest = max((item.end - item.start for item in ranges), default=0)
-    assert not weights or max(weights) - min(weights) <= heaviest

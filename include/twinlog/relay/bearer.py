@@ -6,8 +6,6 @@ import base64
 import json
 import time
 
-import requests
-
 from twinlog.config.connection import SaslSettings
 from twinlog.config.secret import reveal
 from twinlog.errors import ClusterRefused, ClusterUnreachable
@@ -23,6 +21,8 @@ def token(sasl: SaslSettings) -> str:
     """
     if sasl.token_endpoint is None:
         return _unsecured(sasl)
+    import requests  # here: most lanes never need it
+
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
         form["scope"] = sasl.scope

@@ -63,7 +63,7 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
     backlog = False
     while not recalled.is_set() and copy.positions() and (began := time.monotonic()) < end:
         if began >= look:
-            if backlog or copy.troubled:
+            if copy.troubled:
                 break
             look += terms.seconds
         sizes: list[int] = []

@@ -26,8 +26,8 @@ class FenceMark:
 class Follow:
     """A lane stays, and commits about every `commit_ms` while records arrive.
 
-    After `seconds`, and every `seconds` again, it ends if a partition is in trouble or there is a backlog: the driver
-    should look.  Otherwise it goes on until the flow is fenced anew (later than `fence`), at most for
+    After `seconds`, and every `seconds` again, it ends if a partition is in trouble: the driver should look.  Otherwise
+    it goes on until the flow is fenced anew (later than `fence`), at most for
     `longest_seconds`.
     """
 

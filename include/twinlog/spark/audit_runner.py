@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from twinlog.errors import TransientError
 from twinlog.spark import session as spark_session
-from twinlog.spark.audit_task import SCHEMA, audit_lanes, parse_audit
+from twinlog.spark.answer import SCHEMA
+from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.runner import reason_of
 from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec
 

@@ -5,22 +5,18 @@ No record passes through Spark.  A task only reads, so it may be tried again as 
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from twinlog.jsonable import to_json
+from twinlog.spark.answer import answer
 from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec, audit_lane
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pydantic import TypeAdapter
-
-SCHEMA = "lane int, report string"
-_ARROW_SCHEMA = pa.schema([("lane", pa.int32()), ("report", pa.string())])
 
 
 def audit_lanes(lanes: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -28,8 +24,7 @@ def audit_lanes(lanes: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     specs: dict[int, AuditLaneSpec] = dict(enumerate(pickle.loads(lanes)))
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            report = json.dumps(to_json(audit_lane(specs[number])))
-            yield pa.RecordBatch.from_pydict({"lane": [number], "report": [report]}, schema=_ARROW_SCHEMA)
+            yield answer(number, to_json(audit_lane(specs[number])))
 
 
 def parse_audit(text: str) -> AuditLaneReport:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 import twinlog
 from twinlog.jsonable import to_json
 from twinlog.relay.copy_lane import copy_lane
 from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport
+from twinlog.spark.answer import answer
 
-SCHEMA = "lane int, report string"
-_ARROW_SCHEMA = pa.schema([("lane", pa.int32()), ("report", pa.string())])
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def copy_lanes(lanes: bytes, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -33,8 +32,7 @@ def copy_lanes(lanes: bytes, version: str, batches: Iterator[pa.RecordBatch]) ->
             spec = specs[number]
             doubt = doubt_about_this_task(version)
             report = LaneReport(spec.lane, "fence-again", (), error=doubt) if doubt else copy_lane(spec)
-            row = {"lane": [spec.lane], "report": [json.dumps(to_json(report))]}
-            yield pa.RecordBatch.from_pydict(row, schema=_ARROW_SCHEMA)
+            yield answer(spec.lane, to_json(report))
 
 
 def doubt_about_this_task(version: str) -> str:

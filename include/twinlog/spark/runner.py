@@ -13,7 +13,8 @@ import twinlog
 from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
-from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report
+from twinlog.spark.answer import SCHEMA
+from twinlog.spark.lane_task import copy_lanes, parse_report
 from twinlog.steps.copy_round import TASKS_DIED
 
 if TYPE_CHECKING:

@@ -7,20 +7,19 @@ anew (steps/copy_round.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError, TwinlogError
+from twinlog.errors import TransientError
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps import discover
 from twinlog.steps.copy_progress import CopyProgress, watched
 from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
-from twinlog.steps.discovery import DiscoveredTopic
-from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes, pack, weighed
+from twinlog.steps.packing import deal
+from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes
 from twinlog.steps.settling import settle_now
 from twinlog.steps.two_way import with_echoes
 
@@ -64,8 +63,7 @@ def run(
         )
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        sized = _with_sizes(clusters.source, ranges, chosen, rounds.lanes)
-        packed = pack(sized, rounds.lanes)
+        packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, chosen=flow.copy.lanes)
         if not packed:
             failure = None
             break
@@ -78,24 +76,6 @@ def run(
         deaths += failure.code == TASKS_DIED
     seconds = time.monotonic() - started
     return result_of(flow, run_id, discovery, rounds.tally, stopped, failure, count, rounds.lanes, seconds)
-
-
-def _with_sizes(
-    source: ClusterReader, ranges: Sequence[RangeSpec], topics: Iterable[DiscoveredTopic], lanes: int
-) -> Sequence[RangeSpec]:
-    """Estimate the ranges' bytes by the mean size of an offset in their logs, when there is something to pack."""
-    if lanes == 1 or len(ranges) <= lanes:
-        return ranges
-    offsets = {
-        TopicPartition(topic.topic, it.partition): it.source.end - it.source.log_start
-        for topic in topics
-        for it in topic.partitions
-    }
-    try:
-        sizes = source.log_dirs().sizes
-    except TwinlogError:  # they only serve the packing, and nothing may fail for want of them
-        return ranges
-    return weighed(ranges, {it: size / offsets[it] for it, size in sizes.items() if offsets.get(it)})
 
 
 def without_trouble(ranges: Sequence[RangeSpec], tally: Tally) -> list[RangeSpec]:

@@ -30,8 +30,10 @@ from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.follow_view import Prepared, prepare, with_offsets
+from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
-from twinlog.steps.plan_ranges import StoppedPartition, pack
+from twinlog.steps.packing import deal_open, stable_ends
+from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.settling import settle_now
 from twinlog.steps.two_way import with_echoes
 
@@ -130,7 +132,7 @@ class _Following:
 
     `open_ranges` are those of the newest window, `unreported` those of its lanes that died.  `copied` are the bytes
     of each partition up to its end, `last` those of that window alone.  `grant` is that of the fence which ended it,
-    `looked` the time of the newest look, `unprepared` why it failed.
+    `looked` the time of the newest look, `unprepared` why it failed.  `least_lanes` have turned out to be needed.
     """
 
     flow: FlowSettings
@@ -145,6 +147,8 @@ class _Following:
     looked: float = field(default_factory=time.monotonic)
     unprepared: TransientError | None = None
     grant: Grant | None = None
+    loads: OpenLoads = field(default_factory=lambda: OpenLoads(()))
+    least_lanes: int = 1
     open_ranges: tuple[RangeSpec, ...] = ()
     unreported: tuple[RangeSpec, ...] = ()
     copied: dict[TopicPartition, int] = field(default_factory=dict)
@@ -225,16 +229,26 @@ class _Following:
         )
 
     def _open(self) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
-        """Fence, and give every partition that can be followed to a lane, the busiest of the last window first."""
+        """Fence, and give every partition that can be followed to a lane."""
         grant, self.grant = self.grant or self.rounds.fence(), None
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
+        seen = self._seen_now()
         settled = settle_now(
-            self.flow, self.clusters, self._seen_now(), progress, {}, self.prepared.max_bytes, follow=True
+            self.flow, self.clusters, seen, progress, {}, self.prepared.max_bytes, follow=True
         )
         settled = with_echoes(self.flow, self.clusters.source, settled)
         self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
-        packed = pack([self._weighed(item) for item in settled.ranges], self.rounds.lanes)
+        packed = deal_open(
+            self.clusters.source,
+            settled.ranges,
+            seen,
+            lately=self.last,
+            least=self.least_lanes,
+            most=self.rounds.lanes,
+            chosen=self.flow.copy.lanes,
+        )
+        self.loads = OpenLoads(packed)
         stretch = self.flow.copy.follow_seconds
         longest = stretch * STRETCHES if grant.mark is not None else stretch
         terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)
@@ -277,9 +291,8 @@ class _Following:
                 look += stretch
                 before = self.prepared
                 self._look()
-                if renew or self.prepared.asks_for_lanes_unlike(before):
+                if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock():
                     break
-                self._say_that_it_goes_on()
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
         if lanes.jobs and not over and time.monotonic() - self.looked > 2 * PREPARE_SECONDS:
@@ -326,26 +339,25 @@ class _Following:
             self.unprepared = error
         return self.unprepared
 
-    def _say_that_it_goes_on(self) -> None:
+    def _take_stock(self) -> bool:
+        """See how far the lanes are, and say so; return whether to deal anew, then to more lanes if there are any.
+
+        Under a throttle more lanes would copy no more.
+        """
         try:
             progress = self.rounds.progress()
         except TransientError:
-            return
-        reached = {(it.topic, it.partition): it.start for it in self.open_ranges}
-        reached |= {key: last + 1 for key, last in progress.items() if key in reached}
-        copied = sum(reached[it.topic, it.partition] - it.start for it in self.open_ranges)
-        lag = sum(
-            max(0, it.source.stable_end - reached.get((topic.topic, it.partition), it.source.stable_end))
-            for topic in self.prepared.topics
-            for it in topic.partitions
-        )
+            return False
+        free = 0 if self.flow.copy.lanes or self.flow.copy.bytes_per_second else self.rounds.lanes
+        loads = self.loads.look(progress, stable_ends(self.prepared.topics))
+        if another_deal_helps(loads, free - len(loads)):
+            self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
+            return True
         self.on_look(
-            f"{self.flow.name}: window {self.number} goes on: {copied:,} offsets"
-            f" of {len(self.open_ranges):,} partitions so far, {lag:,} to go"
+            f"{self.flow.name}: window {self.number} goes on: {self.loads.copied():,} offsets"
+            f" of {len(self.open_ranges):,} partitions so far, {sum(it.behind for it in loads):,} to go"
         )
-
-    def _weighed(self, item: RangeSpec) -> RangeSpec:
-        return replace(item, estimated_bytes=1 + self.last.get(TopicPartition(item.topic, item.partition), 0))
+        return False
 
     def _weigh(self) -> None:
         """Note how much each partition had in this window, for the packing of the next."""

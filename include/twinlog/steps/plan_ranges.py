@@ -6,8 +6,8 @@ without a fence, so it is a hint.  The copy step settles the ranges again, behin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
@@ -17,6 +17,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.relay.spec import NO_END, RangeSpec
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.packing import deal
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, for a target that will not tell."""
@@ -72,7 +73,7 @@ def run(
     settled = settle(
         flow, chosen, read_progress(flow, clusters.target), ends, max_bytes(clusters.target, chosen)
     )
-    packed = pack(settled.ranges, flow.copy.lanes or lanes)
+    packed = deal(clusters.source, settled.ranges, chosen, most=lanes, chosen=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
         until_ms=until_ms,
@@ -168,34 +169,6 @@ def settle(
                     )
                 )
     return Settled(tuple(ranges), tuple(stopped))
-
-
-def weighed(
-    ranges: Iterable[RangeSpec], bytes_per_offset: Mapping[TopicPartition, float]
-) -> tuple[RangeSpec, ...]:
-    """Estimate the bytes of ranges; those of partitions without an estimate stay as they are.  Pure."""
-
-    def weigh(item: RangeSpec) -> RangeSpec:
-        each = bytes_per_offset.get(TopicPartition(item.topic, item.partition))
-        return item if each is None else replace(item, estimated_bytes=round((item.end - item.start) * each))
-
-    return tuple(weigh(item) for item in ranges)
-
-
-def pack(ranges: Sequence[RangeSpec], lanes: int) -> tuple[tuple[RangeSpec, ...], ...]:
-    """Deal ranges to at most `lanes` lanes, largest first to the emptiest lane.  Pure.
-
-    Weighed by estimated bytes, or by offsets where there is no estimate.
-    """
-    if not ranges:
-        return ()
-    bins: list[list[RangeSpec]] = [[] for _ in range(min(lanes, len(ranges)))]
-    loads = [0] * len(bins)
-    for item in sorted(ranges, key=lambda item: item.weight, reverse=True):
-        lightest = loads.index(min(loads))
-        bins[lightest].append(item)
-        loads[lightest] += item.weight
-    return tuple(tuple(lane) for lane in bins)
 
 
 def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
