@@ -51,6 +51,9 @@ class Copy:
     def commit(self) -> bool:
         return True
 
+    def open_ahead(self) -> None:
+        pass
+
     def age_ms(self) -> float:
         return 0.0
 

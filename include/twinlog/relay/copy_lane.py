@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from twinlog.errors import FencedError, FormatError, TerminalError, TransientError, TwinlogError
 from twinlog.relay import inquiry, quarantine, rhythm, state_records, trouble
@@ -22,7 +22,7 @@ from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.echoes import Echoes, LaneWriters
 from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
-from twinlog.relay.lane import Lane, Refused
+from twinlog.relay.lane import Lane, Refused, Written
 from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.patience import Patience
@@ -94,6 +94,9 @@ class LaneCopy:
         self._opened_at: float | None = None
         self._moving_since: float | None = None
         self._transactions = 0
+        self._foresees = True
+        self._moved: frozenset[TopicPartition] = frozenset()
+        self._streaming: frozenset[TopicPartition] = frozenset()
 
     def run(self) -> LaneReport:
         """Copy until every range is finished or in trouble; report what was committed."""
@@ -258,13 +261,19 @@ class LaneCopy:
     # --- the end of a transaction --------------------------------------------------------------------------
 
     def commit(self) -> bool:
-        """Write progress and map behind the data, and commit; return False if it was given up instead."""
-        self._lane.drain()
+        """Write progress and map behind the data, and commit; return False if it was given up instead.
+
+        Without waiting for the data's answers first where it can be foreseen what they will say.
+        """
+        moved = [item for item in self._by_source.values() if item.sent > item.committed]
+        foreseen = self._foreseen(moved)
+        if foreseen is None:
+            self._lane.drain()
         self._note_written()
         if self._lane.refused:
+            self._lane.drain()
             self._give_up(self._lane.take_refused())
             return False
-        moved = [item for item in self._by_source.values() if item.sent > item.committed]
         # A fetch by id cannot be answered by another life of the topic; with older brokers fetches go by name.
         strangers = inquiry.strangers(self._source, moved) if self._fetcher.asked_by_name else []
         if strangers:
@@ -273,18 +282,46 @@ class LaneCopy:
                 item.trouble = trouble.recreated(item.name)
             return False
         if moved:
-            if not self._write_state(moved):
+            if not self._write_state(moved, foreseen or []):
                 return False
             self._lane.commit()
             self._transactions += 1
             self._moving_since = None
             for item in moved:
                 item.confirm()
+        else:
+            self._lane.abort()  # it was opened ahead, and nothing came
+        before, self._moved = self._moved, frozenset(item.source for item in moved)
+        self._streaming = self._moved & before
         self._open_bytes, self._opened_at = 0, None
         return True
 
-    def _write_state(self, moved: Collection[RangeCopy]) -> bool:
-        """Write what is set aside, progress and map; return False if the transaction was given up instead."""
+    def open_ahead(self) -> None:
+        """Begin the next transaction with the partitions that moved in each of the last two.
+
+        One that has nothing this time gets a marker for nothing, so not with those that move now and then.
+        """
+        ranges = [self._by_source[source] for source in self._streaming]
+        if ranges:
+            self._lane.add([*(it.target for it in ranges), *state_records.places(self._spec.state, ranges)])
+
+    def _foreseen(self, moved: Collection[RangeCopy]) -> list[Written] | None:
+        """What is on its way and may be taken for written until the commit; None when it has to be waited for.
+
+        Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
+        """
+        if not self._foresees or not self._spec.exactly_once or any(it.newly_quarantined() for it in moved):
+            return None
+        return self._lane.foreseen()
+
+    def _write_state(self, moved: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
+        """Write what is set aside, progress and map; return False if the transaction was given up instead.
+
+        Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
+        (invariant F of relay/foresight.py).
+        """
+        for batch in foreseen:
+            self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = int(time.time() * 1000), self._spec.state
         writes = [state_records.batches(state_records.of_ranges(state, moved, now), now)]
         for item in moved:
@@ -301,7 +338,13 @@ class LaneCopy:
         self._require_state(refused)
         if refused:
             self._give_up(refused)
-        return not refused
+            return False
+        written = [it for it in self._lane.take_written() if it.partition in self._by_target]
+        if [_where(it) for it in written] != [_where(it) for it in foreseen]:
+            self._foresees = False  # somebody else writes to the copy
+            self._abort()
+            return False
+        return True
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
@@ -394,3 +437,7 @@ def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
     depth = max(len(queue) for queue in queues.values())
     for index in range(depth):
         yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
+
+
+def _where(written: Written) -> tuple[TopicPartition, int]:
+    return written.partition, written.base_offset

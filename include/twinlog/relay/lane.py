@@ -25,6 +25,7 @@ from twinlog.relay import wire
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.error_codes import Code, code_name
+from twinlog.relay.foresight import Foresight
 from twinlog.relay.relabel import relabel
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.transaction import LaneState, Transaction, Writer
@@ -62,12 +63,21 @@ class Refused:
     resend: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """One batch in flight, the sequence it started at, and where it will lie downstream if that can be foreseen."""
+
+    outgoing: Outgoing
+    sequence: int
+    foreseen: int | None
+
+
 @dataclass(slots=True)
 class _Request:
-    """A produce request in flight: what was sent, by partition, with the sequence it started at."""
+    """A produce request in flight: what was sent, by partition."""
 
     connection: Connection
-    sent: dict[TopicPartition, tuple[Outgoing, int]]
+    sent: dict[TopicPartition, _Sent]
 
 
 class Lane:
@@ -95,6 +105,7 @@ class Lane:
         self._requests: deque[_Request] = deque()
         self._last_base: dict[TopicPartition, int] = {}
         self._candidates: dict[TopicPartition, list[int]] = {}
+        self._foresight = Foresight()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
         """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
@@ -139,14 +150,23 @@ class Lane:
         while self._requests:
             self._read_answer()
 
+    def foreseen(self) -> list[Written] | None:
+        """Return what the requests on the way will have written if nobody else writes there; None if unknown."""
+        found: list[Written] = []
+        for request in self._requests:
+            for partition, sent in request.sent.items():
+                if sent.foreseen is None:
+                    return None
+                found.append(Written(partition, sent.outgoing, sent.foreseen))
+        return found
+
     def write_state(self, batches: Mapping[TopicPartition, Outgoing]) -> list[Refused]:
-        """Add, send and wait for twinlog's own records; return what was refused.  Nothing else may be on its way."""
+        """Add and send twinlog's own records, and wait for all that is on its way; return what was refused."""
         refused = self.add(list(batches))
         if refused:
             return refused
         self.send(batches)
         self.drain()
-        self.take_written()
         return self.take_refused()
 
     def commit(self) -> None:
@@ -174,7 +194,9 @@ class Lane:
     def _end(self, *, commit: bool) -> None:
         if self._requests:
             raise self.transaction.doubt("end of a transaction with unanswered produce requests")
+        added = self.transaction.added
         self.transaction.end(commit=commit)
+        self._foresight.ended(added)
 
     def _send_to(self, node: int, group: Mapping[TopicPartition, Outgoing]) -> None:
         try:
@@ -187,7 +209,7 @@ class Lane:
         if self.refused:  # read just now: sequences were set back, and the transaction will be given up
             return
         connection.keep_login()
-        sent: dict[TopicPartition, tuple[Outgoing, int]] = {}
+        sent: dict[TopicPartition, _Sent] = {}
         body: dict[str, list[tuple[int, memoryview]]] = {}
         for partition, outgoing in group.items():
             sequence = self._next_sequence(partition, outgoing)
@@ -200,7 +222,8 @@ class Lane:
                 transactional=self.writer.transactional_id is not None,
             )
             body.setdefault(partition[0], []).append((partition[1], buffer))
-            sent[partition] = (outgoing, sequence)
+            foreseen = self._foresight.sent(partition, outgoing.header.record_count)
+            sent[partition] = _Sent(outgoing, sequence, foreseen)
         request = wire.produce_request(
             body, transactional_id=self.writer.transactional_id, timeout_ms=self._timeout_ms
         )
@@ -234,14 +257,15 @@ class Lane:
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
         answers = {(item.topic, item.partition): item for item in wire.produce_response(payload)}
-        for partition, (outgoing, sequence) in request.sent.items():
+        for partition, sent in request.sent.items():
             answer = answers.get(partition)
             if answer is None:
                 raise self.transaction.doubt(f"no answer for {_name(partition)}")
             if answer.error == 0:
-                self._acknowledged(partition, outgoing, sequence, answer.base_offset)
+                self._acknowledged(partition, sent.outgoing, sent.sequence, answer.base_offset)
             else:
-                self._rejected(partition, outgoing, sequence, answer)
+                self._foresight.refused(partition)
+                self._rejected(partition, sent.outgoing, sent.sequence, answer)
 
     def _acknowledged(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, base_offset: int
@@ -251,6 +275,7 @@ class Lane:
                 f"{_name(partition)} took a batch for a duplicate of offset {base_offset}"
             )
         self._last_base[partition] = base_offset + outgoing.header.record_count - 1
+        self._foresight.acknowledged(partition, base_offset + outgoing.header.record_count)
         self._candidates.pop(partition, None)
         if self._was_refused(partition):
             # A partition that knew nothing of this producer takes any first sequence: go on behind it.

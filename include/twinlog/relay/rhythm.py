@@ -26,10 +26,13 @@ PAUSE_SECONDS = 0.02
 IDLE_WAIT_SECONDS = 1.0
 """How long a lane that follows waits for a record before it asks again."""
 
+AHEAD_SECONDS = 0.006
+"""Before the next beat its transaction is begun: about as long as that takes."""
+
 BACKLOG_BYTES = 1 << 20
 """An answer of this size means that more is waiting: the lane neither rests nor commits after it."""
 
-BACKLOG_BEATS = 16
+BACKLOG_BEATS = 24
 """Beats between two commits while there is a backlog: transactions grow with the load."""
 
 
@@ -80,13 +83,19 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
             copy.commit()
         _wait_for(copy, throttle, sent)
         if sizes and not backlog:
-            beat = began + terms.commit_ms / 1000 - time.monotonic()
-            time.sleep(max(beat if any(sizes) else PAUSE_SECONDS, 0.0))
+            _rest(copy, began + terms.commit_ms / 1000 if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.commit()
     if recalled.is_set():
         raise FencedError(
             "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
         )
+
+
+def _rest(copy: LaneCopy, until: float) -> None:
+    """Rest until the next beat, and begin its transaction shortly before: its first record then waits for less."""
+    time.sleep(max(until - AHEAD_SECONDS - time.monotonic(), 0.0))
+    copy.open_ahead()
+    time.sleep(max(until - time.monotonic(), 0.0))
 
 
 def _wait_for(copy: LaneCopy, throttle: Throttle | None, sent: int) -> None:

@@ -88,6 +88,11 @@ class Transaction:
     _added: set[TopicPartition] = field(default_factory=set)
     _committed: bool = False
 
+    @property
+    def added(self) -> frozenset[TopicPartition]:
+        """The partitions of the open transaction."""
+        return frozenset(self._added)
+
     def move(self, event: str) -> None:
         """Follow the table.  Raises a doubt for an event that may not happen now."""
         following = TRANSITIONS.get((self.state, event))
