@@ -26,6 +26,7 @@ from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings
 from twinlog.formats.ledger import Gap, GapCause
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.steps import follow, status
+from twinlog.steps.follow_window import Window
 
 pytestmark = [
     pytest.mark.chaos,
@@ -228,7 +229,7 @@ def test_an_unclean_election_while_it_is_followed(
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     stop, runner = threading.Event(), Watched()
-    windows: list[follow.Window] = []
+    windows: list[Window] = []
 
     def following() -> Any:
         with open_clusters(flow) as clusters:

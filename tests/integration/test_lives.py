@@ -40,6 +40,7 @@ from twinlog.formats.ledger_topics import RebuildPhase
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps import copy, discover, follow, pauses, rebuild, rebuild_plan, status, sync_topics
 from twinlog.steps.copy_result import CopyResult
+from twinlog.steps.follow_window import Window
 from twinlog.steps.group_positions import maps_of
 from twinlog.steps.sync_topics import SyncTopicsResult
 
@@ -240,7 +241,7 @@ def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, poli
 
     swapping = threading.Thread(target=swap)
     swapping.start()
-    windows: list[follow.Window] = []
+    windows: list[Window] = []
     with open_clusters(flow) as clusters:
         follow.run(
             flow,

@@ -32,6 +32,7 @@ from twinlog.formats.ledger import Gap, GapCause
 from twinlog.jsonable import to_json
 from twinlog.relay.spec import LaneSpec
 from twinlog.steps import follow, publish
+from twinlog.steps.follow_window import Window
 
 pytestmark = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
@@ -225,7 +226,7 @@ def test_while_it_is_followed(stage: Callable[..., Stage], policy: GapPolicy) ->
     """The partition stops in its window, its neighbour goes on; the next windows do what the policy says."""
     it = stage(twinlog__on__gap=policy.value, **LAGGING)
     it.write(0, 20_000, size=30)
-    windows: list[follow.Window] = []
+    windows: list[Window] = []
     stop = threading.Event()
 
     def watch() -> None:

@@ -205,7 +205,7 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its neighbours in the lane do not wait for it for ever."""
-    monkeypatch.setattr("twinlog.relay.copy_lane._NO_LEADER_SECONDS", 0.05)
+    monkeypatch.setattr("twinlog.relay.copy_transaction._NO_LEADER_SECONDS", 0.05)
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.leaderless.add(("A.t", 0))
     log = Log((bytes(encode([Rec(b"a"), Rec(b"b")])),), ((0, Rec(b"a")), (1, Rec(b"b"))), (), 2)

@@ -114,7 +114,7 @@ def beat(lane: LaneCopy, source: FakeSource, number: int | None) -> None:
     lane.ask()
     for answer in lane.answers():
         lane.take(answer, ahead=False)
-    lane.commit()
+    lane.transaction.commit()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_transaction_is_opened_ahead_while_records_stream(beats: list[int | No
     for number in beats:
         beat(lane, source, number)
     before = target.calls.count("add")
-    lane.open_ahead()
+    lane.transaction.open_ahead()
     assert ahead == (target.calls.count("add") > before)
 
 
@@ -138,7 +138,7 @@ def test_a_beat_in_a_transaction_opened_ahead_asks_for_nothing_more() -> None:
     lane = followed(target, source)
     beat(lane, source, 0)
     beat(lane, source, 1)
-    lane.open_ahead()
+    lane.transaction.open_ahead()
     del target.calls[:]
     beat(lane, source, 2)
     assert (["produce", "produce", "end_txn"], 30) == (target.calls, len(target.committed(("A.t", 0))))
@@ -150,7 +150,7 @@ def test_a_transaction_opened_for_nothing_is_ended() -> None:
     lane = followed(target, source)
     beat(lane, source, 0)
     beat(lane, source, 1)
-    lane.open_ahead()
+    lane.transaction.open_ahead()
     beat(lane, source, None)
     assert (set(), "end_txn") == (target.producers[7].open, target.calls[-1])
     beat(lane, source, 2)

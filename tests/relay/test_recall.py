@@ -33,6 +33,7 @@ class Copy:
 
     def __init__(self, *, troubled: bool = False, backlog: bool = False) -> None:
         self.troubled = troubled
+        self.transaction = self
         self._answers = [[FetchedBlock()]] if backlog else []
 
     def positions(self):

@@ -20,7 +20,7 @@ from twinlog.spark.master import without_options
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
     from twinlog.steps.copy_round import LaneRunner
-    from twinlog.steps.follow import Window
+    from twinlog.steps.follow_window import Window
 
 
 def follow_flows(

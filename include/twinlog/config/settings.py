@@ -81,7 +81,7 @@ class ClusterSettings:
 class CopySettings:
     """`twinlog.*` keys of the copy path.
 
-    `lanes` None means as many as the Spark job has slots.  A transaction commits at `transaction_bytes`
+    `lanes` None means as many as the work is worth.  A transaction commits at `transaction_bytes`
     or `transaction_ms`, whichever comes first; `transaction_timeout_ms` is what a dead lane can block a
     read_committed reader.  `read_committed` follows `consumer.isolation.level`.
 

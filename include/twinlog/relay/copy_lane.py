@@ -9,20 +9,20 @@ trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences
 
 from __future__ import annotations
 
-import random
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
-from twinlog.errors import FencedError, FormatError, TerminalError, TransientError, TwinlogError
-from twinlog.relay import inquiry, quarantine, rhythm, state_records, trouble
+from twinlog.errors import FencedError, TerminalError, TwinlogError
+from twinlog.relay import inquiry, rhythm, trouble
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.copy_transaction import CopyTransaction, Queues
 from twinlog.relay.echoes import Echoes, LaneWriters
-from twinlog.relay.error_codes import ANOTHER_LIFE, REFUSED_RECORDS, Code, code_name
+from twinlog.relay.error_codes import ANOTHER_LIFE, Code, code_name
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
-from twinlog.relay.lane import Lane, Refused, Written
+from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.patience import Patience
@@ -32,16 +32,9 @@ from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
-from twinlog.relay.transform import AbortedTransactions, Outgoing
-from twinlog.relay.trouble import SourceTroubleError, Trouble, culprits
+from twinlog.relay.transform import AbortedTransactions
+from twinlog.relay.trouble import SourceTroubleError, Trouble
 from twinlog.relay.wire import Fetched
-
-_NO_LEADER_SECONDS = 30.0
-"""How long partitions of the target may be without a leader before they are left to the next cycle."""
-
-_LONGEST_PAUSE_SECONDS = 0.5
-
-Queues = dict[TopicPartition, list[Outgoing]]
 
 
 def copy_lane(spec: LaneSpec) -> LaneReport:
@@ -89,21 +82,15 @@ class LaneCopy:
                 if item.spec.remote_topic == item.spec.topic:
                     item.cutter.echoes = Echoes.of(writers, item.spec.echoes)
         self._by_source = {item.source: item for item in ranges}
-        self._by_target = {item.target: item for item in ranges}
-        self._open_bytes = 0
-        self._opened_at: float | None = None
-        self._moving_since: float | None = None
-        self._transactions = 0
-        self._foresees = True
-        self._moved: frozenset[TopicPartition] = frozenset()
-        self._streaming: frozenset[TopicPartition] = frozenset()
+        by_target = {item.target: item for item in ranges}
+        self.transaction = CopyTransaction(spec, self._lane, by_target, self._strangers)
 
     def run(self) -> LaneReport:
         """Copy until every range is finished or in trouble; report what was committed."""
         started, cpu = time.monotonic(), time.process_time()
         error = ""
         try:
-            self._leave_other_copies(self._lane.begin(self._by_target))
+            self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
             self._keep_rhythm()
             self._lane.settle()
             state = "failed" if self.troubled else "done"
@@ -117,7 +104,7 @@ class LaneCopy:
             lane=self._spec.lane,
             state=state,
             ranges=tuple(item.report() for item in self._by_source.values()),
-            transactions=self._transactions,
+            transactions=self.transaction.count,
             seconds=time.monotonic() - started,
             cpu_seconds=time.process_time() - cpu,
             error=error,
@@ -180,19 +167,10 @@ class LaneCopy:
             if ahead:
                 self.ask()
         finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
-            kept = not queues or self._send(queues)
+            kept = not queues or self.transaction.send(queues)
         if kept:
-            self.commit_if_due()
+            self.transaction.commit_if_due()
         return size
-
-    def commit_if_due(self) -> None:
-        """Commit when the transaction is full or old."""
-        if self.age_ms() >= self._spec.transaction_ms or self._open_bytes >= self._spec.transaction_bytes:
-            self.commit()
-
-    def age_ms(self) -> float:
-        """For how long the transaction has been open; 0 when none is."""
-        return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
 
     # --- one answer ----------------------------------------------------------------------------------------
 
@@ -231,180 +209,11 @@ class LaneCopy:
             if wanted and found and wanted != found:
                 item.trouble = trouble.copy_recreated(item.name, item.spec.remote_topic)
 
-    def _send(self, queues: Queues) -> bool:
-        """Send what was cut; return False if the target refused something, and the transaction was given up."""
-        # Where their state will be written is added with them: it needs no question of its own.
-        places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
-        refused = self._lane.add([*queues, *places])
-        if refused:
-            self._require_state(refused)
-            self._give_up(refused)
-            return False
-        if self._opened_at is None:
-            self._opened_at = time.monotonic()
-        for batches in _rounds(queues):
-            self._lane.send(batches)
-            self._open_bytes += sum(len(outgoing.buffer) for outgoing in batches.values())
-            self._note_written()
-            if self._lane.refused:
-                self._lane.drain()
-                self._give_up(self._lane.take_refused())
-                return False
-        return True
-
-    def _note_written(self) -> None:
-        for written in self._lane.take_written():
-            item = self._by_target.get(written.partition)
-            if item is not None:
-                item.written(written.outgoing, written.base_offset)
-
-    # --- the end of a transaction --------------------------------------------------------------------------
-
-    def commit(self) -> bool:
-        """Write progress and map behind the data, and commit; return False if it was given up instead.
-
-        Without waiting for the data's answers first where it can be foreseen what they will say.
-        """
-        moved = [item for item in self._by_source.values() if item.sent > item.committed]
-        foreseen = self._foreseen(moved)
-        if foreseen is None:
-            self._lane.drain()
-        self._note_written()
-        if self._lane.refused:
-            self._lane.drain()
-            self._give_up(self._lane.take_refused())
-            return False
-        # A fetch by id cannot be answered by another life of the topic; with older brokers fetches go by name.
-        strangers = inquiry.strangers(self._source, moved) if self._fetcher.asked_by_name else []
-        if strangers:
-            self._abort()
-            for item in strangers:
-                item.trouble = trouble.recreated(item.name)
-            return False
-        if moved:
-            if not self._write_state(moved, foreseen or []):
-                return False
-            self._lane.commit()
-            self._transactions += 1
-            self._moving_since = None
-            for item in moved:
-                item.confirm()
-        else:
-            self._lane.abort()  # it was opened ahead, and nothing came
-        before, self._moved = self._moved, frozenset(item.source for item in moved)
-        self._streaming = self._moved & before
-        self._open_bytes, self._opened_at = 0, None
-        return True
-
-    def open_ahead(self) -> None:
-        """Begin the next transaction with the partitions that moved in each of the last two.
-
-        One that has nothing this time gets a marker for nothing, so not with those that move now and then.
-        """
-        ranges = [self._by_source[source] for source in self._streaming]
-        if ranges:
-            self._lane.add([*(it.target for it in ranges), *state_records.places(self._spec.state, ranges)])
-
-    def _foreseen(self, moved: Collection[RangeCopy]) -> list[Written] | None:
-        """What is on its way and may be taken for written until the commit; None when it has to be waited for.
-
-        Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
-        """
-        if not self._foresees or not self._spec.exactly_once or any(it.newly_quarantined() for it in moved):
-            return None
-        return self._lane.foreseen()
-
-    def _write_state(self, moved: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
-        """Write what is set aside, progress and map; return False if the transaction was given up instead.
-
-        Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
-        (invariant F of relay/foresight.py).
-        """
-        for batch in foreseen:
-            self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
-        now, state = int(time.time() * 1000), self._spec.state
-        writes = [state_records.batches(state_records.of_ranges(state, moved, now), now)]
-        for item in moved:
-            try:
-                aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
-            except FormatError as error:
-                self._abort()
-                item.stop_at(error.data["offset"], Trouble("poison-record", error.message))
-                return False
-            writes = [*({(state.quarantine_topic, 0): batch} for batch in aside), *writes]
-        refused: list[Refused] = []
-        for batches in writes:
-            refused = refused or self._lane.write_state(batches)
-        self._require_state(refused)
-        if refused:
-            self._give_up(refused)
-            return False
-        written = [it for it in self._lane.take_written() if it.partition in self._by_target]
-        if [_where(it) for it in written] != [_where(it) for it in foreseen]:
-            self._foresees = False  # somebody else writes to the copy
-            self._abort()
-            return False
-        return True
-
-    def _require_state(self, refused: Collection[Refused]) -> None:
-        """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
-        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
-        if final:
-            topic, partition = final[0].partition
-            raise TransientError(
-                f"state topic {topic}-{partition} refused progress or map: {final[0].message}",
-                hint="run sync_topics, and `twinlog check` for permissions",
-                code="fence-again",
-            )
-
-    def _give_up(self, refused: list[Refused]) -> None:
-        """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
-        self._abort()
-        for refusal in refused:
-            if not refusal.resend:
-                self._refuse(self._by_target[refusal.partition], refusal)
-        moved = [refusal for refusal in refused if refusal.resend]
-        if moved:
-            self._wait_for_leaders(moved)
-
-    def _wait_for_leaders(self, moved: list[Refused]) -> None:
-        """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
-        self._target.forget_leaders()
-        now = time.monotonic()
-        if self._moving_since is None:
-            self._moving_since = now
-        waited = now - self._moving_since
-        if waited > _NO_LEADER_SECONDS:
-            for refusal in moved:
-                item = self._by_target.get(refusal.partition)
-                if item is None:
-                    raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
-            self._moving_since = None
-        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, rhythm.PAUSE_SECONDS + waited)))
-
-    def _abort(self) -> None:
-        self._lane.drain()
-        self._note_written()
-        self._lane.take_refused()
-        self._lane.abort()
-        for item in self._by_source.values():
-            item.take_back()
-        self._open_bytes, self._opened_at = 0, None
+    def _strangers(self, moved: Collection[RangeCopy]) -> list[RangeCopy]:
+        """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""
+        return inquiry.strangers(self._source, moved) if self._fetcher.asked_by_name else []
 
     # --- trouble -------------------------------------------------------------------------------------------
-
-    def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
-        offsets = culprits(refusal)
-        if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
-            item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
-            return
-        why = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
-        batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
-        if refusal.outgoing is None or not batch_at_fault:
-            item.trouble = why
-        else:
-            item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
 
     def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
         what = remedy(Request.FETCH, fetched.error)
@@ -430,14 +239,3 @@ def _fetch_size(spec: LaneSpec, size: int) -> int:
     return (
         size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
     )
-
-
-def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
-    """The first batch of every partition, then the second, ...: one batch a partition in each request."""
-    depth = max(len(queue) for queue in queues.values())
-    for index in range(depth):
-        yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
-
-
-def _where(written: Written) -> tuple[TopicPartition, int]:
-    return written.partition, written.base_offset

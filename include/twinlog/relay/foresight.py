@@ -3,7 +3,7 @@
 A lane knows where a partition ends from the answer to its last batch, and each of its transactions leaves one marker
 in every partition that was added to it (KIP-98).  So the map of a transaction can be written right behind its data,
 without waiting for the data's answers: these are compared before the commit, and a transaction that was not foreseen
-rightly is given up (relay/copy_lane.py).
+rightly is given up (relay/copy_transaction.py).
 
 Invariant F: nothing is committed on foresight alone.
 """

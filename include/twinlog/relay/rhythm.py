@@ -48,10 +48,10 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
                     _wait_for(copy, throttle, sent)
             except SourceTroubleError as error:
                 copy.end_all(SOURCE_LOST, str(error))
-            copy.commit_if_due()  # also while nothing comes
+            copy.transaction.commit_if_due()  # also while nothing comes
             if stall.seconds(before, copy.positions()) > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
-        if copy.commit():
+        if copy.transaction.commit():
             return
 
 
@@ -79,12 +79,12 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
         except SourceTroubleError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
-        if not backlog or copy.age_ms() >= terms.commit_ms * BACKLOG_BEATS:
-            copy.commit()
+        if not backlog or copy.transaction.age_ms() >= terms.commit_ms * BACKLOG_BEATS:
+            copy.transaction.commit()
         _wait_for(copy, throttle, sent)
         if sizes and not backlog:
             _rest(copy, began + terms.commit_ms / 1000 if any(sizes) else time.monotonic() + PAUSE_SECONDS)
-    copy.commit()
+    copy.transaction.commit()
     if recalled.is_set():
         raise FencedError(
             "the flow was fenced anew", hint="whoever fenced it goes on behind what is committed"
@@ -94,7 +94,7 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
 def _rest(copy: LaneCopy, until: float) -> None:
     """Rest until the next beat, and begin its transaction shortly before: its first record then waits for less."""
     time.sleep(max(until - AHEAD_SECONDS - time.monotonic(), 0.0))
-    copy.open_ahead()
+    copy.transaction.open_ahead()
     time.sleep(max(until - time.monotonic(), 0.0))
 
 
@@ -104,7 +104,7 @@ def _wait_for(copy: LaneCopy, throttle: Throttle | None, sent: int) -> None:
         return
     until = time.monotonic() + throttle.spend(sent, time.monotonic())
     while (left := until - time.monotonic()) > 0:
-        copy.commit_if_due()
+        copy.transaction.commit_if_due()
         time.sleep(min(left, 1.0))
 
 

@@ -1,0 +1,246 @@
+"""What a lane has open: the records it sent since the last commit, and how that ends.
+
+A transaction ends with progress, map and what is set aside, committed together; or, when the target refuses something,
+with an abort: every range goes back to what is committed, and on without what was refused.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from twinlog.errors import FormatError, TransientError
+from twinlog.relay import quarantine, rhythm, state_records, trouble
+from twinlog.relay.brokers import TopicPartition
+from twinlog.relay.error_codes import REFUSED_RECORDS, Code
+from twinlog.relay.lane import Lane, Refused, Written
+from twinlog.relay.range_copy import RangeCopy
+from twinlog.relay.spec import LaneSpec
+from twinlog.relay.transform import Outgoing
+from twinlog.relay.trouble import Trouble, culprits
+
+_NO_LEADER_SECONDS = 30.0
+"""How long partitions of the target may be without a leader before they are left to the next cycle."""
+
+_LONGEST_PAUSE_SECONDS = 0.5
+
+Queues = dict[TopicPartition, list[Outgoing]]
+"""Batches to send, by target partition."""
+
+
+class CopyTransaction:
+    """The transactions of one lane's copy, one after the other.
+
+    `count` is how many were committed.  `strangers` tells which ranges have read another life of their topic than they
+    were settled for.
+    """
+
+    def __init__(
+        self,
+        spec: LaneSpec,
+        lane: Lane,
+        ranges: Mapping[TopicPartition, RangeCopy],
+        strangers: Callable[[Collection[RangeCopy]], Sequence[RangeCopy]],
+    ) -> None:
+        self._spec = spec
+        self._lane = lane
+        self._by_target = ranges
+        self._strangers = strangers
+        self._open_bytes = 0
+        self._opened_at: float | None = None
+        self._moving_since: float | None = None
+        self._foresees = True
+        self._moved: frozenset[TopicPartition] = frozenset()
+        self._streaming: frozenset[TopicPartition] = frozenset()
+        self.count = 0
+
+    def commit_if_due(self) -> None:
+        """Commit when the transaction is full or old."""
+        if self.age_ms() >= self._spec.transaction_ms or self._open_bytes >= self._spec.transaction_bytes:
+            self.commit()
+
+    def age_ms(self) -> float:
+        """For how long the transaction has been open; 0 when none is."""
+        return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
+
+    def send(self, queues: Queues) -> bool:
+        """Send what was cut; return False if the target refused something, and the transaction was given up."""
+        # Where their state will be written is added with them: it needs no question of its own.
+        places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
+        refused = self._lane.add([*queues, *places])
+        if refused:
+            self._require_state(refused)
+            self._give_up(refused)
+            return False
+        if self._opened_at is None:
+            self._opened_at = time.monotonic()
+        for batches in _rounds(queues):
+            self._lane.send(batches)
+            self._open_bytes += sum(len(outgoing.buffer) for outgoing in batches.values())
+            self._note_written()
+            if self._lane.refused:
+                self._lane.drain()
+                self._give_up(self._lane.take_refused())
+                return False
+        return True
+
+    def _note_written(self) -> None:
+        for written in self._lane.take_written():
+            item = self._by_target.get(written.partition)
+            if item is not None:
+                item.written(written.outgoing, written.base_offset)
+
+    def commit(self) -> bool:
+        """Write progress and map behind the data, and commit; return False if it was given up instead.
+
+        Without waiting for the data's answers first where it can be foreseen what they will say.
+        """
+        moved = [item for item in self._by_target.values() if item.sent > item.committed]
+        foreseen = self._foreseen(moved)
+        if foreseen is None:
+            self._lane.drain()
+        self._note_written()
+        if self._lane.refused:
+            self._lane.drain()
+            self._give_up(self._lane.take_refused())
+            return False
+        strangers = self._strangers(moved)
+        if strangers:
+            self._abort()
+            for item in strangers:
+                item.trouble = trouble.recreated(item.name)
+            return False
+        if moved:
+            if not self._write_state(moved, foreseen or []):
+                return False
+            self._lane.commit()
+            self.count += 1
+            self._moving_since = None
+            for item in moved:
+                item.confirm()
+        else:
+            self._lane.abort()  # it was opened ahead, and nothing came
+        before, self._moved = self._moved, frozenset(item.target for item in moved)
+        self._streaming = self._moved & before
+        self._open_bytes, self._opened_at = 0, None
+        return True
+
+    def open_ahead(self) -> None:
+        """Begin the next transaction with the partitions that moved in each of the last two.
+
+        One that has nothing this time gets a marker for nothing, so not with those that move now and then.
+        """
+        ranges = [self._by_target[target] for target in self._streaming]
+        if ranges:
+            self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
+
+    def _foreseen(self, moved: Collection[RangeCopy]) -> list[Written] | None:
+        """What is on its way and may be taken for written until the commit; None when it has to be waited for.
+
+        Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
+        """
+        if not self._foresees or not self._spec.exactly_once or any(it.newly_quarantined() for it in moved):
+            return None
+        return self._lane.foreseen()
+
+    def _write_state(self, moved: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
+        """Write what is set aside, progress and map; return False if the transaction was given up instead.
+
+        Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
+        (invariant F of relay/foresight.py).
+        """
+        for batch in foreseen:
+            self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
+        now, state = int(time.time() * 1000), self._spec.state
+        writes = [state_records.batches(state_records.of_ranges(state, moved, now), now)]
+        for item in moved:
+            try:
+                aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
+            except FormatError as error:
+                self._abort()
+                item.stop_at(error.data["offset"], Trouble("poison-record", error.message))
+                return False
+            writes = [*({(state.quarantine_topic, 0): batch} for batch in aside), *writes]
+        refused: list[Refused] = []
+        for batches in writes:
+            refused = refused or self._lane.write_state(batches)
+        self._require_state(refused)
+        if refused:
+            self._give_up(refused)
+            return False
+        written = [it for it in self._lane.take_written() if it.partition in self._by_target]
+        if [_where(it) for it in written] != [_where(it) for it in foreseen]:
+            self._foresees = False  # somebody else writes to the copy
+            self._abort()
+            return False
+        return True
+
+    def _require_state(self, refused: Collection[Refused]) -> None:
+        """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
+        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
+        if final:
+            topic, partition = final[0].partition
+            raise TransientError(
+                f"state topic {topic}-{partition} refused progress or map: {final[0].message}",
+                hint="run sync_topics, and `twinlog check` for permissions",
+                code="fence-again",
+            )
+
+    def _give_up(self, refused: list[Refused]) -> None:
+        """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
+        self._abort()
+        for refusal in refused:
+            if not refusal.resend:
+                self._refuse(self._by_target[refusal.partition], refusal)
+        moved = [refusal for refusal in refused if refusal.resend]
+        if moved:
+            self._wait_for_leaders(moved)
+
+    def _wait_for_leaders(self, moved: list[Refused]) -> None:
+        """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
+        self._lane.brokers.forget_leaders()
+        now = time.monotonic()
+        if self._moving_since is None:
+            self._moving_since = now
+        waited = now - self._moving_since
+        if waited > _NO_LEADER_SECONDS:
+            for refusal in moved:
+                item = self._by_target.get(refusal.partition)
+                if item is None:
+                    raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
+                item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
+            self._moving_since = None
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, rhythm.PAUSE_SECONDS + waited)))
+
+    def _abort(self) -> None:
+        self._lane.drain()
+        self._note_written()
+        self._lane.take_refused()
+        self._lane.abort()
+        for item in self._by_target.values():
+            item.take_back()
+        self._open_bytes, self._opened_at = 0, None
+
+    def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
+        offsets = culprits(refusal)
+        if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
+            item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
+            return
+        why = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
+        batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
+        if refusal.outgoing is None or not batch_at_fault:
+            item.trouble = why
+        else:
+            item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
+
+
+def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
+    """The first batch of every partition, then the second, ...: one batch a partition in each request."""
+    depth = max(len(queue) for queue in queues.values())
+    for index in range(depth):
+        yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
+
+
+def _where(written: Written) -> tuple[TopicPartition, int]:
+    return written.partition, written.base_offset

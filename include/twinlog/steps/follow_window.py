@@ -1,0 +1,268 @@
+"""A window of follow mode: lanes that are open at the same time, from the fence before to the fence behind them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.relay.fence import Grant
+from twinlog.relay.spec import Follow, LaneSpec, RangeSpec
+from twinlog.steps.copy_result import Tally
+from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
+from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.follow_view import Prepared, prepare, with_offsets
+from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
+from twinlog.steps.open_lanes import OpenLanes
+from twinlog.steps.packing import deal_open, stable_ends
+from twinlog.steps.plan_ranges import StoppedPartition
+from twinlog.steps.settling import settle_now
+from twinlog.steps.two_way import with_echoes
+
+PREPARE_SECONDS = 3.0
+"""How long before lanes may end by themselves the driver looks what the next window would follow."""
+
+STRETCHES = 15
+"""After so many looks a window ends in any case."""
+
+SHORTEST_SECONDS = 2.0
+"""A window with a lane in doubt is given up, but not earlier: the next one may be no better."""
+
+FENCE_AGAIN_SECONDS = 1.0
+"""After a fence that a cluster out of reach kept from calling the lanes back."""
+
+ATTENTION_SECONDS = 0.5
+"""How often the driver sees whether it has been told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window, for people who watch: what it copied, what it could not, and why it ended early."""
+
+    flow: str
+    number: int
+    partitions: int
+    records: int
+    bytes: int
+    seconds: float
+    stopped: tuple[StoppedPartition, ...] = ()
+    failure: TransientError | None = None
+
+    @property
+    def line(self) -> str:
+        """What a log says of it."""
+        ended = f"; {self.failure}" if self.failure is not None else ""
+        stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
+        return (
+            f"{self.flow}: window {self.number}: {self.records:,} records, {self.bytes:,} bytes"
+            f" of {self.partitions:,} partitions in {self.seconds:,.1f} s{stopped}{ended}"
+        )
+
+
+@dataclass(slots=True)
+class Following:
+    """One flow being followed until `end` (monotonic seconds).
+
+    `open_ranges` are those of the newest window, `unreported` those of its lanes that died.  `copied` are the bytes
+    of each partition up to its end, `last` those of that window alone.  `grant` is that of the fence which ended it,
+    `looked` the time of the newest look, `unprepared` why it failed.  `least_lanes` have turned out to be needed.
+    """
+
+    flow: FlowSettings
+    clusters: Clusters
+    topics: Collection[str] | None
+    rounds: Rounds
+    prepared: Prepared
+    end: float
+    stop: threading.Event
+    on_look: Callable[[str], None]
+    number: int = 0
+    looked: float = field(default_factory=time.monotonic)
+    unprepared: TransientError | None = None
+    grant: Grant | None = None
+    loads: OpenLoads = field(default_factory=lambda: OpenLoads(()))
+    least_lanes: int = 1
+    open_ranges: tuple[RangeSpec, ...] = ()
+    unreported: tuple[RangeSpec, ...] = ()
+    copied: dict[TopicPartition, int] = field(default_factory=dict)
+    last: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def window(self) -> Window:
+        """Open the lanes, and attend to them until they have ended."""
+        self.number += 1
+        began = time.monotonic()
+        records, size = _totals(self.rounds.tally)
+        self.open_ranges = self.unreported = ()
+        stopped: tuple[StoppedPartition, ...] = ()
+        try:
+            if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
+                failure = self._look()
+            else:
+                specs, stopped = self._open()
+                failure = self._run(specs, renew=bool(stopped))
+        except FencedError:
+            raise  # transient for a scheduler; this driver gives way, or the two would fence for ever
+        except TransientError as error:
+            failure = error
+        except TerminalError as error:
+            if error.code != PAUSED:
+                raise
+            failure = self._look()
+        self._weigh()
+        now_records, now_size = _totals(self.rounds.tally)
+        return Window(
+            flow=self.flow.name,
+            number=self.number,
+            partitions=len(self.open_ranges),
+            records=now_records - records,
+            bytes=now_size - size,
+            seconds=time.monotonic() - began,
+            stopped=stopped,
+            failure=failure,
+        )
+
+    def _open(self) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
+        """Fence, and give every partition that can be followed to a lane."""
+        grant, self.grant = self.grant or self.rounds.fence(), None
+        progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
+        seen = self._seen_now()
+        settled = settle_now(
+            self.flow, self.clusters, seen, progress, {}, self.prepared.max_bytes, follow=True
+        )
+        settled = with_echoes(self.flow, self.clusters.source, settled)
+        self.open_ranges = settled.ranges
+        self.rounds.tally.settle(settled.ranges)
+        packed = deal_open(
+            self.clusters.source,
+            settled.ranges,
+            seen,
+            lately=self.last,
+            least=self.least_lanes,
+            most=self.rounds.lanes,
+            chosen=self.flow.copy.lanes,
+        )
+        self.loads = OpenLoads(packed)
+        stretch = self.flow.copy.follow_seconds
+        longest = stretch * STRETCHES if grant.mark is not None else stretch
+        terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)
+        return lane_specs(self.flow, self.rounds.state, grant, packed, terms), settled.stopped
+
+    def _seen_now(self) -> tuple[DiscoveredTopic, ...]:
+        """Where the source's logs begin and end behind the fence.
+
+        What was prepared is older than what the last window copied, and progress beyond the end of a log would
+        look like a truncated log.
+        """
+        names = [
+            TopicPartition(topic.topic, it.partition)
+            for topic in self.prepared.topics
+            for it in topic.partitions
+        ]
+        return with_offsets(self.prepared.topics, self.clusters.source.offsets(names).found)
+
+    def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
+        """Run the lanes to their end; `renew` ends them at the first look."""
+        lanes = OpenLanes.start(self.rounds.runner, specs)
+        called_back = False
+        try:
+            called_back = self._attend(lanes, renew=renew)
+        finally:
+            reports = lanes.reports()
+            self.unreported = tuple(lanes.unreported())
+            if called_back:  # then it was us who fenced them
+                reports = tuple(replace(it, state="done") if it.state == "fenced" else it for it in reports)
+            failure = self.rounds.judge(reports)
+        return lanes.death() or failure or self.unprepared
+
+    def _attend(self, lanes: OpenLanes, *, renew: bool) -> bool:
+        """Look every so often, until the lanes have ended or have to; return whether they were called back."""
+        stretch = self.flow.copy.follow_seconds
+        began = time.monotonic()
+        look = began + stretch - PREPARE_SECONDS
+        while not self._has_to_end(lanes, time.monotonic() - began):
+            if look <= time.monotonic() < self.end:
+                look += stretch
+                before = self.prepared
+                self._look()
+                if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock():
+                    break
+            lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
+        over = self.stop.is_set() or time.monotonic() >= self.end
+        if lanes.jobs and not over and time.monotonic() - self.looked > 2 * PREPARE_SECONDS:
+            self._look()
+        return self._call_back(lanes)
+
+    def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
+        """Whether a window opened `age` seconds ago is over, or should be."""
+        if self.stop.is_set() or not lanes.jobs:
+            return self.stop.is_set() or time.monotonic() >= self.end
+        patience = SHORTEST_SECONDS if lanes.in_doubt else self.flow.copy.follow_seconds
+        return lanes.over or (lanes.some_ended and age >= patience)
+
+    def _call_back(self, lanes: OpenLanes) -> bool:
+        """End the lanes that still run, by a new fence; at least once, which has none, they end by themselves.
+
+        Raises FencedError when another driver has taken the flow, TerminalError PAUSED when somebody has paused it.
+        """
+        while not lanes.over and self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            if lanes.some_fenced:
+                self.rounds.stop_if_taken()
+            try:
+                self.grant = self.rounds.fence()
+            except FencedError:  # the other driver's fence calls them back
+                raise
+            except TransientError:
+                lanes.wait(FENCE_AGAIN_SECONDS)
+                continue
+            except TerminalError as error:
+                if error.code != PAUSED:  # then nothing calls them back
+                    self.rounds.runner.cancel()
+                raise
+            lanes.wait()
+            return True
+        lanes.wait()
+        return False
+
+    def _look(self) -> TransientError | None:
+        """See what there is to follow now; return why that failed."""
+        self.looked, self.unprepared = time.monotonic(), None
+        try:
+            self.prepared = prepare(self.flow, self.clusters, self.topics, self.rounds.run_id)
+        except TransientError as error:
+            self.unprepared = error
+        return self.unprepared
+
+    def _take_stock(self) -> bool:
+        """See how far the lanes are, and say so; return whether to deal anew, then to more lanes if there are any.
+
+        Under a throttle more lanes would copy no more.
+        """
+        try:
+            progress = self.rounds.progress()
+        except TransientError:
+            return False
+        free = 0 if self.flow.copy.lanes or self.flow.copy.bytes_per_second else self.rounds.lanes
+        loads = self.loads.look(progress, stable_ends(self.prepared.topics))
+        if another_deal_helps(loads, free - len(loads)):
+            self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
+            return True
+        self.on_look(
+            f"{self.flow.name}: window {self.number} goes on: {self.loads.copied():,} offsets"
+            f" of {len(self.open_ranges):,} partitions so far, {sum(it.behind for it in loads):,} to go"
+        )
+        return False
+
+    def _weigh(self) -> None:
+        """Note how much each partition had in this window, for the packing of the next."""
+        total = {TopicPartition(*key): report.bytes for key, report in self.rounds.tally.ranges.items()}
+        self.last = {item: size - self.copied.get(item, 0) for item, size in total.items()}
+        self.copied = total
+
+
+def _totals(tally: Tally) -> tuple[int, int]:
+    return sum(it.records for it in tally.ranges.values()), sum(it.bytes for it in tally.ranges.values())
