@@ -58,6 +58,7 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     stem = f"follow-{uuid.uuid4().hex[:6]}"
     topic = create_topic(cluster_a, f"{stem}-1", 2)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}.*"], twinlog__follow__seconds="3")
+    cycle(flow)  # makes the state topics, which what is judged beside looks into
 
     def write() -> None:
         for turn in range(16):
