@@ -28,6 +28,7 @@ from bench.topics import Kind
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load as load_configuration
 from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.spark.jvm import submit_options
 from twinlog.steps import sync_topics
 
 JOB = Path(__file__).parent.parent / "jobs" / "replicate_partitions.py"
@@ -107,7 +108,8 @@ def measure(way: Way, size: int, clusters: Clusters, folder: Path) -> Row:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # else the first python3 on the path
+            # As the Dag's: else it is the first python3 on the path, and a JVM that compiles for hours to come.
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **submit_options(os.environ)},
         ) as process,
         ProcessTree(process.pid) as tree,
     ):

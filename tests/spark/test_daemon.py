@@ -1,6 +1,10 @@
 """The parent of Spark's Python workers keeps every path but those of Spark's own archives."""
 
-from twinlog.spark.daemon import without_sparks_zips
+import sys
+
+import pytest
+
+from twinlog.spark.daemon import forget_sparks_zips, without_sparks_zips
 
 
 def test_only_sparks_own_archives_are_left_out() -> None:
@@ -12,3 +16,12 @@ def test_only_sparks_own_archives_are_left_out() -> None:
         "pyspark.zip",
     ]
     assert kept == without_sparks_zips([*sparks, *kept])
+
+
+def test_nothing_is_remembered_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import system reads the directory of every zip it has looked into at each invalidation."""
+    importers = {"/usr/lib/python3.11": None, "/opt/spark/python/lib/pyspark.zip": None}
+    monkeypatch.setattr(sys, "path", ["", *importers])
+    monkeypatch.setattr(sys, "path_importer_cache", dict(importers))
+    forget_sparks_zips()
+    assert (["", "/usr/lib/python3.11"], {"/usr/lib/python3.11": None}) == (sys.path, sys.path_importer_cache)

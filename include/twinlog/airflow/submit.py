@@ -13,6 +13,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from twinlog.spark.jvm import submit_options
+
 SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'
 
@@ -54,9 +56,10 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
 
 
 def job_environment() -> dict[str, str]:
-    """Return what spark-submit needs to be found and to run its Python side with this very interpreter."""
+    """Return what spark-submit needs to be found, and to run its Python side with this very interpreter."""
     scripts = str(Path(sys.executable).parent)
     return {
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
+        **submit_options(os.environ),
     }

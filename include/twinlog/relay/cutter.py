@@ -276,8 +276,7 @@ class Cutter:
             yield from self._fitting(chunk.where(slice(None, middle)), codec)
             yield from self._fitting(chunk.where(slice(middle, None)), codec)
             return
-        header = BatchHeader._make(HEADER.unpack_from(buffer))
-        yield Outgoing(buffer, header, chunk.stretches(), rewritten=True)
+        yield Outgoing.built(buffer, chunk.stretches(), rewritten=True)
 
 
 def _require_possible(header: BatchHeader, behind: int) -> None:

@@ -46,8 +46,7 @@ def merge_few(
     if earliest < -_BOUND or latest >= _BOUND or latest - earliest >= _BOUND:
         return None
     buffer = build_batch(records, heads[0].codec)
-    header = BatchHeader._make(HEADER.unpack_from(buffer))
-    return Outgoing(buffer, header, _stretches(records), rewritten=True)
+    return Outgoing.built(buffer, _stretches(records), rewritten=True)
 
 
 def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> Iterator[Record]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.errors import FormatError
-from twinlog.relay.batch import HEADER, HEADER_BYTES, BatchHeader
+from twinlog.relay.batch import HEADER_BYTES
 from twinlog.relay.columns import LARGEST_PREFIX
 from twinlog.relay.rewrite import Record, build_batch, key_value_headers, record_rest
 from twinlog.relay.transform import Outgoing
@@ -75,8 +75,7 @@ def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) ->
     """Build a batch for each record or part of one, in order."""
     for record in records:
         for rest in parts(record, max_message_bytes):
-            buffer = build_batch([Record(0, now_ms, rest)], 0)
-            yield Outgoing(buffer, BatchHeader._make(HEADER.unpack_from(buffer)), ((0, 1),))
+            yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))
 
 
 def _origin(record: Captured) -> Headers:

@@ -11,7 +11,6 @@ from twinlog.formats.ledger import Quarantine
 from twinlog.formats.ledger_topics import LeaderEpoch
 from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
-from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.rewrite import Record, build_batch, record_rest
@@ -89,10 +88,7 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
     for record in records:
         group = grouped.setdefault((record.topic, record.partition), [])
         group.append(Record(len(group), timestamp_ms, record_rest(record.key, record.value)))
-    return {partition: _outgoing(group) for partition, group in grouped.items()}
-
-
-def _outgoing(group: list[Record]) -> Outgoing:
-    buffer = build_batch(group, 0)
-    header = BatchHeader._make(HEADER.unpack_from(buffer))
-    return Outgoing(buffer, header, ((0, len(group)),))
+    return {
+        partition: Outgoing.built(build_batch(group, 0), ((0, len(group)),))
+        for partition, group in grouped.items()
+    }

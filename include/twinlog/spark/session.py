@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from twinlog.errors import TransientError
+from twinlog.spark.jvm import submit_options
 from twinlog.spark.master import check_master, without_options
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
     elif master:
         builder = builder.master(master)
     if not remote:
+        os.environ.update(submit_options(os.environ))
         builder = builder.appName(app_name)
         for key, value in CONF.items():
             builder = builder.config(key, value)
