@@ -113,6 +113,10 @@ class PartitionOffsets:
     stable_end: int
     end: int
 
+    def readable_end(self, *, read_committed: bool) -> int:
+        """Return where a consumer of that isolation level comes to the end."""
+        return self.stable_end if read_committed else self.end
+
 
 @dataclass(frozen=True, slots=True)
 class InternalRecord:

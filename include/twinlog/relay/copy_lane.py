@@ -68,7 +68,6 @@ class LaneCopy:
             patience=Patience(),
         )
         self._source = source
-        self._target = target
         self._arena = Arena()
         ranges = [
             RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)

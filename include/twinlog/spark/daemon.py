@@ -26,8 +26,7 @@ def without_sparks_zips(path: list[str]) -> list[str]:
 def forget_sparks_zips() -> None:
     """Take Spark's zips off this process's module path, and what the import system remembers of them."""
     sys.path[:] = without_sparks_zips(sys.path)
-    remembered = list(sys.path_importer_cache)
-    for entry in set(remembered) - set(without_sparks_zips(remembered)):
+    for entry in filter(_SPARKS_ZIP.search, list(sys.path_importer_cache)):
         del sys.path_importer_cache[entry]
 
 

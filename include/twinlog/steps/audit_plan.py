@@ -191,7 +191,7 @@ def _partition(
             topic.remote_topic,
             life.partition,
             scope,
-            partition.source.stable_end if flow.copy.read_committed else partition.source.end,
+            partition.source.readable_end(read_committed=flow.copy.read_committed),
             partition.target.stable_end,
             look_behind,
         )

@@ -102,6 +102,7 @@ def _count_unreported(following: Following) -> None:
 def _result(following: Following, last: Window, seconds: float) -> CopyResult:
     """Say what was copied in all windows, and what is left."""
     tally, rounds = following.rounds.tally, following.rounds
+    read_committed = following.flow.copy.read_committed
     try:
         discovery = discover.run(following.flow, following.clusters)
     except TransientError:
@@ -109,8 +110,7 @@ def _result(following: Following, last: Window, seconds: float) -> CopyResult:
         discovery = following.prepared.discovery
     for topic in discovery.topics:
         for item in topic.partitions:
-            read = item.source.stable_end if following.flow.copy.read_committed else item.source.end
-            tally.ends[topic.topic, item.partition] = read
+            tally.ends[topic.topic, item.partition] = item.source.readable_end(read_committed=read_committed)
     return result_of(
         following.flow,
         rounds.run_id,

@@ -246,9 +246,9 @@ class Following:
             progress = self.rounds.progress()
         except TransientError:
             return False
-        free = 0 if self.flow.copy.lanes or self.flow.copy.bytes_per_second else self.rounds.lanes
         loads = self.loads.look(progress, stable_ends(self.prepared.topics))
-        if another_deal_helps(loads, free - len(loads)):
+        fixed = self.flow.copy.lanes or self.flow.copy.bytes_per_second
+        if another_deal_helps(loads, 0 if fixed else self.rounds.lanes - len(loads)):
             self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
             return True
         self.on_look(

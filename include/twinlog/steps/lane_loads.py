@@ -63,13 +63,8 @@ class OpenLoads:
         self, progress: Mapping[tuple[str, int], int], ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneLoad, ...]:
         """Take in how far the flow has come (last copied upstream offsets) and where its partitions end."""
-        before, self.reached = (
-            self.reached,
-            {
-                place: max(start, progress.get((place.topic, place.partition), -1) + 1)
-                for place, start in self.reached.items()
-            },
-        )
+        before = self.reached
+        self.reached = {place: max(start, progress.get(place, -1) + 1) for place, start in before.items()}
         loads = []
         for number, ranges in enumerate(self.lanes):
             places = [place_of(it) for it in ranges]

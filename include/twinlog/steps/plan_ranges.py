@@ -146,7 +146,7 @@ def settle(
             if trouble is not None:
                 stopped.append(trouble)
                 continue
-            end = partition.source.stable_end if flow.copy.read_committed else partition.source.end
+            end = partition.source.readable_end(read_committed=flow.copy.read_committed)
             end = min(end, ends.get(TopicPartition(topic.topic, partition.partition), end))
             if follow:
                 end = NO_END

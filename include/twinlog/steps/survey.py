@@ -100,7 +100,7 @@ def positions(
 
 def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
     """Up to where the flow copies: the stable end, or the end when it reads uncommitted records too."""
-    return partition.source.stable_end if flow.copy.read_committed else partition.source.end
+    return partition.source.readable_end(read_committed=flow.copy.read_committed)
 
 
 def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
