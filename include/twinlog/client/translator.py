@@ -6,18 +6,19 @@ Reads only.  The source may be gone: the map and the ledger are on the target.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from twinlog.client.answers import Answer, Ask, Basis, Reason
+from twinlog.client.pairs import Impossible, Pair, Pairing
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.mm2_topics import read_syncs
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
-from twinlog.cluster.values import PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
@@ -25,28 +26,6 @@ from twinlog.steps.positions import Position, positions, positions_back
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
 """Gaps in which nothing was ever copied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One partition on both sides; `source` is None while the source cannot be asked, a topic id "" when unknown."""
-
-    source_topic: str
-    topic: str
-    partition: int
-    topic_id: str
-    source: PartitionOffsets | None
-    target: PartitionOffsets
-
-
-@dataclass(frozen=True, slots=True)
-class Impossible:
-    """Why a partition cannot be translated."""
-
-    source_topic: str
-    topic: str
-    reason: Reason
-    message: str
 
 
 class FlowTranslator:
@@ -86,6 +65,11 @@ class FlowTranslator:
         return read_ledger(self.flow, self._clusters.target)
 
     @cached_property
+    def _pairing(self) -> Pairing:
+        reachable = self.source_reachable
+        return Pairing(self.flow, self._clusters, self._ledger, self._packed, source_reachable=reachable)
+
+    @cached_property
     def _syncs(self) -> OffsetSyncStore:
         """MM2's syncs; none where they are on a source that is gone."""
         if self.flow.offset_syncs_topic_location == "source" and not self.source_reachable:
@@ -93,7 +77,7 @@ class FlowTranslator:
         return OffsetSyncStore.of(read_syncs(self.flow, self._clusters).records)
 
     def _answers(self, asks: Sequence[Ask], *, back: bool) -> tuple[Answer, ...]:
-        pairs = self._pairs({TopicPartition(it.topic, it.partition) for it in asks}, back=back)
+        pairs = self._pairing.find({TopicPartition(it.topic, it.partition) for it in asks}, back=back)
         by_partition: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         answers: dict[int, Answer] = {}
         for number, it in enumerate(asks):
@@ -173,125 +157,6 @@ class FlowTranslator:
             and gap.topic_id in {"", pair.topic_id}
             and gap.cause in LOST
         ]
-
-    def _pairs(
-        self, places: Iterable[TopicPartition], *, back: bool
-    ) -> Mapping[TopicPartition, Pair | Impossible]:
-        wanted = {it: self._names(it.topic, back=back) for it in places}
-        sources = {names[0] for names in wanted.values()} - {""}
-        remotes = {names[1] for names in wanted.values()} - {""}
-        described = self._clusters.target.describe_topics(sorted(remotes))
-        lives = self._lives(sorted(sources))
-        view = _View(
-            lives=lives,
-            remotes=described.found,
-            refused=described.refused,
-            target=self._clusters.target.offsets(_partitions(described.found)).found,
-            source=self._clusters.source.offsets(_partitions(lives.found)).found if lives.found else {},
-        )
-        return {it: self._pair(it, *names, view) for it, names in wanted.items()}
-
-    def _names(self, topic: str, *, back: bool) -> tuple[str, str]:
-        """Name the topic on the source and on the target; "" for one that cannot be named."""
-        if not back:
-            known = self._ledger.incarnations.get(topic)
-            remote = self.flow.policy.format_remote_topic(self.flow.source.alias, topic)
-            return topic, known.remote_topic if known is not None else remote
-        for life in reversed(self._ledger.lives):
-            if life.remote_topic == topic:
-                return life.topic, topic
-        source = self.flow.policy.upstream_topic(topic)
-        ours = self.flow.policy.topic_source(topic) == self.flow.source.alias
-        return (source if source is not None and ours else ""), topic
-
-    def _lives(self, topics: Sequence[str]) -> _Lives:
-        if not self.source_reachable:
-            return _Lives({}, {}, known=False)
-        found = self._clusters.source.describe_topics(topics)
-        return _Lives(found.found, found.refused, known=True)
-
-    def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
-        if not source:
-            return Impossible(
-                "", remote, Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self.flow.name}"
-            )
-        problem = self._trouble(it, source, remote, view)
-        if problem is not None:
-            return Impossible(source, remote, *problem)
-        life = view.lives.found.get(source)
-        return Pair(
-            source,
-            remote,
-            it.partition,
-            life.topic_id if life is not None else self._last_life(source, it.partition),
-            view.source.get(TopicPartition(source, it.partition)),
-            view.target[TopicPartition(remote, it.partition)],
-        )
-
-    def _trouble(
-        self, it: TopicPartition, source: str, remote: str, view: _View
-    ) -> tuple[Reason, str] | None:
-        error = view.lives.refused.get(source) or view.refused.get(remote)
-        if error is not None and error.code != "unknown-topic":
-            raise error
-        if source in view.lives.refused:
-            return Reason.UNKNOWN_TOPIC, f"{self.flow.source.alias} has no topic {source}"
-        if remote in view.refused:
-            return Reason.NOT_COPIED_YET, f"{self.flow.target.alias} has no topic {remote}"
-        life = view.lives.found.get(source)
-        if life is not None and TopicPartition(source, it.partition) not in view.source:
-            return (
-                Reason.UNKNOWN_PARTITION,
-                f"{source} on {self.flow.source.alias} has no partition {it.partition}",
-            )
-        if TopicPartition(remote, it.partition) not in view.target:
-            return (
-                Reason.UNKNOWN_PARTITION,
-                f"{remote} on {self.flow.target.alias} has no partition {it.partition}",
-            )
-        known = self._ledger.incarnations.get(source)
-        if life is not None and known is not None and known.topic_id != life.topic_id:
-            return (
-                Reason.RECREATED,
-                f"{source} was deleted and created again on {self.flow.source.alias}: its offsets are others now",
-            )
-        return None
-
-    def _last_life(self, topic: str, partition: int) -> str:
-        """The topic id the copy is of, while the source cannot be asked."""
-        known = self._ledger.incarnations.get(topic)
-        if known is not None:
-            return known.topic_id
-        lives = {
-            life.topic_id
-            for life in [*self._packed, *self._packed.broken]
-            if (life.topic, life.partition) == (topic, partition)
-        }
-        return lives.pop() if len(lives) == 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lives:
-    """The source's topics, `known` while it can be asked."""
-
-    found: Mapping[str, TopicDescription]
-    refused: Mapping[str, TwinlogError]
-    known: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What both clusters say about the topics that are asked for."""
-
-    lives: _Lives
-    remotes: Mapping[str, TopicDescription]
-    refused: Mapping[str, TwinlogError]
-    target: Mapping[TopicPartition, PartitionOffsets]
-    source: Mapping[TopicPartition, PartitionOffsets] = field(default_factory=dict)
-
-
-def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, it.partition) for topic in topics.values() for it in topic.partitions]
 
 
 def _against(pair: Pair, ask: Ask, *, back: bool) -> Impossible | None:

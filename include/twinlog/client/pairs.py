@@ -1,0 +1,178 @@
+"""Which partition of the other cluster a question about offsets is about, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.client.answers import Reason
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.progress import Maps
+from twinlog.cluster.values import PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.packed_map import PackedMap
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One partition on both sides; `source` is None while the source cannot be asked, a topic id "" when unknown."""
+
+    source_topic: str
+    topic: str
+    partition: int
+    topic_id: str
+    source: PartitionOffsets | None
+    target: PartitionOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """Why a partition cannot be translated."""
+
+    source_topic: str
+    topic: str
+    reason: Reason
+    message: str
+
+
+class Pairing:
+    """Pairs the partitions of one flow by its ledger and its policy; by the map while the source cannot be asked."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        clusters: Clusters,
+        ledger: Ledger,
+        packed: Maps[PackedMap],
+        *,
+        source_reachable: bool,
+    ) -> None:
+        self._flow = flow
+        self._clusters = clusters
+        self._ledger = ledger
+        self._packed = packed
+        self._source_reachable = source_reachable
+
+    def find(
+        self, places: Iterable[TopicPartition], *, back: bool
+    ) -> Mapping[TopicPartition, Pair | Impossible]:
+        """Find the pair of each partition of the source, or (`back`) of the target.
+
+        Raises ClusterUnreachable and ClusterRefused.
+        """
+        wanted = {it: self._names(it.topic, back=back) for it in places}
+        sources = {names[0] for names in wanted.values()} - {""}
+        remotes = {names[1] for names in wanted.values()} - {""}
+        described = self._clusters.target.describe_topics(sorted(remotes))
+        lives = self._lives(sorted(sources))
+        view = _View(
+            lives=lives,
+            remotes=described.found,
+            refused=described.refused,
+            target=self._clusters.target.offsets(_partitions(described.found)).found,
+            source=self._clusters.source.offsets(_partitions(lives.found)).found if lives.found else {},
+        )
+        return {it: self._pair(it, *names, view) for it, names in wanted.items()}
+
+    def _names(self, topic: str, *, back: bool) -> tuple[str, str]:
+        """Name the topic on the source and on the target; "" for one that cannot be named."""
+        if not back:
+            known = self._ledger.incarnations.get(topic)
+            remote = self._flow.policy.format_remote_topic(self._flow.source.alias, topic)
+            return topic, known.remote_topic if known is not None else remote
+        for life in reversed(self._ledger.lives):
+            if life.remote_topic == topic:
+                return life.topic, topic
+        source = self._flow.policy.upstream_topic(topic)
+        ours = self._flow.policy.topic_source(topic) == self._flow.source.alias
+        return (source if source is not None and ours else ""), topic
+
+    def _lives(self, topics: Sequence[str]) -> _Lives:
+        if not self._source_reachable:
+            return _Lives()
+        found = self._clusters.source.describe_topics(topics)
+        return _Lives(found.found, found.refused)
+
+    def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
+        if not source:
+            return Impossible(
+                "", remote, Reason.UNKNOWN_TOPIC, f"{remote} is no copy of flow {self._flow.name}"
+            )
+        problem = self._trouble(it, source, remote, view)
+        if problem is not None:
+            return Impossible(source, remote, *problem)
+        life = view.lives.found.get(source)
+        return Pair(
+            source,
+            remote,
+            it.partition,
+            life.topic_id if life is not None else self._last_life(source, it.partition),
+            view.source.get(TopicPartition(source, it.partition)),
+            view.target[TopicPartition(remote, it.partition)],
+        )
+
+    def _trouble(
+        self, it: TopicPartition, source: str, remote: str, view: _View
+    ) -> tuple[Reason, str] | None:
+        error = view.lives.refused.get(source) or view.refused.get(remote)
+        if error is not None and error.code != "unknown-topic":
+            raise error
+        if source in view.lives.refused:
+            return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"
+        if remote in view.refused:
+            return Reason.NOT_COPIED_YET, f"{self._flow.target.alias} has no topic {remote}"
+        life = view.lives.found.get(source)
+        if life is not None and TopicPartition(source, it.partition) not in view.source:
+            return (
+                Reason.UNKNOWN_PARTITION,
+                f"{source} on {self._flow.source.alias} has no partition {it.partition}",
+            )
+        if TopicPartition(remote, it.partition) not in view.target:
+            return (
+                Reason.UNKNOWN_PARTITION,
+                f"{remote} on {self._flow.target.alias} has no partition {it.partition}",
+            )
+        known = self._ledger.incarnations.get(source)
+        if life is not None and known is not None and known.topic_id != life.topic_id:
+            return (
+                Reason.RECREATED,
+                f"{source} was deleted and created again on {self._flow.source.alias}: its offsets are others now",
+            )
+        return None
+
+    def _last_life(self, topic: str, partition: int) -> str:
+        """The topic id the copy is of, while the source cannot be asked."""
+        known = self._ledger.incarnations.get(topic)
+        if known is not None:
+            return known.topic_id
+        lives = {
+            life.topic_id
+            for life in [*self._packed, *self._packed.broken]
+            if (life.topic, life.partition) == (topic, partition)
+        }
+        return lives.pop() if len(lives) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lives:
+    """The source's topics; none while it cannot be asked."""
+
+    found: Mapping[str, TopicDescription] = field(default_factory=dict)
+    refused: Mapping[str, TwinlogError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What both clusters say about the topics that are asked for."""
+
+    lives: _Lives
+    remotes: Mapping[str, TopicDescription]
+    refused: Mapping[str, TwinlogError]
+    target: Mapping[TopicPartition, PartitionOffsets]
+    source: Mapping[TopicPartition, PartitionOffsets]
+
+
+def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, it.partition) for topic in topics.values() for it in topic.partitions]
