@@ -103,8 +103,10 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
     report = run.report
     if report is None:
         return
+    # Of lanes that were ended by a signal only the records are known, by the map.
+    size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
     yield Grid(
-        f"{run.flow}: {run.state}, {report.records:,} records and {report.bytes:,} bytes"
+        f"{run.flow}: {run.state}, {report.records:,} records{size}"
         f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go",
         ("topic", "to topic", "partition", "copied", "last offset", "lag"),
         [

@@ -18,14 +18,13 @@ _READY_WITHIN_S = 60.0
 """Five seconds are usual and fifteen a lot; beyond this something is wrong and waiting does not help."""
 _FORMAT_WITHIN_S = 60.0
 JVM = (
-    "-Xms128m",
-    "-Xmx512m",
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
 )
-"""512 MB of heap at most, and a log with times on stderr."""
+"""For everything of Kafka's: out of memory it ends, and its log on stderr has times."""
+_HEAP = ("-Xms128m", "-Xmx512m")
 
 
 def new_cluster_id() -> str:
@@ -63,7 +62,8 @@ def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping
 
 def launch_node(node: NodePlan, class_path: str, *, watched: bool) -> JavaProcess:
     """Start a formatted broker; it appends what it prints to its log."""
-    command: list[str | Path] = [find_java().path, *JVM, "-cp", class_path, "kafka.Kafka", node.properties]
+    java = find_java().path
+    command: list[str | Path] = [java, *_HEAP, *JVM, "-cp", class_path, "kafka.Kafka", node.properties]
     return JavaProcess(command, node.log, watched=watched)
 
 

@@ -52,8 +52,8 @@ def run(
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
-    `on_look` is told when a window goes on after a look.  Setting `stop` ends it early, sooner if the runner's lanes
-    are cancelled as well; what the lanes had open is aborted at once.
+    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look.  Setting
+    `stop` ends it early, sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.
     `lag_records` of the result counts what was not copied at the end.  Raises FencedError when another twinlog
     runs the flow, TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
     """
@@ -68,15 +68,19 @@ def run(
     while True:
         length = min(end - time.monotonic(), flow.copy.follow_seconds)
         window = following.window()
+        if stop.is_set():
+            # Its lanes were ended: that they failed is no news, and what they cannot report is counted by the map.
+            window = replace(window, failure=None)
+            if not following.unreported:
+                on_window(window)
+            _count_unreported(following)
+            return _result(following, window, time.monotonic() - began)
         on_window(window)
         deaths = deaths + 1 if _died(window) else 0
         if window.failure is not None and deaths == MAX_DEATHS:
             raise window.failure
         idle = not window.records and window.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
-        if stop.is_set():
-            _count_unreported(following)
-            return _result(following, replace(window, failure=None), time.monotonic() - began)
         if time.monotonic() + pause >= end:
             return _result(following, window, time.monotonic() - began)
         stop.wait(pause)

@@ -135,6 +135,7 @@ class Following:
             self.flow, self.clusters, seen, progress, {}, self.prepared.max_bytes, follow=True
         )
         settled = with_echoes(self.flow, self.clusters.source, settled)
+        settled = self.rounds.without_lost_ends(self.clusters, settled, grant)
         self.open_ranges = settled.ranges
         self.rounds.tally.settle(settled.ranges)
         packed = deal_open(
