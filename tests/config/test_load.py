@@ -191,7 +191,7 @@ EVERY_COPY_SETTING = {
     "twinlog.fetch.bytes=5": ("fetch_bytes", 5),
     "A.consumer.fetch.max.bytes=6": ("fetch_bytes", 6),
     "A.consumer.fetch.max.bytes=6\ntwinlog.fetch.bytes=5": ("fetch_bytes", 5),
-    "B.consumer.fetch.max.bytes=6": ("fetch_bytes", 8 * 1024 * 1024),
+    "B.consumer.fetch.max.bytes=6": ("fetch_bytes", 16 * 1024 * 1024),
     "A->B.consumer.max.partition.fetch.bytes=6": ("partition_fetch_bytes", 6),
     "twinlog.partition.fetch.bytes=5": ("partition_fetch_bytes", 5),
     "A.consumer.isolation.level=read_uncommitted": ("read_committed", False),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -39,7 +39,7 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python, wire
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import LATEST, Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
@@ -85,7 +85,7 @@ def writer(brokers: Brokers) -> Writer:
 def outgoing(*values: bytes) -> Outgoing:
     """A batch ready to be sent."""
     buffer = memoryview(encode([Rec(value, timestamp=NOW) for value in values]))
-    return Outgoing(buffer, BatchHeader._make(HEADER.unpack_from(buffer)), ((0, len(values)),))
+    return Outgoing(buffer, BatchHeader.read(buffer), ((0, len(values)),))
 
 
 def raw_produce(
@@ -301,6 +301,36 @@ def test_a_clock_hours_ahead_is_refused_by_name(
     assert cycle(flow).records == 1
 
 
+@pytest.mark.parametrize("sure", [True, False])
+def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
+    cluster_a: Any,
+    cluster_b: Any,
+    brokers: Brokers,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    sure: bool,
+) -> None:
+    """The next commit would take along what is open: it is aborted, or where it may count its partition stops."""
+    topic = create_topic(cluster_a, unique_topic("torn"), 2)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    for partition in (0, 1):
+        produce(cluster_a, topic, [Seen(None, b"0", NOW)], partition)
+    assert 2 == cycle(flow).records
+    for partition in (0, 1):
+        produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
+    leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): outgoing(b"torn")})
+    if not sure:
+        with mock.patch("twinlog.steps.lost_ends.never_counted", return_value=False):
+            for copied in (1, 0):
+                result = cycle(flow)
+                assert ("failed", copied) == (result.state, result.records)
+                assert [(0, "lost-marker")] == [(it.partition, it.code) for it in result.stopped]
+                assert f"A.{topic}-0 holds records open from offset 2" in result.stopped[0].message
+    assert ("done", 2 if sure else 1) == ((result := cycle(flow)).state, result.records)
+    for partition in (0, 1):
+        assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+
+
 def test_a_delete_horizon_is_not_a_base_timestamp(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -321,11 +351,25 @@ def _parts(item: Outgoing) -> tuple[memoryview, BatchHeader]:
     return item.buffer, item.header
 
 
-def _written_unknown_to_the_coordinator(brokers: Brokers, flow: str, record: StateRecord) -> bool:
+def leave_open(
+    cluster: Any, brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Outgoing]
+) -> None:
+    """Write as lane 0 of a flow what no marker will ever end: the coordinator does not know of it."""
+    unverified = {"transaction_partition_verification_enable": "false"}
+    alter_configs(cluster, ResourceType.BROKER, "1", **unverified)
+    try:
+        wait_until(lambda: _written_unknown_to_the_coordinator(brokers, flow, written))
+    finally:
+        alter_configs(cluster, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
+
+
+def _written_unknown_to_the_coordinator(
+    brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Outgoing]
+) -> bool:
     lane = Lane(brokers, init_writer(brokers, transactional_id(flow, 0), 10_000))
     with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):
         try:
-            return [] == lane.write_state(batches([record], NOW))
+            return [] == lane.write_state(written)
         except TransientError:
             return False  # the broker has not yet heard that it may take what is not verified
 
@@ -352,12 +396,7 @@ def test_a_transaction_whose_end_was_lost_stops_the_flow(
     key = source_offset_key(flow.connector_name, alias, 0, topic)
     place = (state.offsets_topic, partition_for(key, state.offsets_partitions))
     record = StateRecord(*place, key, offset_value(7))
-    unverified = {"transaction_partition_verification_enable": "false"}
-    alter_configs(cluster_b, ResourceType.BROKER, "1", **unverified)
-    try:
-        wait_until(lambda: _written_unknown_to_the_coordinator(brokers, flow.name, record))
-    finally:
-        alter_configs(cluster_b, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
+    leave_open(cluster_b, brokers, flow.name, batches([record], NOW))
     for _ in range(2):
         with pytest.raises(TerminalError, match=f"the last records of {topic}-0") as caught:
             cycle(flow)

@@ -21,7 +21,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from twinlog.errors import ClusterUnreachable, FormatError, TransientError
 from twinlog.relay import fetch_by_id, kafka_python, wire
-from twinlog.relay.batch import CHECKED_FROM, HEADER, BatchHeader
+from twinlog.relay.batch import CHECKED_FROM, BatchHeader
 from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, read_records
@@ -70,6 +70,8 @@ class FakeConnection:
         self._do = do
         self._fetch_version = fetch_version
         self._answers: deque[bytes | None] = deque()
+        self.sent: list[int] = []
+        """How many requests each write held."""
 
     @property
     def in_flight(self) -> int:
@@ -88,8 +90,10 @@ class FakeConnection:
     def close(self) -> None:
         self._answers.clear()
 
-    def send(self, api: int, version: int, body: Iterable[Any]) -> None:
-        self._answers.append(self._do(api, memoryview(b"".join(bytes(part) for part in body))))
+    def send(self, api: int, version: int, *bodies: Iterable[Any]) -> None:
+        self.sent.append(len(bodies))
+        for body in bodies:
+            self._answers.append(self._do(api, memoryview(b"".join(bytes(part) for part in body))))
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
         answer = self._answers.popleft()
@@ -251,7 +255,7 @@ class FakeTarget:
         return None if fault == LOSE else struct.pack(">i", len(batches)) + out + bytes(4)
 
     def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
-        header = BatchHeader._make(HEADER.unpack_from(batch))
+        header = BatchHeader.read(batch)
         if crc32c(batch[CHECKED_FROM:]) != header.crc:
             return Code.CORRUPT_MESSAGE, -1, []
         if not _holds_its_records(header, batch):
@@ -456,7 +460,7 @@ def _last_offset(raw: bytes) -> int:
     """Of a batch, or of a message in an older format."""
     if raw[16] < 2:
         return int.from_bytes(raw[:8], "big")
-    return BatchHeader._make(HEADER.unpack_from(raw)).last_offset
+    return BatchHeader.read(raw).last_offset
 
 
 def _add_answer(codes: dict[TopicPartition, int]) -> Any:

@@ -165,6 +165,19 @@ def shifted(raw: bytes, by: int) -> bytes:
     return (int.from_bytes(raw[:8], "big") + by).to_bytes(8, "big") + raw[8:]
 
 
+@pytest.mark.parametrize("written", range(0, 33, 8))
+def test_a_leader_moves_while_many_requests_are_on_the_way(written: int) -> None:
+    """However many of them were written nevertheless, the sequence is found."""
+    records = [Rec(b"%d" % n * 50_000) for n in range(60)]  # too large to be merged
+    batches = [bytes(encode([record], base_offset=n)) for n, record in enumerate(records)]
+    log = Log(tuple(batches), tuple(enumerate(records)), (), len(records))
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    moved = Code.NOT_LEADER_OR_FOLLOWER
+    target.faults["produce"] = [None] * 5 + [Appended(moved)] * written + [moved] * (32 - written)
+    assert copy(source_of([log], 1 << 23), target, {0: 0}, {0: log.end}, bytes_=1 << 23).state == "done"
+    agree(target, 0, log)
+
+
 FAULTS = st.lists(MOVES | st.just(LOSE), max_size=12)
 
 

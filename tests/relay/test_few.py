@@ -10,7 +10,7 @@ from test_columns import RECORDS, block_of
 
 from twinlog.errors import FormatError
 from twinlog.relay.arena import Arena
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.columns import build_columns, read_columns
 from twinlog.relay.few import MOST_RECORDS, merge_few
 from twinlog.relay.transform import Outgoing
@@ -29,9 +29,7 @@ def by_columns(block: memoryview, begins: list[int], first: int, end: int, codec
     if not len(records):
         return None
     buffer = build_columns(records, codec, Arena())
-    return Outgoing(
-        buffer, BatchHeader._make(HEADER.unpack_from(buffer)), records.stretches(), rewritten=True
-    )
+    return Outgoing(buffer, BatchHeader.read(buffer), records.stretches(), rewritten=True)
 
 
 @settings(max_examples=150, deadline=None)
@@ -54,7 +52,7 @@ def test_both_ways_take_the_same_damage(groups: list[list[Rec]], data: st.DataOb
     for begin, end in zip(begins, [*begins[1:], len(block)], strict=True):
         if data.draw(st.integers(0, 9)):
             block[begin + 17 : begin + 21] = crc32c(block[begin + 21 : end]).to_bytes(4, "big")
-    headers = [BatchHeader._make(HEADER.unpack_from(block, begin)) for begin in begins]
+    headers = [BatchHeader.read(block, begin) for begin in begins]
     sizes = [end - begin for begin, end in zip(begins, [*begins[1:], len(block)], strict=True)]
     if sizes != [header.size for header in headers] or len({header.codec for header in headers}) > 1:
         return  # other batches than these are in the block, or not of one codec: never asked for

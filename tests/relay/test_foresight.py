@@ -13,7 +13,7 @@ from test_copy_lane import NOWHERE, STATE, agree, copy, source_of
 from test_lane import TP, a_lane, outgoing
 from test_transform import Log, logs
 
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
 from twinlog.relay.spec import NO_END, LaneSpec, RangeSpec
@@ -33,7 +33,7 @@ class Crowded(FakeTarget):
     def _produce(self, api: int, body: memoryview) -> bytes | None:
         if next(self._strangers, False):
             batch = bytes(encode([Rec(b"not ours")], producer_id=STRANGER))
-            header = BatchHeader._make(HEADER.unpack_from(batch))
+            header = BatchHeader.read(batch)
             self.logs["A.t", 0].append(Entry(self._end(("A.t", 0)), header, batch, "committed"))
         return super()._produce(api, body)
 

@@ -7,7 +7,7 @@ from batches import Rec, encode
 from fakes import DIE, LOSE, FakeTarget
 
 from twinlog.errors import FencedError, TransientError
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
 from twinlog.relay.transaction import TRANSITIONS, LaneState, Writer
@@ -19,7 +19,7 @@ TP = ("A.t", 0)
 def outgoing(count: int = 3, first: int = 0) -> Outgoing:
     """A batch of `count` records from upstream offset `first`."""
     buffer = memoryview(encode([Rec(b"%d" % (first + n)) for n in range(count)]))
-    header = BatchHeader._make(HEADER.unpack_from(buffer))
+    header = BatchHeader.read(buffer)
     return Outgoing(buffer, header, ((first, count),))
 
 
@@ -44,7 +44,7 @@ def test_sequences_go_on_over_commits_and_aborts() -> None:
         transaction(lane, outgoing(2, number * 10))
         (lane.commit if commit else lane.abort)()
     assert len(target.committed(TP)) == 3 * 2
-    assert lane.sequences[TP] == 6 * 2
+    assert lane.sequences.next[TP] == 6 * 2
 
 
 def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> None:
@@ -55,6 +55,26 @@ def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> Non
     lane.commit()
     assert (lane.transaction.state, len(target.committed(TP))) == (LaneState.IDLE, 3)
     assert target.calls.count("end_txn") == 3
+
+
+@pytest.mark.parametrize(
+    ("partitions", "writes"), [(1, [16, 16, 8]), (100, [5] * 8), (600, [1] * 40)], ids=["one", "100", "600"]
+)
+def test_requests_are_handed_over_together(partitions: int, writes: list[int]) -> None:
+    """A write's at once; on the way are the last two writes' at most, and 1,024 batches."""
+    target = FakeTarget(["A.t"], partitions)
+    lane = Lane(target, Writer("twinlog-A->B-0", *target.init()))  # type: ignore[arg-type]
+    rounds = [{("A.t", number): outgoing(2, 2 * n) for number in range(partitions)} for n in range(40)]
+    lane.add(list(rounds[0]))
+    lane.send(*rounds)
+    connection = target.node(1, "produce")
+    assert writes == connection.sent
+    assert connection.in_flight <= min(sum(writes[-2:]), max(1, 1024 // partitions))
+    lane.drain()
+    lane.commit()
+    for partition in rounds[0]:
+        found = [rest for _, rest in target.committed(partition)]
+        assert len(found) == 80 == len(set(found))
 
 
 def test_settling_asks_until_the_markers_are_written() -> None:

@@ -178,12 +178,12 @@ def test_cutting_in_pieces_is_cutting_at_once(log: Log, size: int) -> None:
         guard += 1
         start = at = 0
         while at < len(whole):
-            header = BatchHeader._make(HEADER.unpack_from(whole, at))
+            header = BatchHeader.read(whole, at)
             if header.last_offset >= position:
                 start = at
                 break
             at += header.size
-        first = BatchHeader._make(HEADER.unpack_from(whole, start)).size
+        first = BatchHeader.read(whole, start).size
         block = bytearray(whole[start : start + max(size, first)])
         cut = cutter.cut(memoryview(block), position, AbortedTransactions.of(log.aborted))
         sent += content(cut.outgoing)

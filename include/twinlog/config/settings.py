@@ -96,8 +96,8 @@ class CopySettings:
     transaction_bytes: int = 64 * MIB
     transaction_ms: int = 10_000
     transaction_timeout_ms: int = 60_000
-    fetch_bytes: int = 8 * MIB
-    partition_fetch_bytes: int = 2 * MIB
+    fetch_bytes: int = 16 * MIB
+    partition_fetch_bytes: int = 4 * MIB
     read_committed: bool = True
     start_from_latest: bool = False
     poison: PoisonPolicy = PoisonPolicy.FAIL

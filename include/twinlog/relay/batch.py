@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from crc32c import crc32c
 
@@ -68,6 +68,11 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    @classmethod
+    def read(cls, block: memoryview | bytearray | bytes, at: int = 0) -> Self:
+        """Read the header of the batch that begins at `at`; whether it can be one is not looked at."""
+        return cls._make(HEADER.unpack_from(block, at))
 
     @property
     def last_offset(self) -> int:
@@ -122,7 +127,7 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
     """
     at, end = 0, len(block)
     while end - at >= HEADER_BYTES:
-        header = BatchHeader._make(HEADER.unpack_from(block, at))
+        header = BatchHeader.read(block, at)
         size = header.size
         if header.magic != MAGIC_2 or size < HEADER_BYTES:
             raise unreadable(header)

@@ -207,7 +207,7 @@ class Brokers:
         result: dict[TopicPartition, int] = {}
 
         def ask() -> dict[TopicPartition, int] | None:
-            for node, group in self._by_leader([tp for tp in wanted if tp not in result]).items():
+            for node, group in self.by_leader([tp for tp in wanted if tp not in result]).items():
                 try:
                     result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
                 except ClusterUnreachable:  # this broker; whether another one leads now is asked again
@@ -217,7 +217,8 @@ class Brokers:
 
         return self._until(ask, "offsets cannot be listed")
 
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Group partitions by the node that leads them.  Raises as `leader`."""
         groups: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             groups.setdefault(self.leader(topic, partition), []).append((topic, partition))

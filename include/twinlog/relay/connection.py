@@ -93,12 +93,14 @@ class Connection:
         if not self._in_flight and time.monotonic() > self._reauthenticate_at:
             self._login()
 
-    def send(self, api: int, version: int, body: Sequence[Buffer]) -> None:
-        """Send a request made of buffers, without joining them.  Its answer is read by `receive`, in order."""
-        correlation = next(self._correlations)
-        buffers = framed(api, version, correlation, self._settings.client_id, body)
-        self._in_flight.append(correlation)
-        self._guard(lambda: self._send_all(buffers))
+    def send(self, api: int, version: int, *bodies: Sequence[Buffer]) -> None:
+        """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order."""
+        requests: list[list[Buffer]] = []
+        for body in bodies:
+            correlation = next(self._correlations)
+            requests.append(framed(api, version, correlation, self._settings.client_id, body))
+            self._in_flight.append(correlation)
+        self._guard(lambda: self._send_all(requests))
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
         """Read the next answer into `allocate(size)`; return what follows the correlation id.
@@ -127,7 +129,7 @@ class Connection:
             for correlation, fields in zip(correlations, requests, strict=True)
         ]
         self._in_flight.extend(correlations)
-        self._guard(lambda: self._send_all(list[Buffer](frames)))
+        self._guard(lambda: self._send_all([frames]))
         answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
         return [kafka_python.decode(api, version, answer) for answer in answers]
 
@@ -204,10 +206,12 @@ class Connection:
             if answer.session_lifetime_ms:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
 
-    def _send_all(self, buffers: list[Buffer]) -> None:
+    def _send_all(self, requests: Sequence[Sequence[Buffer]]) -> None:
         if self._sendmsg is None:
-            self._socket.sendall(b"".join(buffers))
+            for request in requests:
+                self._socket.sendall(b"".join(request))
             return
+        buffers = list(itertools.chain.from_iterable(requests))
         while buffers:
             buffers = _behind(self._sendmsg(buffers[:_MAX_BUFFERS]), buffers)
 

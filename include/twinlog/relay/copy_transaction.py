@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twinlog.errors import FormatError, TransientError
 from twinlog.relay import quarantine, rhythm, state_records, trouble
@@ -19,6 +19,7 @@ from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.spec import LaneSpec
 from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble, culprits
+from twinlog.relay.writes import rounds
 
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may be without a leader before they are left to the next cycle."""
@@ -75,14 +76,13 @@ class CopyTransaction:
             return False
         if self._opened_at is None:
             self._opened_at = time.monotonic()
-        for batches in _rounds(queues):
-            self._lane.send(batches)
-            self._open_bytes += sum(len(outgoing.buffer) for outgoing in batches.values())
-            self._note_written()
-            if self._lane.refused:
-                self._lane.drain()
-                self._give_up(self._lane.take_refused())
-                return False
+        self._lane.send(*rounds(queues))
+        self._open_bytes += sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
+        self._note_written()
+        if self._lane.refused:
+            self._lane.drain()
+            self._give_up(self._lane.take_refused())
+            return False
         return True
 
     def _note_written(self) -> None:
@@ -194,7 +194,8 @@ class CopyTransaction:
             if not refusal.resend:
                 self._refuse(self._by_target[refusal.partition], refusal)
         moved = [refusal for refusal in refused if refusal.resend]
-        if moved:
+        # A leader that expects another sequence was found: nothing to wait for.
+        if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in moved):
             self._wait_for_leaders(moved)
 
     def _wait_for_leaders(self, moved: list[Refused]) -> None:
@@ -233,13 +234,6 @@ class CopyTransaction:
             item.trouble = why
         else:
             item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
-
-
-def _rounds(queues: Queues) -> Iterator[dict[TopicPartition, Outgoing]]:
-    """The first batch of every partition, then the second, ...: one batch a partition in each request."""
-    depth = max(len(queue) for queue in queues.values())
-    for index in range(depth):
-        yield {target: queue[index] for target, queue in queues.items() if index < len(queue)}
 
 
 def _where(written: Written) -> tuple[TopicPartition, int]:

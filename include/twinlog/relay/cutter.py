@@ -18,7 +18,6 @@ from twinlog.relay.arena import Arena
 from twinlog.relay.batch import (
     CONTROL,
     DELETE_HORIZON,
-    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -143,7 +142,7 @@ class Cutter:
                     yield SmallBatches(begins[first:stop], heads[first:stop])
                     continue
                 for start in begins[first:stop]:
-                    yield BatchHeader._make(HEADER.unpack_from(block, start)), start
+                    yield BatchHeader.read(block, start), start
         for header, start in walk_headers(block[at:]):
             yield header, at + start
 

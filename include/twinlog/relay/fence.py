@@ -10,7 +10,7 @@
 A transaction of ours that is still open in step 4 has lost its end: brokers of Kafka 4 leave out markers for
 partitions that have no leader while they are sent, as after a restart of the only replica ("likely deleted already
 and hence can be skipped").  The same transaction may be committed in the copy, so nothing is written then and nothing
-copied until a person has looked.
+copied until a person has looked.  In partitions of the copy relay/hanging.py looks for the same, before lanes write.
 
 Why a gate: two drivers that interleave their inits lane by lane would each own some lanes, and copy the same
 partition twice.  If step 3 commits, nobody inited lane 0 in between, and whoever does so later will fence all our
@@ -39,6 +39,9 @@ from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import FenceMark, StateTopics
 from twinlog.relay.state_records import StateRecord, batches
 from twinlog.relay.transaction import Writer
+
+LOST_MARKER = "lost-marker"
+"""Code of the error for a transaction whose end the target lost."""
 
 _NO_PRODUCER = -1
 _PATIENCE_SECONDS = 30.0
@@ -122,7 +125,9 @@ def fence(
         _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
         raise _lost_end(lost, target.settings.alias, state)
     progress, repaired = _progress(gate_lane, log, state)
-    used = tuple((topic, partition, number) for (topic, partition), number in gate_lane.sequences.items())
+    used = tuple(
+        (topic, partition, number) for (topic, partition), number in gate_lane.sequences.next.items()
+    )
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     return Grant(run_id, tuple(granted), progress, repaired, FenceMark(run_id, now, ledger_end))
@@ -207,7 +212,7 @@ def _lost_end(lost: Sequence[tuple[str, int]], alias: str, state: StateTopics) -
         f"cluster {alias} lost the end of a transaction: whether the last records of {shown} were committed is not"
         f" known from {state.offsets_topic}",
         hint='see docs/topics.md, "A transaction without an end"',
-        code="lost-marker",
+        code=LOST_MARKER,
         partitions=[f"{topic}-{partition}" for topic, partition in lost],
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.errors import FormatError
-from twinlog.relay.batch import HEADER, BatchHeader, require_sound
+from twinlog.relay.batch import BatchHeader, require_sound
 from twinlog.relay.columns import LARGEST_PREFIX
 from twinlog.relay.rewrite import Record, build_batch, read_records
 from twinlog.relay.transform import Outgoing
@@ -31,7 +31,7 @@ def merge_few(
     """
     if len(begins) > MOST_RECORDS:
         return None
-    heads = [BatchHeader._make(HEADER.unpack_from(block, begin)) for begin in begins]
+    heads = [BatchHeader.read(block, begin) for begin in begins]
     if sum(header.record_count for header in heads) > MOST_RECORDS:
         return None
     try:

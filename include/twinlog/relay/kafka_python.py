@@ -38,6 +38,7 @@ from kafka.protocol.admin.client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 from kafka.protocol.admin.users import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -106,6 +107,7 @@ LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
+DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)

@@ -4,20 +4,14 @@ A lane writes with the producer id and epoch that the driver's fence granted.  I
 never repeats a produce request whose answer was lost: on any doubt it stops, and the driver fences again
 (docs/decisions/0001-fence.md).
 
-A request that was answered with "not the leader", "not enough replicas" and the like is over, but its batches may be
-in the log or not.  Their transaction is given up, and the next batch of the partition tries the sequences that may be
-next from the last one downwards: one that is too high is refused (OUT_OF_ORDER) and not written, and one that is too
-low, which would be taken for a duplicate, is never reached (docs/decisions/0005-leader-moves.md).
-
-Invariants.  S: per partition, sequences continue over the transactions of an epoch, also after an abort, so that
-no batch is taken for a duplicate and silently dropped.  O: base offsets answered for a partition only grow, from
-where it ended when the lane began; one that does not was answered to a dropped duplicate, which is a doubt.
+Invariants.  S: sequences go on over transactions (relay/sequences.py).  O: base offsets answered for a partition only
+grow, from where it ended when the lane began; one that does not was answered to a dropped duplicate, which is a doubt.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
@@ -28,14 +22,11 @@ from twinlog.relay.error_codes import Code, code_name
 from twinlog.relay.foresight import Foresight
 from twinlog.relay.relabel import relabel
 from twinlog.relay.remedies import Remedy, Request, remedy
+from twinlog.relay.sequences import Sequences
 from twinlog.relay.transaction import LaneState, Transaction, Writer
 from twinlog.relay.transform import Outgoing
-
-MAX_IN_FLIGHT = 5
-"""Requests per connection: brokers remember the last five batches of a producer (KIP-98)."""
-
-SEQUENCE_WRAP = 1 << 31
-"""Sequences are int32 and go on from 0 behind the largest."""
+from twinlog.relay.wire import Buffer
+from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +89,13 @@ class Lane:
         self.brokers = brokers
         self.writer = writer
         self.transaction = Transaction(brokers, writer)
-        self.sequences = dict(sequences or {})
+        self.sequences = Sequences(sequences)
         self.written: list[Written] = []
         self.refused: list[Refused] = []
         self._timeout_ms = timeout_ms
         self._requests: deque[_Request] = deque()
+        self._last_write = 0
         self._last_base: dict[TopicPartition, int] = {}
-        self._candidates: dict[TopicPartition, list[int]] = {}
         self._foresight = Foresight()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
@@ -126,24 +117,20 @@ class Lane:
         refused = self.transaction.add(partitions)
         return [Refused(item, code, "it cannot be written to") for item, code in refused.items()]
 
-    def send(self, batches: Mapping[TopicPartition, Outgoing]) -> None:
-        """Send one batch for each of some partitions (already added), one request per leader, without waiting.
+    def send(self, *rounds: Round) -> None:
+        """Send rounds of batches of partitions that were added, one request a round and leader, without waiting.
 
-        Waits for older answers only to keep at most MAX_IN_FLIGHT requests on the way.  Once something was refused
-        nothing more is sent: whoever calls finds it in `refused` and gives the transaction up.
+        Waits only for answers to what was sent before the last write, or where those on the way would not fit into the
+        socket's buffers.  Once something was refused nothing more is sent: whoever calls finds it in `refused` and
+        gives the transaction up.
         """
         if self.transaction.state is not LaneState.OPEN:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
-        by_leader: dict[int, dict[TopicPartition, Outgoing]] = {}
-        for partition, outgoing in batches.items():
-            try:
-                leader = self.brokers.leader(*partition)
-            except TwinlogError as error:  # nobody leads it, or it has gone
-                self._unsent({partition: outgoing}, error)
-            else:
-                by_leader.setdefault(leader, {})[partition] = outgoing
-        for node, group in by_leader.items():
-            self._send_to(node, group)
+        for write in writes(rounds):
+            self._make_room(write)
+            if self.refused:  # read just now: sequences were set back, and the transaction will be given up
+                return
+            self._write(write)
 
     def drain(self) -> None:
         """Wait for every produce request on the way."""
@@ -160,7 +147,7 @@ class Lane:
                 found.append(Written(partition, sent.outgoing, sent.foreseen))
         return found
 
-    def write_state(self, batches: Mapping[TopicPartition, Outgoing]) -> list[Refused]:
+    def write_state(self, batches: Round) -> list[Refused]:
         """Add and send twinlog's own records, and wait for all that is on its way; return what was refused."""
         refused = self.add(list(batches))
         if refused:
@@ -198,21 +185,53 @@ class Lane:
         self.transaction.end(commit=commit)
         self._foresight.ended(added)
 
-    def _send_to(self, node: int, group: Mapping[TopicPartition, Outgoing]) -> None:
-        try:
-            connection = self.brokers.node(node, "produce")
-        except ClusterUnreachable as error:  # nothing was sent, no sequence used
-            self._unsent(group, error)
-            return
-        while connection.in_flight >= MAX_IN_FLIGHT:
+    def _make_room(self, write: Sequence[Round]) -> None:
+        """Read answers until little more than the last write is on the way, and there is room for those to this one."""
+        most = max(self._last_write, WRITE_ROUNDS)
+        unanswered = sum(len(request.sent) for request in self._requests) + sum(map(len, write))
+        while self._requests and (len(self._requests) > most or unanswered > UNANSWERED_BATCHES):
+            unanswered -= len(self._requests[0].sent)
             self._read_answer()
-        if self.refused:  # read just now: sequences were set back, and the transaction will be given up
-            return
-        connection.keep_login()
+
+    def _write(self, write: Sequence[Round]) -> None:
+        """Make the requests of some rounds, then send them; ends with the first round that has no way to go."""
+        bodies: dict[Connection, list[list[Buffer]]] = {}
+        for batches in write:
+            for node, group in self._by_leader(batches).items():
+                try:
+                    connection = self.brokers.node(node, "produce")
+                except ClusterUnreachable as error:  # nothing was sent, no sequence used
+                    self._unsent(group, error)
+                    continue
+                if connection not in bodies:
+                    connection.keep_login()
+                bodies.setdefault(connection, []).append(self._request(connection, group))
+            if self.refused:
+                break
+        self._last_write = sum(map(len, bodies.values()))
+        for connection, requests in bodies.items():
+            try:
+                connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests)
+            except ClusterUnreachable as error:
+                raise self.transaction.doubt(error.message) from None
+
+    def _by_leader(self, batches: Round) -> dict[int, dict[TopicPartition, Outgoing]]:
+        found: dict[int, dict[TopicPartition, Outgoing]] = {}
+        for partition, outgoing in batches.items():
+            try:
+                leader = self.brokers.leader(*partition)
+            except TwinlogError as error:  # nobody leads it, or it has gone
+                self._unsent({partition: outgoing}, error)
+            else:
+                found.setdefault(leader, {})[partition] = outgoing
+        return found
+
+    def _request(self, connection: Connection, group: Round) -> list[Buffer]:
+        """Relabel a batch for each partition, and note what will be on its way."""
         sent: dict[TopicPartition, _Sent] = {}
         body: dict[str, list[tuple[int, memoryview]]] = {}
         for partition, outgoing in group.items():
-            sequence = self._next_sequence(partition, outgoing)
+            sequence = self.sequences.take(partition, outgoing.header.record_count)
             buffer = relabel(
                 outgoing.buffer,
                 outgoing.header,
@@ -224,16 +243,12 @@ class Lane:
             body.setdefault(partition[0], []).append((partition[1], buffer))
             foreseen = self._foresight.sent(partition, outgoing.header.record_count)
             sent[partition] = _Sent(outgoing, sequence, foreseen)
-        request = wire.produce_request(
+        self._requests.append(_Request(connection, sent))
+        return wire.produce_request(
             body, transactional_id=self.writer.transactional_id, timeout_ms=self._timeout_ms
         )
-        self._requests.append(_Request(connection, sent))
-        try:
-            connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, request)
-        except ClusterUnreachable as error:
-            raise self.transaction.doubt(error.message) from None
 
-    def _unsent(self, group: Mapping[TopicPartition, Outgoing], error: TwinlogError) -> None:
+    def _unsent(self, group: Round, error: TwinlogError) -> None:
         transient = isinstance(error, TransientError)
         code = Code.LEADER_NOT_AVAILABLE if transient else Code.UNKNOWN_TOPIC_OR_PARTITION
         self.refused += [
@@ -241,14 +256,6 @@ class Lane:
             for partition, outgoing in group.items()
             if not self._was_refused(partition)
         ]
-
-    def _next_sequence(self, partition: TopicPartition, outgoing: Outgoing) -> int:
-        sequence = self.sequences.get(partition, 0)
-        self._sequence_behind(partition, outgoing, sequence)
-        return sequence
-
-    def _sequence_behind(self, partition: TopicPartition, outgoing: Outgoing, sequence: int) -> None:
-        self.sequences[partition] = (sequence + outgoing.header.record_count) % SEQUENCE_WRAP
 
     def _read_answer(self) -> None:
         request = self._requests.popleft()
@@ -276,10 +283,10 @@ class Lane:
             )
         self._last_base[partition] = base_offset + outgoing.header.record_count - 1
         self._foresight.acknowledged(partition, base_offset + outgoing.header.record_count)
-        self._candidates.pop(partition, None)
+        self.sequences.found(partition)
         if self._was_refused(partition):
             # A partition that knew nothing of this producer takes any first sequence: go on behind it.
-            self._sequence_behind(partition, outgoing, sequence)
+            self.sequences.go_on_behind(partition, sequence, outgoing.header.record_count)
         self.written.append(Written(partition, outgoing, base_offset))
 
     def _rejected(
@@ -290,32 +297,17 @@ class Lane:
         if what in {Remedy.FENCED, Remedy.STOP}:
             raise self.transaction.stop(Request.PRODUCE, code, f"records of {_name(partition)}")
         if what is Remedy.RESEND:
-            self._may_be_written(partition, outgoing, sequence)
+            self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
         if self._was_refused(partition):
             return  # it was sent behind a refused batch: out of order, by design
-        resend = what is Remedy.RESEND or self._guessed_too_high(partition, sequence, code)
+        out_of_order = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        resend = what is Remedy.RESEND or (out_of_order and self.sequences.guess_lower(partition, sequence))
         if not resend and what is not Remedy.END_RANGE:
             raise self.transaction.doubt(f"{_name(partition)} answered {code_name(code)}")
         if not resend:
-            self.sequences[partition] = sequence
+            self.sequences.set_back(partition, sequence)
         message = answer.message or code_name(code)
         self.refused.append(Refused(partition, code, message, outgoing, answer.record_errors, resend))
-
-    def _may_be_written(self, partition: TopicPartition, outgoing: Outgoing, sequence: int) -> None:
-        """Note that the next sequence is this batch's or the one behind it; go on with the later one."""
-        candidates = self._candidates.setdefault(partition, [])
-        behind = (sequence + outgoing.header.record_count) % SEQUENCE_WRAP
-        candidates += [item for item in (sequence, behind) if item not in candidates]
-        self.sequences[partition] = candidates[-1]
-
-    def _guessed_too_high(self, partition: TopicPartition, sequence: int, code: int) -> bool:
-        """Whether `sequence` was a guess and the broker expects a lower one; go on with the next lower guess."""
-        candidates = self._candidates.get(partition, [])
-        if code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER or candidates[-1:] != [sequence] or len(candidates) < 2:
-            return False
-        candidates.pop()
-        self.sequences[partition] = candidates[-1]
-        return True
 
     def _was_refused(self, partition: TopicPartition) -> bool:
         return bool(self.refused) and any(refused.partition == partition for refused in self.refused)

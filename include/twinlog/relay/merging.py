@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twinlog.relay.batch import HEADER, HEADER_BYTES, BatchHeader
+from twinlog.relay.batch import HEADER_BYTES, BatchHeader
 from twinlog.relay.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 BATCH_COST: Final = 25.0
@@ -88,6 +88,6 @@ def many_small(block: memoryview) -> bool:
     """Whether a block looks like many small batches: by its first one."""
     if len(block) < HEADER_BYTES:
         return False
-    first = BatchHeader._make(HEADER.unpack_from(block))
+    first = BatchHeader.read(block)
     cost = merge_cost(NONE, first.record_count, first.size)
     return bool(first.size * _MANY <= len(block) and cost < BATCH_COST)

@@ -13,7 +13,6 @@ from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.relay.batch import (
     CONTROL,
-    HEADER,
     LOG_OVERHEAD,
     BatchHeader,
     starts,
@@ -71,7 +70,7 @@ class Block:
     def batch(self, index: int) -> Batch:
         """Take one batch out."""
         at = self.begins[index]
-        header = BatchHeader._make(HEADER.unpack_from(self.data, at))
+        header = BatchHeader.read(self.data, at)
         return Batch(header, self.data[at : at + header.size])
 
     def batches(self) -> Iterator[Batch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from twinlog.relay.batch import CHECKED_FROM, CODEC_MASK, HEADER_BYTES, TRANSACTIONAL, BatchHeader
+from twinlog.relay.batch import CHECKED_FROM, CODEC_MASK, CRC_AT, HEADER_BYTES, TRANSACTIONAL, BatchHeader
 from twinlog.relay.crc import changed_head
 
 _FRONT = struct.Struct(">qiib")
@@ -26,8 +26,10 @@ def relabel(
 
     Base offset becomes 0 and the leader epoch -1, as a produce request wants them; of the attributes only the
     codec stays.  Only for batches that are dense, CreateTime, and to be sent whole: anything else is rewritten
-    by `twinlog.relay.rewrite`.  `batch` must be writable.
+    by `twinlog.relay.rewrite`.  `batch` must be writable and its CRC right; it may be relabelled again, with the
+    `header` it had first.
     """
+    (old_crc,) = _CRC.unpack_from(batch, CRC_AT)
     old_head = bytes(batch[CHECKED_FROM:HEADER_BYTES])
     attributes = header.attributes & CODEC_MASK
     if transactional:
@@ -42,8 +44,8 @@ def relabel(
         sequence,
         header.record_count,
     )
-    crc = changed_head(header.crc, old_head, new_head, len(batch) - HEADER_BYTES)
+    crc = changed_head(old_crc, old_head, new_head, len(batch) - HEADER_BYTES)
     _FRONT.pack_into(batch, 0, 0, header.batch_length, _NO_EPOCH, header.magic)
-    _CRC.pack_into(batch, 17, crc)
+    _CRC.pack_into(batch, CRC_AT, crc)
     batch[CHECKED_FROM:HEADER_BYTES] = new_head
     return batch

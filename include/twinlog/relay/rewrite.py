@@ -15,6 +15,7 @@ from twinlog.errors import FormatError
 from twinlog.relay import varint
 from twinlog.relay.batch import (
     CHECKED_FROM,
+    CRC_AT,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -85,7 +86,7 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
     HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, last, base, latest, -1, -1, -1, len(records))
     batch[HEADER_BYTES:] = body
     view = memoryview(batch)
-    view[17:21] = crc32c(view[CHECKED_FROM:]).to_bytes(4, "big")
+    view[CRC_AT:CHECKED_FROM] = crc32c(view[CHECKED_FROM:]).to_bytes(4, "big")
     return view
 
 

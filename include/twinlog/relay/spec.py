@@ -109,8 +109,8 @@ class LaneSpec:
     quarantine_poison: bool = False
     transaction_bytes: int = 64 * 1024 * 1024
     transaction_ms: int = 10_000
-    fetch_bytes: int = 8 * 1024 * 1024
-    partition_fetch_bytes: int = 2 * 1024 * 1024
+    fetch_bytes: int = 16 * 1024 * 1024
+    partition_fetch_bytes: int = 4 * 1024 * 1024
     way_back_ledger: str = ""
     bytes_per_second: float | None = None
     follow: Follow | None = None

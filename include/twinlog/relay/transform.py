@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.rewrite import read_records
 
 
@@ -42,7 +42,7 @@ class Outgoing:
         cls, buffer: memoryview, stretches: tuple[tuple[int, int], ...], *, rewritten: bool = False
     ) -> Outgoing:
         """Take a batch we made: its header is read from it."""
-        return cls(buffer, BatchHeader._make(HEADER.unpack_from(buffer)), stretches, rewritten)
+        return cls(buffer, BatchHeader.read(buffer), stretches, rewritten)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_progress
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import MIB, FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.packed_map import UnreadableMap
@@ -55,6 +55,9 @@ from twinlog.steps.sharing import read_sharing
 SETTLE_SECONDS = 2.0
 """How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
 written within milliseconds of one another."""
+
+MOST_FETCHED_BYTES = 8 * MIB
+"""One partition is read at a time, on both sides, with its records as columns: more would be memory for nothing."""
 
 
 def run(
@@ -109,7 +112,7 @@ def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneS
             flow.target.connection,
             tuple(specs),
             flow.copy.read_committed,
-            flow.copy.fetch_bytes,
+            min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
         )
         for number, (_, specs) in enumerate(bins)
         if specs
