@@ -18,9 +18,8 @@ from typing import Any
 
 from bench import pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
+from bench.topics import BROKER
 from twinlog.embedded.broker import EmbeddedKafka
-
-BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
 
 
 def main() -> None:

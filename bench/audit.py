@@ -21,8 +21,8 @@ from typing import Any
 
 from bench import load, pages, side_by_side
 from bench.contenders import MM2
-from bench.lane import BROKER, InProcess, data_folder, flow_of
-from bench.topics import KINDS, Kind
+from bench.lane import InProcess, data_folder, flow_of
+from bench.topics import BROKER, KINDS, Kind
 from twinlog.cluster.clusters import open_clusters
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.steps import audit, copy, sync_topics

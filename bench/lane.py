@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import load
-from bench.topics import KINDS, MANY_PARTITIONS, Kind
+from bench.topics import BROKER, KINDS, MANY_PARTITIONS, Kind
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load as load_configuration
 from twinlog.config.settings import FlowSettings
@@ -27,8 +27,6 @@ from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.relay.copy_lane import copy_lane
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.steps import copy, sync_topics
-
-BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
 
 
 @dataclass

@@ -32,6 +32,9 @@ _WARM_UP_S = 30
 
 _SAY_EVERY_S = 30
 
+_LOOK_S = 0.002
+"""How long the reader gathers what has come: a record waits for half of it, 1 ms, before its age is taken."""
+
 Row = dict[str, Any]
 
 
@@ -153,7 +156,7 @@ def watch(servers: str, topic: str, seconds: float) -> list[float]:
     said = time.monotonic()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        messages = consumer.consume(500, 0.05)
+        messages = consumer.consume(500, _LOOK_S)
         now = time.time()
         delays += [now - _STAMP.unpack_from(it.value())[0] for it in messages if it.error() is None]
         if time.monotonic() - said >= _SAY_EVERY_S:

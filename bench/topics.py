@@ -13,6 +13,10 @@ LARGE = 256 * 1024
 """Bytes of records in a large batch, uncompressed: what a busy producer with a large batch.size writes."""
 
 
+BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
+"""Settings of both brokers: topics are compacted, and what was deleted is gone, before the next copy begins."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of topic.

@@ -17,6 +17,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
 DAG = "sync_metadata__west__east"
 
+READING_SECONDS = 3.0
+"""For how long a person looks at a plan, at the least."""
+
 
 @pytest.fixture(scope="module")
 def flow(scheduler) -> FlowSettings:
@@ -51,9 +54,11 @@ def topic(flow: FlowSettings, clusters: Clusters) -> str:
 def answer(scheduler, run_id: str, choice: str) -> str:
     """Wait for the request, answer it as a person would, and return what the person was shown."""
     task = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/approve"
-    # The request can be seen a moment before the task waits for it; an answer in that moment goes astray.
+    # The request can be seen a moment before the task waits for it, and before the scheduler has heard that its process
+    # has ended; an answer in that moment goes astray (the task fails, and asks again).
     scheduler.wait("the request", lambda: scheduler.api.get(task)["state"] == "awaiting_input")
     request = scheduler.api.get(f"{task}/-1/hitlDetails")
+    time.sleep(READING_SECONDS)
     scheduler.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
     return str(request["body"])
 
