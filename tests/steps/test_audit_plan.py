@@ -52,13 +52,15 @@ def state(
     target: PartitionOffsets = TARGET,
     remote: RemoteTopic | None = REMOTE,
     topic_id: str = "id",
-    progress: int = 119,
+    settled: int | None = 120,
 ) -> AuditState:
     partition = DiscoveredPartition(0, source, target if remote else None)
     topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
     discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
     found = Maps({LIFE: MAP} if maps is None else maps, {})
-    return AuditState(discovery, ledger or Ledger(), found, {TopicPartition("t", 0): progress}, ())
+    progress = {TopicPartition("t", 0): 119}
+    ends = {} if settled is None else {LIFE: settled}
+    return AuditState(discovery, ledger or Ledger(), found, progress, ends, ())
 
 
 def ranges(decided: AuditPlan) -> list[tuple[int, int, int, int]]:
@@ -80,11 +82,17 @@ def test_the_first_audit_compares_all_there_is():
 
 def test_what_was_copied_while_the_ends_were_read_is_left_to_the_next_audit():
     """The map knows more than stood below the ends; strangers behind it are looked for then, too."""
-    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(progress=79), AuditRequest()))
+    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(settled=80), AuditRequest()))
     ledger = ledger_from([BEFORE])
-    assert [] == ranges(plan(FLOW, state(ledger, progress=59), AuditRequest()))
-    (moving,) = plan(FLOW, state(ledger, progress=79), AuditRequest()).partitions
+    assert [] == ranges(plan(FLOW, state(ledger, settled=60), AuditRequest()))
+    (moving,) = plan(FLOW, state(ledger, settled=80), AuditRequest()).partitions
     assert (0, 80, 71) == (moving.start, moving.end, moving.downstream_end)
+
+
+def test_what_was_first_copied_while_the_ends_were_read_is_left_to_the_next_audit():
+    """A partition that had no map a moment before; nothing of it is below the ends that were read."""
+    (new,) = plan(FLOW, state(settled=None), AuditRequest()).partitions
+    assert ((), 0, 0) == (new.specs, new.start, new.end)
 
 
 def test_at_least_once_leaves_the_tail_alone():

@@ -1,7 +1,7 @@
 """Step `audit`: compare the copy with its source, and remember what is proved.
 
-Progress is read first, then the ends of the logs, then the map: what progress says was copied stands below those ends
-on both sides, and every record below them that this flow wrote is in the map.  Changes nothing but the ledger.
+The ends of the map are read first, then those of the logs, then the map: what was mapped at first stands below those
+ends on both sides, and every record below them that this flow wrote is in the map.  Changes nothing but the ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
-from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_progress
+from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_packed, read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import MIB, FlowSettings
 from twinlog.errors import UsageError
@@ -72,9 +72,10 @@ def run(
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), int(time.time() * 1000)
     progress = read_progress(flow, clusters.target)
+    settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
     discovery = discover.run(flow, clusters)
     _refuse_strangers(discovery, request)
-    decided = plan(flow, _state(flow, clusters, discovery, progress), request)
+    decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     reports = _by_life(answers)
@@ -133,7 +134,11 @@ def _refuse_strangers(discovery: Discovery, request: AuditRequest) -> None:
 
 
 def _state(
-    flow: FlowSettings, clusters: Clusters, discovery: Discovery, progress: Mapping[TopicPartition, int]
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    progress: Mapping[TopicPartition, int],
+    settled: Mapping[SourceLife, int],
 ) -> AuditState:
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
@@ -144,6 +149,7 @@ def _state(
         read_ledger(flow, clusters.target),
         read_maps(flow, clusters.target),
         progress,
+        settled,
         compacted,
         read_sharing(flow, clusters, discovery),
     )

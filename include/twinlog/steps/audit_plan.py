@@ -85,16 +85,17 @@ class AuditPlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What was read for the plan: progress first, then the ends of the logs, then ledger and map.
+    """What was read for the plan: progress and `settled` first, then the ends of the logs, then ledger and map.
 
-    `compacted` are the source topics of which either side has `compact` in its cleanup.policy; `sharing` says what in
-    either log is not the flow's.
+    `settled` is the end of each map as it was then.  `compacted` are the source topics of which either side has
+    `compact` in its cleanup.policy; `sharing` says what in either log is not the flow's.
     """
 
     discovery: Discovery
     ledger: Ledger
     maps: Maps[OffsetMap]
     progress: Mapping[TopicPartition, int]
+    settled: Mapping[SourceLife, int]
     compacted: Collection[str]
     sharing: Sharing = field(default_factory=Sharing)
 
@@ -213,9 +214,11 @@ def _partition(
 
 
 def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
-    """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now."""
-    last = state.progress.get(TopicPartition(life.topic, life.partition))
-    return offset_map.end_upstream if last is None else min(offset_map.end_upstream, last + 1)
+    """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now.
+
+    Progress does not tell: it is absent until the first copy, and that of an earlier life may reach further.
+    """
+    return min(offset_map.end_upstream, state.settled.get(life, offset_map.first_upstream))
 
 
 def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
