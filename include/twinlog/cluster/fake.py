@@ -11,12 +11,13 @@ Topic ids are made from name and a counter, so a topic deleted and added again h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.fake_access import FakeAccess
 from twinlog.cluster.fake_groups import FakeGroup, FakeGroups
+from twinlog.cluster.fake_log import FakeLog
 from twinlog.cluster.group import (
     CommittedOffset,
     GroupDescription,
@@ -51,17 +52,6 @@ DEFAULT_CONFIGS = {
     "min.insync.replicas": "1",
 }
 ALL_OPERATIONS = frozenset({"READ", "WRITE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "DELETE", "CREATE"})
-
-
-@dataclass(slots=True)
-class FakeLog:
-    """One partition: records by offset, where its log begins and is stable to, (leader epoch, first offset)s."""
-
-    records: list[ReadRecord] = field(default_factory=list)
-    start: int = 0
-    end: int = 0
-    undecided: int = 0
-    epochs: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -115,16 +105,11 @@ class FakeCluster(FakeAccess):
         self, at: TopicPartition, *, key: bytes | None, value: bytes | None, timestamp: int = 0
     ) -> int:
         """Add one record and return its offset."""
-        log = self.topics[at.topic].logs[at.partition]
-        log.records.append(ReadRecord(log.end, timestamp, key, value))
-        log.end += 1
-        return log.end - 1
+        return self._log(at).append(key, value, timestamp)
 
     def delete_records(self, at: TopicPartition, before: int) -> None:
         """Move the log start, as retention does."""
-        log = self.topics[at.topic].logs[at.partition]
-        log.start = before
-        log.records = [record for record in log.records if record.offset >= before]
+        self._log(at).delete_before(before)
 
     def commit(self, group: str, at: TopicPartition, offset: int, metadata: str = "") -> FakeGroup:
         """Commit an offset, as a consumer of the group would."""
@@ -164,8 +149,7 @@ class FakeCluster(FakeAccess):
             if ("offsets", it.topic) in self._refusals:
                 refused[it] = self._refusals["offsets", it.topic]
             else:
-                log = self.topics[it.topic].logs[it.partition]
-                found[it] = PartitionOffsets(log.start, log.end - log.undecided, log.end)
+                found[it] = self._log(it).offsets()
         return Answers(found, refused)
 
     def offsets_at(
@@ -181,14 +165,7 @@ class FakeCluster(FakeAccess):
         self, starts: Mapping[TopicPartition, int], limit: int
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         """Read records from the given offsets on."""
-        return {
-            it: tuple(
-                record
-                for record in self._log(it).records
-                if start <= record.offset < self._log(it).end - self._log(it).undecided
-            )[:limit]
-            for it, start in starts.items()
-        }
+        return {it: self._log(it).stable_from(start)[:limit] for it, start in starts.items()}
 
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
         """Fingerprint records; key and value are all the content there is."""
@@ -203,15 +180,15 @@ class FakeCluster(FakeAccess):
         if ("log_dirs", self.alias) in self._refusals:
             raise self._refusals["log_dirs", self.alias]
         sizes = {
-            TopicPartition(name, number): sum(len(it.key or b"") + len(it.value or b"") for it in log.records)
+            TopicPartition(name, number): log.size()
             for name, topic in self.topics.items()
             for number, log in enumerate(topic.logs)
         }
         return LogDirs(sizes, 50.0)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
-        """Answer from `FakeLog.epochs`; a log that was never told any knows the one asked for."""
-        return {it: self._epoch_end(self._log(it), epoch) for it, epoch in epochs.items()}
+        """Say where leader epochs ended."""
+        return {it: self._log(it).epoch_end(epoch) for it, epoch in epochs.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""
@@ -319,14 +296,6 @@ class FakeCluster(FakeAccess):
 
     def _log(self, it: TopicPartition) -> FakeLog:
         return self.topics[it.topic].logs[it.partition]
-
-    def _epoch_end(self, log: FakeLog, epoch: int) -> EpochEnd:
-        known = log.epochs or [(epoch, 0)]
-        if epoch > known[-1][0]:
-            return EpochEnd(-1, -1)
-        ends = [*(first for _, first in known[1:]), log.end]
-        at = [EpochEnd(it, end) for (it, _), end in zip(known, ends, strict=True) if it <= epoch]
-        return at[-1] if at else EpochEnd(epoch, known[0][1])
 
     def _known(self, name: str) -> FakeTopic:
         if name not in self.topics:

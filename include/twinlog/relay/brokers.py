@@ -43,6 +43,10 @@ class TopicMetadata:
     leaders: Mapping[int, int]
     topic_id: str = ""
 
+    def is_led(self, partition: int) -> bool:
+        """Whether a partition has a leader to ask."""
+        return self.leaders.get(partition, -1) >= 0
+
 
 class Brokers:
     """Connections to one cluster, opened when first needed and one per (node, purpose).

@@ -166,7 +166,7 @@ class LaneCopy:
             if ahead:
                 self.ask()
         finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
-            kept = not queues or self.transaction.send(queues)
+            kept = not queues or self.transaction.send(queues, size)
         if kept:
             self.transaction.commit_if_due()
         return size

@@ -65,8 +65,8 @@ class CopyTransaction:
         """For how long the transaction has been open; 0 when none is."""
         return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
 
-    def send(self, queues: Queues) -> bool:
-        """Send what was cut; return False if the target refused something, and the transaction was given up."""
+    def send(self, queues: Queues, size: int) -> bool:
+        """Send what was cut, `size` bytes; return False if some was refused, and the transaction was given up."""
         # Where their state will be written is added with them: it needs no question of its own.
         places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
         refused = self._lane.add([*queues, *places])
@@ -77,7 +77,7 @@ class CopyTransaction:
         if self._opened_at is None:
             self._opened_at = time.monotonic()
         self._lane.send(*rounds(queues))
-        self._open_bytes += sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
+        self._open_bytes += size
         self._note_written()
         if self._lane.refused:
             self._lane.drain()

@@ -35,7 +35,7 @@ def hanging(
     """
     wanted = list(partitions)
     topics = target.metadata({topic for topic, _ in wanted})
-    led = [item for item in wanted if topics[item[0]].leaders.get(item[1], -1) >= 0]
+    led = [item for item in wanted if topics[item[0]].is_led(item[1])]
     stable = target.offsets(led, LATEST, read_committed=True)
     ends = target.offsets(led, LATEST)
     found: dict[TopicPartition, Open] = {}

@@ -107,7 +107,7 @@ class Lane:
         taken for duplicates of the first one's and answered with offsets from before its own beginning.
         """
         topics = self.brokers.metadata({topic for topic, _ in partitions})
-        known = [item for item in partitions if topics[item[0]].leaders.get(item[1], -1) >= 0]
+        known = [item for item in partitions if topics[item[0]].is_led(item[1])]
         for item, end in self.brokers.offsets(known, LATEST).items():
             self._last_base[item] = end - 1
         return {name: topic.topic_id for name, topic in topics.items()}
