@@ -50,8 +50,11 @@ def token(sasl: SaslSettings) -> str:
 
 
 def _unsecured(sasl: SaslSettings) -> str:
-    """Build an unsigned JWT as Kafka's OAuthBearerUnsecuredLoginCallbackHandler does: for development only."""
-    now = time.time()
+    """Build an unsigned JWT as Kafka's OAuthBearerUnsecuredLoginCallbackHandler does: for development only.
+
+    Issued at a whole second: the broker compares with its milliseconds, and refuses what is a fraction of one ahead.
+    """
+    now = int(time.time())
     claims = {"sub": sasl.username, "iat": now, "exp": now + _UNSECURED_LIFETIME_SECONDS}
     claims.update(sasl.unsecured_claims)
     return f"{_part({'alg': 'none'})}.{_part(claims)}."
