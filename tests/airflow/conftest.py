@@ -18,11 +18,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from twinlog.demo.airflow_instance import AirflowInstance
 from twinlog.demo.api import AirflowApi
 from twinlog.demo.processes import Processes
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TerminalError
 
 RUN_TIMEOUT_S = 300
 
@@ -85,6 +86,17 @@ class Scheduler:
         """Let a Dag run; return the id of the one scheduled run that this starts."""
         self.api.pause(dag_id, paused=False)
         return self.scheduled(dag_id)
+
+    def backfill(self, dag_id: str, *words: str) -> None:
+        """Create a backfill.
+
+        Refused by SQLite, because another process wrote meanwhile, it takes back the runs it has made, and a scheduler
+        that has seen one of them ends: so it is held, and the backfill tried again.
+        """
+        attempts = Retrying(
+            stop=stop_after_attempt(3), retry=retry_if_exception_type(TerminalError), reraise=True
+        )
+        attempts(self.instance.command_alone, "backfill", "create", "--dag-id", dag_id, *words)
 
     def scheduled(self, dag_id: str) -> str:
         """Wait for a run that the Dag's timetable makes; return its id."""

@@ -136,7 +136,7 @@ def test_backfill_over_three_intervals(scheduler, cluster_a, cluster_b, unique_t
         write(cluster_a, topic, count, moment)
 
     years = ("--from-date", "2021-01-01", "--to-date", "2023-01-01")
-    scheduler.instance.command("backfill", "create", "--dag-id", BY_CONNECT, *years, "--max-active-runs", "1")
+    scheduler.backfill(BY_CONNECT, *years, "--max-active-runs", "1")
 
     runs = [run for run in scheduler.api.runs(BY_CONNECT) if run["run_type"] == "backfill"]
     runs.sort(key=lambda run: run["data_interval_end"])

@@ -107,6 +107,15 @@ class AirflowInstance:
             raise TerminalError(f"airflow {' '.join(words)} failed: {''.join(last)}", code="airflow")
         return done.stdout
 
+    def command_alone(self, *words: str) -> str:
+        """Run one `airflow` command while the scheduler does nothing; as `command`.
+
+        For one that reads before it writes: SQLite refuses it when somebody else wrote in between.
+        """
+        assert self._processes is not None, "start it first"
+        with self._processes.held("scheduler"):
+            return self.command(*words)
+
     def wait_until_healthy(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return when every component reports health.  Raises TerminalError when one dies or time is up."""
         deadline = time.monotonic() + timeout_s

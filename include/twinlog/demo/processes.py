@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -62,6 +62,16 @@ class Processes:
     def dead(self) -> list[str]:
         """Return the names of those that have ended by themselves."""
         return [name for name, process in self._running.items() if process.poll() is not None]
+
+    @contextlib.contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Let one of them do nothing (SIGSTOP) while the context lasts."""
+        process = self._running[name]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Terminate all of them, and kill what is left in their sessions a few seconds later."""
