@@ -87,8 +87,6 @@ def run(
     folder: Path,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each start and each copy, contenders in turn."""
-    load.create_topic(clusters.source.bootstrap_servers, WARM, 1)
-    load.produce(clusters.source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
     for repetition in range(repetitions):
         for contender in contenders:
             yield from _one(clusters, contender, kinds, repetition, scale, folder)
@@ -108,11 +106,14 @@ def _one(
     topics = {kind: f"{prefix}-{kind.slug}" for kind in (WARM_UP, *kinds)}
     for kind, topic in topics.items():  # before the start: MM2 looks for new topics every ten minutes
         load.create(source, kind, topic)
-    properties = contender.properties(clusters.source, clusters.target, f"{WARM}, {prefix}-.*")
+    first = f"{prefix}-{WARM}"
+    load.create_topic(source, first, 1)
+    load.produce(source, iter([{(first, 0): load.batch_of(1, 10, 0)}]))
+    properties = contender.properties(clusters.source, clusters.target, f"{prefix}-.*")
     began = time.monotonic()
     with contender.running(properties, folder / prefix) as tree:
         watch = _Watch(clusters.target.bootstrap_servers, tree, contender.name)
-        watch.wait_for(contender.remote(WARM), 1)
+        watch.wait_for(contender.remote(first), 1)
         yield asdict(
             Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
         )
@@ -128,8 +129,9 @@ def _one(
             if not kind.compacted:
                 load.forget_records(source, topic)
                 load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
-    load.delete_topics(source, list(topics.values()))
-    load.delete_topics(clusters.target.bootstrap_servers, [contender.remote(it) for it in topics.values()])
+    made = [first, *topics.values()]
+    load.delete_topics(source, made)
+    load.delete_topics(clusters.target.bootstrap_servers, [contender.remote(it) for it in made])
 
 
 def volume_of(contender: Contender, kind: Kind) -> int:
