@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from batches import Rec, decode, encode
+from batches import Rec, encode
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.errors import FormatError
-from twinlog.relay.arena import Arena
 from twinlog.relay.batch import walk
 from twinlog.relay.codec import compress
-from twinlog.relay.columns import build_columns, read_columns
+from twinlog.relay.columns import read_columns
 from twinlog.relay.rewrite import read_records
 
 RECORDS = st.lists(
@@ -54,15 +53,6 @@ def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int)
     ]
     rests = [bytes(read.data[a:b]) for a, b in zip(read.starts, read.ends, strict=True)]
     assert expected == list(zip(read.offsets.tolist(), read.timestamps.tolist(), rests, strict=True))
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([0, 1, 2, 3, 4]))
-def test_what_is_built_decodes_to_the_same_records(groups: list[list[Rec]], codec: int) -> None:
-    """By kafka-python's decoder; one batch of all."""
-    block, begins = block_of(groups, codec)
-    built = build_columns(read_columns(block, begins), codec, Arena())
-    assert [record for group in groups for record in group] == decode(built)
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from batches import Rec
 from crc32c import crc32c
 from hypothesis import given, settings
@@ -11,12 +12,14 @@ from test_columns import RECORDS, block_of
 from twinlog.errors import FormatError
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import BatchHeader
-from twinlog.relay.columns import build_columns, read_columns
+from twinlog.relay.building import build_batches
+from twinlog.relay.columns import read_columns
 from twinlog.relay.few import MOST_RECORDS, merge_few
 from twinlog.relay.transform import Outgoing
 
 GROUPS = st.lists(RECORDS, min_size=1, max_size=4)
 ROOM = 1 << 20
+WHOLE = np.zeros(1, np.int64)
 
 
 def by_columns(block: memoryview, begins: list[int], first: int, end: int, codec: int) -> Outgoing | None:
@@ -28,8 +31,9 @@ def by_columns(block: memoryview, begins: list[int], first: int, end: int, codec
     records = records.where((records.offsets >= first) & (records.offsets < end))
     if not len(records):
         return None
-    buffer = build_columns(records, codec, Arena())
-    return Outgoing(buffer, BatchHeader.read(buffer), records.stretches(), rewritten=True)
+    (buffer,) = build_batches(records, WHOLE, codec, Arena())
+    (stretches,) = records.stretches(WHOLE)
+    return Outgoing(buffer, BatchHeader.read(buffer), stretches, rewritten=True)
 
 
 @settings(max_examples=150, deadline=None)

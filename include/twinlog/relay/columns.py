@@ -1,12 +1,14 @@
-"""Many records at once: the varints of whole runs of batches, read and written column by column with numpy.
+"""Many records at once: the varints of whole runs of batches, read column by column with numpy.
 
-What has to be rewritten is rewritten here, for a fraction of a microsecond a record: merges of small batches, gaps,
-splits, append times.  A record is `length varint | attributes int8 | timestampDelta varlong | offsetDelta varint | the
-rest`; the rest (key, value, headers) stays where it is and is copied once, when the new batch is built.
+What has to be rewritten is read here and built in `twinlog.relay.building`, for a fraction of a microsecond a record:
+merges of small batches, gaps, splits, append times.  A record is `length varint | attributes int8 | timestampDelta
+varlong | offsetDelta varint | the rest`; the rest (key, value, headers) stays where it is and is copied once, when the
+new batch is built.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,27 +17,19 @@ import numpy as np
 from crc32c import crc32c
 
 from twinlog.errors import FormatError
-from twinlog.relay.arena import Arena
 from twinlog.relay.batch import (
     CHECKED_FROM,
     CODEC_MASK,
-    CRC_AT,
-    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    MAGIC_2,
     BatchHeader,
 )
-from twinlog.relay.codec import compress, decompress
-from twinlog.relay.pieces import Int64s, copy_pieces
+from twinlog.relay.codec import decompress
+from twinlog.relay.pieces import Int64s
 from twinlog.relay.stepping import MAX_VARINT, record_starts
 
 _MAX_VARLONG: Final = 10
-
-LARGEST_PREFIX: Final = 21
-"""Length, attributes, timestamp and offset of a record, at their longest."""
-
 
 HEADERS: Final = np.dtype({
     "names": list(BatchHeader._fields),
@@ -68,12 +62,14 @@ class Columns:
             self.data, self.offsets[chosen], self.timestamps[chosen], self.starts[chosen], self.ends[chosen]
         )
 
-    def stretches(self) -> tuple[tuple[int, int], ...]:
-        """Fold the (ascending) upstream offsets into (first, length) stretches."""
+    def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
+        """Fold the (ascending) upstream offsets into (first, length) stretches, for each piece that `firsts` begin."""
         breaks = np.flatnonzero(np.diff(self.offsets) != 1) + 1
-        firsts = np.concatenate(([0], breaks))
-        lengths = np.diff(np.concatenate((firsts, [len(self)])))
-        return tuple(zip(self.offsets[firsts].tolist(), lengths.tolist(), strict=True))
+        begins = np.union1d(firsts, breaks)
+        lengths = np.diff(begins, append=len(self))
+        found = list(zip(self.offsets[begins].tolist(), lengths.tolist(), strict=True))
+        edges = np.append(np.searchsorted(begins, firsts), len(found)).tolist()
+        return [tuple(found[edge:behind]) for edge, behind in itertools.pairwise(edges)]
 
 
 def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
@@ -118,54 +114,6 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
     if beyond or (number < 0).any() or (np.diff(offsets) <= 0).any():
         raise _bad(bases[0], "has offsets that do not ascend within it")
     return Columns(data, offsets, _timestamps(heads, counts, time), rest, end)
-
-
-def build_columns(records: Columns, codec: int, arena: Arena) -> memoryview:
-    """Build one dense CreateTime batch of `records` (at least one), with base offset 0 and no producer.
-
-    An uncompressed batch lies in the `arena`: it is valid until that is reset.
-    The result is writable: `twinlog.relay.relabel` gives it its producer and sequence when it is sent.
-    """
-    count, base = len(records), int(records.timestamps[0])
-    time, number = _zigzag(records.timestamps - base), np.arange(0, 2 * count, 2, dtype=np.uint64)
-    time_bytes, number_bytes = _varint_bytes(time), _varint_bytes(number)
-    sizes = records.sizes
-    length = (1 + time_bytes + number_bytes + sizes).astype(np.uint64) * np.uint64(2)
-    length_bytes = _varint_bytes(length)
-    prefix = length_bytes + 1 + time_bytes + number_bytes
-    behind = np.cumsum(prefix + sizes)
-    view = arena.allocate(HEADER_BYTES + int(behind[-1]))
-    out: Any = np.frombuffer(view, np.uint8)
-    at = HEADER_BYTES + behind - sizes - prefix
-    _write_varints(out, at, length, length_bytes)
-    out[at + length_bytes] = 0
-    _write_varints(out, at + length_bytes + 1, time, time_bytes)
-    _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
-    copy_pieces(records.data, records.starts, records.ends, view, at + prefix)
-    if codec:
-        body = compress(codec, bytes(view[HEADER_BYTES:]))
-        view = memoryview(bytearray(HEADER_BYTES + len(body)))
-        view[HEADER_BYTES:] = body
-    latest = int(records.timestamps.max())
-    HEADER.pack_into(
-        view,
-        0,
-        0,
-        len(view) - LOG_OVERHEAD,
-        -1,
-        MAGIC_2,
-        0,
-        codec,
-        count - 1,
-        base,
-        latest,
-        -1,
-        -1,
-        -1,
-        count,
-    )
-    view[CRC_AT:CHECKED_FROM] = crc32c(view[CHECKED_FROM:]).to_bytes(4, "big")
-    return view
 
 
 def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
@@ -227,29 +175,3 @@ def _read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
         going = going[byte >= 0x80]
         shift += 7
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), behind
-
-
-def _zigzag(values: Int64s) -> Any:
-    return ((values << 1) ^ (values >> 63)).astype(np.uint64)
-
-
-def _varint_bytes(values: Any) -> Int64s:
-    """How many bytes each value takes."""
-    sizes = np.ones(len(values), np.int64)
-    shift, most = 7, int(values.max())
-    while most >> shift:
-        sizes += values >= np.uint64(1 << shift)
-        shift += 7
-    return sizes
-
-
-def _write_varints(out: Any, at: Int64s, values: Any, sizes: Int64s) -> None:
-    """Write each value at its place in `out`."""
-    for index in range(int(sizes.max())):
-        longer = sizes > index
-        more = np.where(sizes > index + 1, 0x80, 0).astype(np.uint8)
-        byte = (values >> np.uint64(7 * index) & np.uint64(0x7F)).astype(np.uint8) | more
-        if longer.all():
-            out[at + index] = byte
-        else:
-            out[at[longer] + index] = byte[longer]

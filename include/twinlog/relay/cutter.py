@@ -27,16 +27,21 @@ from twinlog.relay.batch import (
     starts,
     walk_headers,
 )
+from twinlog.relay.building import LARGEST_PREFIX, build_batches, pieces
 from twinlog.relay.codec import NONE
-from twinlog.relay.columns import LARGEST_PREFIX, Columns, build_columns, headers, read_columns
+from twinlog.relay.columns import Columns, headers, read_columns
 from twinlog.relay.echoes import Echoes
 from twinlog.relay.few import merge_few
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
 from twinlog.relay.passing import pass_on
+from twinlog.relay.pieces import Int64s
 from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
 
 REWRITTEN_BYTES = 512 * 1024
 """Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
+
+_WHOLE = np.zeros(1, np.int64)
+"""Where the only piece begins, of records that are not cut up."""
 
 
 @dataclass(slots=True)
@@ -243,7 +248,8 @@ class Cutter:
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
         for index in np.flatnonzero(large):
             lone = records.where(slice(index, index + 1))
-            if len(build_columns(lone, codec, Arena())) <= self.max_message_bytes:
+            (batch,) = build_batches(lone, _WHOLE, codec, Arena())
+            if len(batch) <= self.max_message_bytes:
                 large[index] = False
                 continue
             offset = int(records.offsets[index])
@@ -258,8 +264,8 @@ class Cutter:
             self._capture(records, [int(index)])
         if large.any():
             records = records.where(~large)
-        for chunk in _chunks(records, self.rewritten_bytes):
-            done.outgoing += self._fitting(chunk, codec)
+        for group, firsts in pieces(records, self.rewritten_bytes):
+            done.outgoing += self._fitting(group, firsts, codec)
         return poison
 
     def _capture(self, records: Columns, indices: Iterable[int]) -> None:
@@ -267,15 +273,16 @@ class Cutter:
             rest = bytes(records.data[records.starts[index] : records.ends[index]])
             self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
 
-    def _fitting(self, chunk: Columns, codec: int) -> Iterator[Outgoing]:
-        """Build one batch, or halve where compression did not help enough."""
-        buffer = build_columns(chunk, codec, self.arena)
-        if len(buffer) > self.max_message_bytes and len(chunk) > 1:
-            middle = len(chunk) // 2
-            yield from self._fitting(chunk.where(slice(None, middle)), codec)
-            yield from self._fitting(chunk.where(slice(middle, None)), codec)
-            return
-        yield Outgoing.built(buffer, chunk.stretches(), rewritten=True)
+    def _fitting(self, records: Columns, firsts: Int64s, codec: int) -> Iterator[Outgoing]:
+        """Build a batch of each piece, or halve one where compression did not help enough."""
+        built = build_batches(records, firsts, codec, self.arena)
+        edges = itertools.pairwise([*firsts.tolist(), len(records)])
+        for (first, end), batch, stretches in zip(edges, built, records.stretches(firsts), strict=True):
+            if len(batch) > self.max_message_bytes and end - first > 1:
+                halves = np.array([0, (end - first) // 2])
+                yield from self._fitting(records.where(slice(first, end)), halves, codec)
+            else:
+                yield Outgoing.built(batch, stretches, rewritten=True)
 
 
 def _require_possible(header: BatchHeader, behind: int) -> None:
@@ -294,13 +301,3 @@ def _require_possible(header: BatchHeader, behind: int) -> None:
 def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
     stretch = ((header.base_offset, header.record_count),)
     return Outgoing(block[start : start + header.size], header, stretch)
-
-
-def _chunks(records: Columns, limit: int) -> Iterator[Columns]:
-    """Cut records into pieces of at most `limit` bytes, and of at least one record."""
-    behind = np.cumsum(records.sizes + LARGEST_PREFIX)
-    start = done = 0
-    while start < len(records):
-        stop = max(int(np.searchsorted(behind, done + limit, "right")), start + 1)
-        yield records.where(slice(start, stop))
-        start, done = stop, int(behind[stop - 1])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.errors import FormatError
 from twinlog.relay.batch import BatchHeader, require_sound
-from twinlog.relay.columns import LARGEST_PREFIX
+from twinlog.relay.building import LARGEST_PREFIX
 from twinlog.relay.rewrite import Record, build_batch, read_records
 from twinlog.relay.transform import Outgoing
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from twinlog.errors import FormatError
 from twinlog.relay.batch import HEADER_BYTES
-from twinlog.relay.columns import LARGEST_PREFIX
+from twinlog.relay.building import LARGEST_PREFIX
 from twinlog.relay.rewrite import Record, build_batch, key_value_headers, record_rest
 from twinlog.relay.transform import Outgoing
 
