@@ -15,6 +15,9 @@ from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.errors import TwinlogError
 
+ASKED_AT_ONCE = 1_000
+"""Partitions in one question: librdkafka compares each with every other (ten thousand took it half a second)."""
+
 SETTLE_SECONDS = 10.0
 SETTLE_POLL_SECONDS = 0.2
 LEADER_IS_MOVING = frozenset({
@@ -86,12 +89,13 @@ def _leader_is_moving(error: TwinlogError) -> bool:
 def _ask_once(
     session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
 ) -> Answers[TopicPartition, int]:
-    futures = session.admin.list_offsets(
-        {ClientPartition(*it): spec for it in partitions},
-        isolation_level=isolation,
-        request_timeout=REQUEST_SECONDS,
-    )
-    answers = session.answers(by_partition(futures), lambda it: _asked(session, it))
+    futures: dict[TopicPartition, Any] = {}
+    for first in range(0, len(partitions), ASKED_AT_ONCE):
+        asked = {ClientPartition(*it): spec for it in partitions[first : first + ASKED_AT_ONCE]}
+        futures |= by_partition(
+            session.admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_SECONDS)
+        )
+    answers = session.answers(futures, lambda it: _asked(session, it))
     return Answers({it: info.offset for it, info in answers.found.items()}, answers.refused)
 
 

@@ -72,7 +72,7 @@ class Session:
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         pending = list(futures)
         while pending := [future for future in pending if not future.done()]:
-            wait_for(pending[:1], timeout=POLL_SECONDS)  # those of one request are answered together
+            wait_for(pending[-1:], timeout=POLL_SECONDS)  # they are answered in a row, as a rule
             self.admin.poll(0)
             self._stop_if_hopeless()
         self._trouble_since = self._verdict = None
