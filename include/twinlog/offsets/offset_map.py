@@ -182,7 +182,7 @@ class OffsetMap:
         connected = (after < len(self.length)) & (self.upstream[next_run] < self.covered_to[stretch])
         first = after == 0
         result = np.select([inside, connected | first], [offset, self.upstream[next_run]], default=behind)
-        end = self.downstream[-1] + self.length[-1]
+        end = self.end_downstream
         last_read = self.downstream[after - 1] + self.length[after - 1]
         exact = inside | (~first & (connected | (wanted == last_read) | (after == len(self.length))))
         return Translations(result, exact, wanted > end)
@@ -206,6 +206,11 @@ class OffsetMap:
     def first_upstream(self) -> int:
         """Where the oldest stretch begins; 0 for an empty map."""
         return int(self.covered_from[0]) if len(self.covered_from) else 0
+
+    @property
+    def end_downstream(self) -> int:
+        """Where the newest run ends on the target; 0 for a map without runs."""
+        return int(self.downstream[-1] + self.length[-1]) if len(self.length) else 0
 
     @property
     def end_upstream(self) -> int:

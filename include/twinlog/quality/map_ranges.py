@@ -24,8 +24,7 @@ def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, 
     first = int(np.searchsorted(upstream_ends, start, side="right"))
     behind = int(np.searchsorted(offset_map.upstream, end, side="left"))
     if first >= behind:
-        map_end = int(offset_map.downstream[-1] + offset_map.length[-1])
-        return map_end, map_end
+        return offset_map.end_downstream, offset_map.end_downstream
     low = int(offset_map.downstream[first]) + max(0, start - int(offset_map.upstream[first]))
     last = behind - 1
     length = min(end, int(upstream_ends[last])) - int(offset_map.upstream[last])

@@ -261,9 +261,7 @@ def _taken_over(
         if topic != it.place.source.topic:
             continue
         packed = known.get(SourceLife(topic, it.place.topic_id, partition))
-        opened = packed.open() if packed is not None else None
-        has_runs = opened is not None and len(opened.length) > 0
-        first = int(opened.downstream[-1] + opened.length[-1]) if opened is not None and has_runs else 0
+        first = packed.open().end_downstream if packed is not None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
         life = topic, ids.get(topic, ""), partition

@@ -137,6 +137,14 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
         at += size
 
 
+def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int, max_timestamp: int) -> None:
+    """Write header and checksum in front of `count` records: dense, CreateTime, base offset 0, no producer."""
+    length = len(batch) - LOG_OVERHEAD
+    times = base_timestamp, max_timestamp
+    HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, count - 1, *times, -1, -1, -1, count)
+    batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
+
+
 def require_sound(header: BatchHeader, batch: memoryview) -> None:
     """Raise FormatError (code `corrupt-batch`) unless the checksum fits.  For what nobody else will check."""
     if crc32c(batch[CHECKED_FROM:]) != header.crc:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-from crc32c import crc32c
 
 from twinlog.relay.arena import Arena
-from twinlog.relay.batch import CHECKED_FROM, CRC_AT, HEADER, HEADER_BYTES, LOG_OVERHEAD, MAGIC_2
+from twinlog.relay.batch import HEADER_BYTES, write_header
 from twinlog.relay.codec import compress
 from twinlog.relay.columns import Columns
 from twinlog.relay.pieces import Int64s, copy_pieces
@@ -85,9 +84,7 @@ def _headed(batch: memoryview, codec: int, count: int, base: int, latest: int) -
         body = compress(codec, bytes(batch[HEADER_BYTES:]))
         batch = memoryview(bytearray(HEADER_BYTES + len(body)))
         batch[HEADER_BYTES:] = body
-    length = len(batch) - LOG_OVERHEAD
-    HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, count - 1, base, latest, -1, -1, -1, count)
-    batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
+    write_header(batch, codec, count, base, latest)
     return batch
 
 

@@ -9,20 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from twinlog.errors import FormatError
 from twinlog.relay import varint
-from twinlog.relay.batch import (
-    CHECKED_FROM,
-    CRC_AT,
-    HEADER,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC_2,
-    BatchHeader,
-)
+from twinlog.relay.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, write_header
 from twinlog.relay.codec import compress, decompress
 
 _RECORD_ATTRIBUTES = b"\x00"
@@ -81,12 +70,9 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
         parts += (_ENCODED(1 + len(time) + len(number) + len(rest)), _RECORD_ATTRIBUTES, time, number, rest)
     body = compress(codec, b"".join(parts))
     batch = bytearray(HEADER_BYTES + len(body))
-    length = len(batch) - LOG_OVERHEAD
-    last = len(records) - 1
-    HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, last, base, latest, -1, -1, -1, len(records))
     batch[HEADER_BYTES:] = body
     view = memoryview(batch)
-    view[CRC_AT:CHECKED_FROM] = crc32c(view[CHECKED_FROM:]).to_bytes(4, "big")
+    write_header(view, codec, len(records), base, latest)
     return view
 
 

@@ -137,7 +137,7 @@ def in_flight(
     if newer is None or DifferenceKind.EXTRA not in found.counts:
         return found
     theirs = (others or {}).get(TopicPartition(plan.remote_topic, plan.life.partition), Spans())
-    known_to = int(plan.offset_map.downstream[-1] + plan.offset_map.length[-1])
+    known_to = plan.offset_map.end_downstream
     kept = [
         it
         for it in found.differences

@@ -66,10 +66,9 @@ def never_counted(
     if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
         return False
     try:
-        runs = known.open().runs
+        return known.open().end_downstream <= first_offset
     except UnreadableMap:
         return False
-    return not runs or runs[-1].downstream_end <= first_offset
 
 
 def _aborted(target: Brokers, grant: Grant, place: TopicPartition, found: Open) -> bool:
