@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -352,7 +352,7 @@ def _parts(item: Outgoing) -> tuple[memoryview, BatchHeader]:
 
 
 def leave_open(
-    cluster: Any, brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Outgoing]
+    cluster: Any, brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Sequence[Outgoing]]
 ) -> None:
     """Write as lane 0 of a flow what no marker will ever end: the coordinator does not know of it."""
     unverified = {"transaction_partition_verification_enable": "false"}
@@ -364,7 +364,7 @@ def leave_open(
 
 
 def _written_unknown_to_the_coordinator(
-    brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Outgoing]
+    brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Sequence[Outgoing]]
 ) -> bool:
     lane = Lane(brokers, init_writer(brokers, transactional_id(flow, 0), 10_000))
     with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):

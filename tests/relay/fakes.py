@@ -114,6 +114,7 @@ class FakeTarget:
         self.producers: dict[int, Producer] = {}
         self.faults: defaultdict[str, list[Any]] = defaultdict(list)
         self.refuse: dict[TopicPartition, Callable[[list[Record]], list[int]]] = {}
+        self.max_message_bytes: dict[str, int] = {}
         self.leaderless: set[TopicPartition] = set()
         self.calls: list[str] = []
         self._connection = FakeConnection(self._produce)
@@ -260,6 +261,8 @@ class FakeTarget:
             return Code.CORRUPT_MESSAGE, -1, []
         if not _holds_its_records(header, batch):
             return Code.INVALID_RECORD, -1, []
+        if len(batch) > self.max_message_bytes.get(item[0], len(batch)):
+            return Code.MESSAGE_TOO_LARGE, -1, []
         producer = self.producers[header.producer_id]
         if header.producer_epoch != producer.epoch:
             return Code.INVALID_PRODUCER_EPOCH, -1, []

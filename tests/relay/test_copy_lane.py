@@ -16,6 +16,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.relay import range_copy, state_records
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
@@ -137,6 +138,27 @@ def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, bloc
     )
     assert report.state == "done"
     for number, log in enumerate(partitions):
+        agree(target, number, log)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(logs(), max_size=2), st.integers(1, 60), st.integers(1, 9000))
+def test_a_transaction_may_say_more_than_a_message_holds(
+    partitions: list[Log], runs: int, bytes_: int
+) -> None:
+    """Maps of thousands of stretches, ledger entries of thousands of partitions: as many messages as it takes."""
+    every_second = tuple((2 * n, Rec(b"x")) for n in range(300))
+    sparse = Log((bytes(with_gaps(list(every_second), 0, 599)),), every_second, (), 600)
+    logs = [*partitions, sparse, sparse]
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.max_message_bytes = dict.fromkeys(["offsets", "map", "ledger"], 400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_copy, "LARGEST_PIECE_RUNS", runs)
+        patch.setattr(state_records, "BATCH_BYTES", 300)
+        ends = {n: log.end for n, log in enumerate(logs)}
+        report = copy(source_of(logs), target, dict.fromkeys(ends, 0), ends, bytes_=bytes_)
+    assert report.state == "done"
+    for number, log in enumerate(logs):
         agree(target, number, log)
 
 

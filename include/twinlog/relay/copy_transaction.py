@@ -153,7 +153,7 @@ class CopyTransaction:
         for batch in foreseen:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = int(time.time() * 1000), self._spec.state
-        writes = [state_records.batches(state_records.of_ranges(state, moved, now), now)]
+        queues = state_records.batches(state_records.of_ranges(state, moved, now), now)
         for item in moved:
             try:
                 aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
@@ -161,10 +161,9 @@ class CopyTransaction:
                 self._abort()
                 item.stop_at(error.data["offset"], Trouble("poison-record", error.message))
                 return False
-            writes = [*({(state.quarantine_topic, 0): batch} for batch in aside), *writes]
-        refused: list[Refused] = []
-        for batches in writes:
-            refused = refused or self._lane.write_state(batches)
+            if aside:
+                queues.setdefault((state.quarantine_topic, 0), []).extend(aside)
+        refused = self._lane.write_state(queues)
         self._require_state(refused)
         if refused:
             self._give_up(refused)

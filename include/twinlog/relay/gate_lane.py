@@ -7,16 +7,13 @@ flow since makes the transaction fail.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from twinlog.errors import TerminalError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane
 from twinlog.relay.lane import Lane
 from twinlog.relay.state_records import StateRecord, batches
-
-REQUEST_BYTES = 512 * 1024
-"""Of records in one request, well below Kafka's default of max.message.bytes."""
 
 
 def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateRecord]) -> None:
@@ -27,29 +24,15 @@ def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateReco
     """
     sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
     lane = Lane(target, gate.writer, sequences)
-    for chunk in _chunks(records):
-        refused = lane.write_state(batches(chunk, int(time.time() * 1000)))
-        if refused:
-            lane.abort()
-            topic, partition = refused[0].partition
-            raise TerminalError(
-                f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
-                hint="run `twinlog check` for what is missing",
-                code="state-refused",
-                topic=topic,
-            )
+    refused = lane.write_state(batches(records, int(time.time() * 1000)))
+    if refused:
+        lane.abort()
+        topic, partition = refused[0].partition
+        raise TerminalError(
+            f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
+            hint="run `twinlog check` for what is missing",
+            code="state-refused",
+            topic=topic,
+        )
     lane.commit()
     lane.settle()
-
-
-def _chunks(records: Iterable[StateRecord]) -> Iterator[list[StateRecord]]:
-    chunk: list[StateRecord] = []
-    size = 0
-    for record in records:
-        size += len(record.key) + len(record.value or b"") + 64
-        if chunk and size > REQUEST_BYTES:
-            yield chunk
-            chunk, size = [], len(record.key) + len(record.value or b"") + 64
-        chunk.append(record)
-    if chunk:
-        yield chunk

@@ -26,7 +26,7 @@ from twinlog.relay.sequences import Sequences
 from twinlog.relay.transaction import LaneState, Transaction, Writer
 from twinlog.relay.transform import Outgoing
 from twinlog.relay.wire import Buffer
-from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, writes
+from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class Lane:
                 found.append(Written(partition, sent.outgoing, sent.foreseen))
         return found
 
-    def write_state(self, batches: Round) -> list[Refused]:
+    def write_state(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> list[Refused]:
         """Add and send twinlog's own records, and wait for all that is on its way; return what was refused."""
-        refused = self.add(list(batches))
+        refused = self.add(list(queues))
         if refused:
             return refused
-        self.send(batches)
+        self.send(*rounds(queues))
         self.drain()
         return self.take_refused()
 

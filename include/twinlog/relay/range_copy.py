@@ -29,6 +29,12 @@ Until then each commit writes the piece anew under the same key, and compaction 
 thirty times a second would otherwise leave a key in the map for each commit.
 """
 
+LARGEST_PIECE_RUNS = 16_384
+"""Runs one piece takes: 48 KB of small ones, 450 KB of the largest there can be, so that it fits into a message.
+
+A transaction's 64 MiB of tiny records, every second one compacted away, are a million runs.
+"""
+
 
 @dataclass(slots=True)
 class Counts:
@@ -149,11 +155,20 @@ class RangeCopy:
             self.runs.append(self.growing.run())
             self.growing = None
 
-    def map_piece(self) -> tuple[int, bytes]:
-        """First upstream offset and value of the map piece that the open transaction writes."""
+    def map_pieces(self) -> list[tuple[int, bytes]]:
+        """First upstream offset and value of each map piece that the open transaction writes, without a hole between.
+
+        The last one is `draft`, which may grow on; those before it are final.
+        """
         self._close_run()
-        self.draft = self.piece.extended(self.runs)
-        return self.piece.first_upstream, self.draft.value(self.sent)
+        drafts = [self.piece]
+        for first in range(0, len(self.runs), LARGEST_PIECE_RUNS):
+            if first:
+                drafts.append(PieceDraft.begin(drafts[-1].upstream))
+            drafts[-1] = drafts[-1].extended(self.runs[first : first + LARGEST_PIECE_RUNS])
+        self.draft = drafts[-1]
+        ends = [*(following.first_upstream for following in drafts[1:]), self.sent]
+        return [(it.first_upstream, it.value(end)) for it, end in zip(drafts, ends, strict=True)]
 
     def newly_quarantined(self) -> list[tuple[int, str]]:
         """Upstream offsets left out in the open transaction, and why."""

@@ -12,10 +12,17 @@ from twinlog.formats.ledger_topics import LeaderEpoch
 from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay.brokers import TopicPartition
+from twinlog.relay.building import LARGEST_PREFIX
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.rewrite import Record, build_batch, record_rest
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.transform import Outgoing
+
+BATCH_BYTES = 512 * 1024
+"""Of records in one batch, well below Kafka's default of max.message.bytes.
+
+Ten thousand partitions that are copied for the first time leave 1.2 MB in the ledger's one partition.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +36,14 @@ class StateRecord:
 
 
 def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
-    """Progress, map piece and quarantined offsets of what the open transaction moved."""
+    """Progress, map pieces and quarantined offsets of what the open transaction moved."""
     for item in moved:
         spec = item.spec
         yield progress_record(state, spec.topic, spec.partition, item.sent - 1)
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
-        first_upstream, piece = item.map_piece()
-        key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
-        yield map_record(state, key, piece)
+        for first_upstream, piece in item.map_pieces():
+            key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
+            yield map_record(state, key, piece)
         if item.epoch != item.committed_epoch:
             known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, item.epoch, item.committed)
             yield StateRecord(state.ledger_topic, 0, known.key(), known.value())
@@ -82,13 +89,26 @@ def _map_partition(topic: str, partition: int, partitions: int) -> int:
     return partition_for(f"{topic}-{partition}".encode(), partitions)
 
 
-def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, Outgoing]:
-    """Build one uncompressed batch per partition, records in the order given."""
+def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, list[Outgoing]]:
+    """Build uncompressed batches for each partition, records in the order given, as many as BATCH_BYTES asks for."""
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
         group = grouped.setdefault((record.topic, record.partition), [])
-        group.append(Record(len(group), timestamp_ms, record_rest(record.key, record.value)))
+        group.append(Record(0, timestamp_ms, record_rest(record.key, record.value)))
     return {
-        partition: Outgoing.built(build_batch(group, 0), ((0, len(group)),))
+        partition: [Outgoing.built(build_batch(part, 0), ((0, len(part)),)) for part in _parts(group)]
         for partition, group in grouped.items()
     }
+
+
+def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
+    part: list[Record] = []
+    room = BATCH_BYTES
+    for record in records:
+        size = len(record.rest) + LARGEST_PREFIX
+        if part and size > room:
+            yield part
+            part, room = [], BATCH_BYTES
+        part.append(record)
+        room -= size
+    yield part
