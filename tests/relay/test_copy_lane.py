@@ -16,7 +16,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.relay import range_copy, state_records
+from twinlog.relay import copy_transaction, range_copy, state_records
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
@@ -160,6 +160,21 @@ def test_a_transaction_may_say_more_than_a_message_holds(
     assert report.state == "done"
     for number, log in enumerate(logs):
         agree(target, number, log)
+
+
+def test_a_transaction_is_full_of_stretches_before_it_is_full_of_bytes() -> None:
+    """Each is a run of the map, held in memory until the commit."""
+    visible = tuple((2 * n, Rec(b"x")) for n in range(300))
+    batches = [
+        bytes(with_gaps([(it - first, rec) for it, rec in visible[first // 2 :][:100]], first, 199))
+        for first in (0, 200, 400)
+    ]
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = source_of([Log(tuple(batches), visible, (), 600)], block_bytes=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copy_transaction, "_FULL_STRETCHES", 150)
+        report = copy(source, target, {0: 0}, {0: 600})
+    assert (report.state, report.transactions, report.ranges[0].records) == ("done", 2, 300)
 
 
 CODES = st.sampled_from([Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT, Code.KAFKA_STORAGE_ERROR])

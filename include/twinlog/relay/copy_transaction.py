@@ -26,6 +26,11 @@ _NO_LEADER_SECONDS = 30.0
 
 _LONGEST_PAUSE_SECONDS = 0.5
 
+_FULL_STRETCHES = 200_000
+"""Stretches of offsets (Outgoing.stretches) from which on a transaction is full, whatever its bytes: each is a run of
+the map to be, 150 bytes until it is written.  Tiny records with every second one compacted away are a stretch each.
+"""
+
 Queues = dict[TopicPartition, list[Outgoing]]
 """Batches to send, by target partition."""
 
@@ -48,7 +53,7 @@ class CopyTransaction:
         self._lane = lane
         self._by_target = ranges
         self._strangers = strangers
-        self._open_bytes = 0
+        self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
         self._moving_since: float | None = None
         self._foresees = True
@@ -58,7 +63,8 @@ class CopyTransaction:
 
     def commit_if_due(self) -> None:
         """Commit when the transaction is full or old."""
-        if self.age_ms() >= self._spec.transaction_ms or self._open_bytes >= self._spec.transaction_bytes:
+        full = self._open_bytes >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
+        if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
 
     def age_ms(self) -> float:
@@ -78,6 +84,7 @@ class CopyTransaction:
             self._opened_at = time.monotonic()
         self._lane.send(*rounds(queues))
         self._open_bytes += size
+        self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)
         self._note_written()
         if self._lane.refused:
             self._lane.drain()
@@ -123,7 +130,8 @@ class CopyTransaction:
             self._lane.abort()  # it was opened ahead, and nothing came
         before, self._moved = self._moved, frozenset(item.target for item in moved)
         self._streaming = self._moved & before
-        self._open_bytes, self._opened_at = 0, None
+        self._open_bytes = self._open_stretches = 0
+        self._opened_at = None
         return True
 
     def open_ahead(self) -> None:
@@ -220,7 +228,8 @@ class CopyTransaction:
         self._lane.abort()
         for item in self._by_target.values():
             item.take_back()
-        self._open_bytes, self._opened_at = 0, None
+        self._open_bytes = self._open_stretches = 0
+        self._opened_at = None
 
     def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
         offsets = culprits(refusal)
