@@ -24,6 +24,7 @@ from twinlog.cluster.clusters import open_clusters
 from twinlog.config.load import load as load_configuration
 from twinlog.config.settings import FlowSettings
 from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.garbage import collect_rarely
 
 SIZES = (100, 1_000, 10_000)
 PER_TOPIC = 100
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2.0)
     pages.add_arguments(parser)
     given = parser.parse_args()
+    collect_rarely()  # as the command does
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A", settings=BROKER) as source,

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from twinlog.errors import ExitCode, TwinlogError
+from twinlog.garbage import collect_rarely
 from twinlog.jsonable import to_json
 from twinlog.spark.application import audit
 from twinlog.steps.audit_plan import AuditMode, AuditRequest
@@ -33,6 +34,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Audit and print."""
+    collect_rarely()
     given = arguments()
     topics = frozenset(filter(None, given.topics.split(","))) or None
     try:

@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 
 from twinlog.errors import ExitCode, TwinlogError
+from twinlog.garbage import collect_rarely
 from twinlog.jsonable import to_json
 from twinlog.spark.application import replicate
 
@@ -36,6 +37,7 @@ def main() -> int:
     """Copy and print."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    collect_rarely()
     given = arguments()
     topics = frozenset(filter(None, given.topics.split(","))) or None
     try:

@@ -20,6 +20,7 @@ from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
+from twinlog.garbage import collect_rarely
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def shown_groups(result: CheckpointsResult) -> Json:
 def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
     from twinlog.cluster.clusters import open_clusters
 
+    collect_rarely()
     flow = read_configuration(ask_airflow).flows[flow_name]
     with open_clusters(flow) as clusters:
         yield flow, clusters

@@ -37,6 +37,7 @@ from twinlog.cli.takeover import handover, takeover
 from twinlog.cli.topic_lines import show as show_topic
 from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
+from twinlog.garbage import collect_rarely
 
 app = typer.Typer(
     name="twinlog",
@@ -92,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     _quieten(logging.INFO if debug else logging.ERROR)
+    collect_rarely()
     words = [word for word in words if word != "--debug"]
     try:
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)

@@ -30,6 +30,10 @@ from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
+    from twinlog.steps.publish import FlowReport
+
+MOST_ROWS = 200
+"""Partitions up to which each has a row of its own, in a table for people."""
 
 OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow.")]
 ForOption = Annotated[
@@ -99,15 +103,10 @@ def run_once(
     return each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
 
 
-def _grids(run: FlowRun) -> Iterator[Grid]:
-    report = run.report
-    if report is None:
-        return
-    # Of lanes that were ended by a signal only the records are known, by the map.
-    size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
-    yield Grid(
-        f"{run.flow}: {run.state}, {report.records:,} records{size}"
-        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go",
+def by_partition(title: str, report: FlowReport) -> Grid:
+    """What was copied, a row a partition."""
+    return Grid(
+        title,
         ("topic", "to topic", "partition", "copied", "last offset", "lag"),
         [
             (
@@ -123,6 +122,38 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
         ],
         empty="the flow replicates no topic yet",
     )
+
+
+def by_topic(title: str, report: FlowReport) -> Grid:
+    """What was copied, a row a topic."""
+    return Grid(
+        title,
+        ("topic", "to topic", "partitions", "copied", "lag"),
+        [
+            (
+                it.topic,
+                it.remote_topic,
+                len(it.partitions),
+                sum(part.copied_records for part in it.partitions),
+                sum(part.lag_records for part in it.partitions),
+            )
+            for it in report.topics
+        ],
+    )
+
+
+def _grids(run: FlowRun) -> Iterator[Grid]:
+    report = run.report
+    if report is None:
+        return
+    # Of lanes that were ended by a signal only the records are known, by the map.
+    size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
+    title = (
+        f"{run.flow}: {run.state}, {report.records:,} records{size}"
+        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go"
+    )
+    partitions = sum(len(it.partitions) for it in report.topics)
+    yield by_partition(title, report) if partitions <= MOST_ROWS else by_topic(title, report)
     if report.gaps:
         yield Grid(
             f"{run.flow}: gaps",
