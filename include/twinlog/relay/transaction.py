@@ -27,7 +27,7 @@ from twinlog.relay import kafka_python
 from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
-from twinlog.relay.error_codes import code_name, error_for
+from twinlog.relay.error_codes import COORDINATOR_MOVED, code_name, error_for
 from twinlog.relay.remedies import Remedy, Request, remedy, repeats
 
 _FIRST_PAUSE_SECONDS = 0.002
@@ -87,6 +87,7 @@ class Transaction:
     state: LaneState = LaneState.IDLE
     _added: set[TopicPartition] = field(default_factory=set)
     _committed: bool = False
+    _known_coordinator: Connection | None = None
 
     @property
     def added(self) -> frozenset[TopicPartition]:
@@ -212,9 +213,11 @@ class Transaction:
         }
 
     def _coordinator(self) -> Connection:
-        connection = self.brokers.coordinator(self.writer.transactional_id or "")
-        connection.keep_login()
-        return connection
+        """Who was found to coordinate, until an answer says that it has moved, or none comes."""
+        if self._known_coordinator is None:
+            self._known_coordinator = self.brokers.coordinator(self.writer.transactional_id or "")
+        self._known_coordinator.keep_login()
+        return self._known_coordinator
 
     def _until_settled(
         self, request: Request, ask: Callable[[], dict[Any, int]], what: str
@@ -232,6 +235,7 @@ class Transaction:
                 codes = ask()
             except ClusterUnreachable as error:
                 self.brokers.forget_coordinators()
+                self._known_coordinator = None
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
@@ -240,6 +244,8 @@ class Transaction:
             busy = [code for code in bad if repeats(request, code)]
             if busy:
                 failure = code_name(busy[0])
+                if not COORDINATOR_MOVED.isdisjoint(busy):
+                    self._known_coordinator = None
             return None if busy else codes
 
         return until(
