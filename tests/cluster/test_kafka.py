@@ -1,5 +1,6 @@
 """KafkaCluster's verbs against real brokers."""
 
+import random
 import time
 import uuid
 
@@ -144,6 +145,25 @@ def test_latest_is_the_last_value_of_each_key(cluster, unique_topic):
     pairs = [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None)]
     cluster.produce(name, [InternalRecord(key, value) for key, value in pairs])
     assert {b"a": b"2"} == cluster.latest(name)
+
+
+def test_a_record_larger_than_a_message_may_be_is_written_compressed(cluster, unique_topic):
+    """As the ledger's of ten thousand topics is; one that no codec makes small enough is refused by name."""
+    name = unique_topic()
+    cluster.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})]).require()
+    large = b", ".join(b'"orders-%06d": {"0": %d}' % (n, n * n) for n in range(80_000))
+    cluster.produce(name, [InternalRecord(b"k", large)])
+    with pytest.raises(ClusterRefused, match=name):
+        cluster.produce(name, [InternalRecord(b"k", random.Random(1).randbytes(2_000_000))])
+    assert {b"k": large} == cluster.latest(name)
+
+
+def test_more_records_than_the_client_library_queues(cluster, unique_topic):
+    """Two hundred thousand, as positions of groups may be: all are written."""
+    name = unique_topic()
+    cluster.create_topics([NewTopic(name, 1, 1)]).require()
+    cluster.produce(name, [InternalRecord(b"k", b"v", 0)] * 200_000)
+    assert 200_000 == cluster.offsets([TopicPartition(name, 0)]).found[TopicPartition(name, 0)].end
 
 
 def test_writing_to_a_topic_that_is_not_there_creates_nothing(cluster, unique_topic):

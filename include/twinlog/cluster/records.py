@@ -6,10 +6,10 @@ The copy itself never comes here (twinlog.relay does that).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster import topics
@@ -21,6 +21,14 @@ Properties = Mapping[str, Any]
 
 # Few records of each partition are wanted; a batch larger than this is answered whole all the same.
 FETCH_BYTES = 65_536
+
+LARGEST_BYTES = 64 * 1024 * 1024
+"""Of a record before it is compressed; the broker's limit is for what it is then, a fifth or less.
+
+What the ledger knows of ten thousand topics is more than the megabyte that brokers take by default.
+"""
+
+_QUEUE_FULL_SECONDS = 0.1
 
 
 class RecordWriter:
@@ -54,16 +62,12 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         if error is not None:
             failures.append(error)
 
-    for record in records:
-        when = {} if record.timestamp is None else {"timestamp": record.timestamp}
-        producer.produce(
-            topic,
-            key=record.key,
-            value=record.value,
-            partition=record.partition,
-            on_delivery=delivered,
-            **when,
-        )
+    try:
+        for record in records:
+            if not failures:
+                _enqueue(producer, topic, record, delivered)
+    except KafkaException as error:
+        failures.append(error.args[0])
     unsent = producer.flush(REQUEST_SECONDS + 1)
     if failures:
         raise refusal(
@@ -73,11 +77,26 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
 
 
+def _enqueue(producer: Producer, topic: str, record: InternalRecord, delivered: Callable[..., None]) -> None:
+    """Hand a record to the client library, waiting while its queue is full: of a hundred thousand records."""
+    when = {} if record.timestamp is None else {"timestamp": record.timestamp}
+    key, value, partition = record.key, record.value, record.partition
+    while True:
+        try:
+            return producer.produce(
+                topic, key=key, value=value, partition=partition, on_delivery=delivered, **when
+            )
+        except BufferError:
+            producer.poll(_QUEUE_FULL_SECONDS)
+
+
 def _producer_properties(properties: Properties) -> dict[str, Any]:
     return {
         **properties,
         "acks": "all",
         "enable.idempotence": True,
+        "compression.type": "zstd",
+        "message.max.bytes": LARGEST_BYTES,
         "linger.ms": 1,
         "message.timeout.ms": int(REQUEST_SECONDS * 1000),
         "log_level": 0,

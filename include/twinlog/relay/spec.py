@@ -34,7 +34,7 @@ class Follow:
     seconds: float
     longest_seconds: float
     fence: FenceMark | None = None
-    commit_ms: int = 20
+    commit_ms: int = 15
 
 
 @dataclass(frozen=True, slots=True)
