@@ -83,11 +83,11 @@ def _enqueue(producer: Producer, topic: str, record: InternalRecord, delivered: 
     key, value, partition = record.key, record.value, record.partition
     while True:
         try:
-            return producer.produce(
-                topic, key=key, value=value, partition=partition, on_delivery=delivered, **when
-            )
+            producer.produce(topic, key=key, value=value, partition=partition, on_delivery=delivered, **when)
         except BufferError:
             producer.poll(_QUEUE_FULL_SECONDS)
+        else:
+            return
 
 
 def _producer_properties(properties: Properties) -> dict[str, Any]:
