@@ -117,6 +117,7 @@ class FakeTarget:
         self.max_message_bytes: dict[str, int] = {}
         self.leaderless: set[TopicPartition] = set()
         self.calls: list[str] = []
+        self.look_ups = 0
         self._connection = FakeConnection(self._produce)
 
     def init(self, producer_id: int = 7) -> tuple[int, int]:
@@ -173,6 +174,7 @@ class FakeTarget:
         return {item: self._end(item) for item in partitions}
 
     def coordinator(self, transactional_id: str) -> Any:
+        self.look_ups += 1
         return SimpleNamespace(call=self._call, keep_login=lambda: None)
 
     def _call(self, api: Any, **fields: Any) -> Any:

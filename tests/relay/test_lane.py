@@ -47,6 +47,24 @@ def test_sequences_go_on_over_commits_and_aborts() -> None:
     assert lane.sequences.next[TP] == 6 * 2
 
 
+@pytest.mark.parametrize(
+    ("fault", "look_ups"),
+    [(None, 1), (Code.NOT_COORDINATOR, 2), (Code.CONCURRENT_TRANSACTIONS, 1), (LOSE, 2), (DIE, 2)],
+)
+@pytest.mark.parametrize("question", ["add", "end_txn"])
+def test_the_coordinator_is_looked_up_once_and_again_when_it_has_moved(
+    question: str, fault: object, look_ups: int
+) -> None:
+    """Not for each question: that would be two round trips more a transaction."""
+    target, lane = a_lane()
+    for number in range(3):
+        if number == 1 and fault is not None:
+            target.faults[question] = [fault]
+        transaction(lane, outgoing(2, number * 10))
+        lane.commit()
+    assert (len(target.committed(TP)), target.look_ups) == (3 * 2, look_ups)
+
+
 def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> None:
     """The outcome was decided the first time: committed, once."""
     target, lane = a_lane()
