@@ -308,6 +308,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
     brokers: Brokers,
     unique_topic: Callable[[str], str],
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
     sure: bool,
 ) -> None:
     """The next commit would take along what is open: it is aborted, or where it may count its partition stops."""
@@ -327,6 +328,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
                 assert [(0, "lost-marker")] == [(it.partition, it.code) for it in result.stopped]
                 assert f"A.{topic}-0 holds records open from offset 2" in result.stopped[0].message
     assert ("done", 2 if sure else 1) == ((result := cycle(flow)).state, result.records)
+    assert f"A.{topic}-0: cluster B had lost the end of a transaction that never counted" in caplog.text
     for partition in (0, 1):
         assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
 

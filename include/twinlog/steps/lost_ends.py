@@ -7,6 +7,7 @@ lost, and is written once more.  In any other case it may have been committed, a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 
@@ -20,6 +21,8 @@ from twinlog.relay.hanging import Open, hanging
 from twinlog.relay.lane import Lane
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
+
+log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
@@ -51,6 +54,11 @@ def without_lost_ends(
         if never_counted(found.first_offset, last, known) and _aborted(target, grant, place, found):
             ended.append(place)
     left = _still_open(target, ended, ours)
+    for topic, partition in (it for it in ended if it not in left):
+        log.warning(
+            "%s-%s: cluster %s had lost the end of a transaction that never counted; it was aborted again",
+            *(topic, partition, flow.target.alias),
+        )
     lost = {place: found for place, found in lost.items() if place not in ended or place in left}
     ranges = tuple(it for place, it in by_copy.items() if place not in lost)
     stopped = tuple(_stopped(by_copy[place], found, flow.target.alias) for place, found in lost.items())
