@@ -319,7 +319,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
     assert 2 == cycle(flow).records
     for partition in (0, 1):
         produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
-    leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): outgoing(b"torn")})
+    leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): [outgoing(b"torn")]})
     if not sure:
         with mock.patch("twinlog.steps.lost_ends.never_counted", return_value=False):
             for copied in (1, 0):
