@@ -8,6 +8,7 @@ from typing import Any
 
 from twinlog import errors
 from twinlog.airflow.request import CycleRequest
+from twinlog.airflow.xcom import all_of
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 
 Json = Mapping[str, Any]
@@ -21,7 +22,9 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
     more than say so, and would cost a Spark session each time.
     """
     if request.dry_run:
-        return f"dry run: up to {plan['records']} records in {len(plan['ranges'])} partitions would be copied"
+        return (
+            f"dry run: up to {plan['records']} records in {all_of(plan, 'ranges')} partitions would be copied"
+        )
     if plan["ranges"] or request.follow_seconds:
         return ""
     if plan["stopped"]:

@@ -18,6 +18,7 @@ from twinlog.airflow.gauges import gauge_checks
 from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.xcom import for_xcom
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.garbage import collect_rarely
@@ -51,7 +52,7 @@ def discover(flow_name: str) -> Json:
             hint="correct `topics` in the trigger form",
             flow=flow.name,
         )
-    return _show(discovery)
+    return for_xcom(_show(discovery))
 
 
 def sync_topics(flow_name: str) -> Json:
@@ -69,7 +70,7 @@ def plan_ranges(flow_name: str) -> Json:
     request = _request()
     with _open(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
-        return _show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics))
+        return for_xcom(_show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -175,11 +176,11 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     sound_if_over_budget(flow, report["topics"], context)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     if reasons:
-        ti.xcom_push("return_value", report)
+        ti.xcom_push("return_value", for_xcom(report))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
-    return report
+    return for_xcom(report)
 
 
 def _request() -> CycleRequest:
@@ -214,7 +215,7 @@ def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
 
 
 def _show(result: object) -> Json:
-    """Write a result to the task log, line by line, and return it as JSON for XCom."""
+    """Write a result to the task log, line by line, and return it as JSON."""
     document: Json = to_json(result)
     for line in lines_of(document):
         log.info(line)
