@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from twinlog.airflow.xcom import FIRST_ITEMS, WHOLE_ITEMS, all_of, for_xcom
+from twinlog.airflow.xcom import FIRST_ITEMS, WHOLE_ITEMS, all_of, shortened
 
 
 def report(topics: int, partitions: int) -> dict[str, Any]:
@@ -13,12 +13,12 @@ def report(topics: int, partitions: int) -> dict[str, Any]:
 def test_a_small_result_is_kept_as_it_is() -> None:
     """Up to so many items, however they are nested."""
     assert WHOLE_ITEMS == 10 + 290
-    assert for_xcom(report(10, 29)) == report(10, 29)
+    assert shortened(report(10, 29)) == report(10, 29)
 
 
 def test_of_a_large_one_the_first_items_are_kept_and_the_others_are_counted() -> None:
     """Ten thousand partitions are not written every minute."""
-    kept = for_xcom(report(200, 50))
+    kept = shortened(report(200, 50))
     assert [{"topic": f"t{n}", "partitions": []} for n in range(FIRST_ITEMS)] == kept["topics"]
     assert {"topics": 200 - FIRST_ITEMS, "partitions": 200 * 50} == kept["not_shown"]
     assert ("A->B", 200) == (kept["flow"], all_of(kept, "topics"))

@@ -18,7 +18,7 @@ from twinlog.airflow.gauges import gauge_checks
 from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.airflow.xcom import for_xcom
+from twinlog.airflow.xcom import shortened
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.garbage import collect_rarely
@@ -52,7 +52,7 @@ def discover(flow_name: str) -> Json:
             hint="correct `topics` in the trigger form",
             flow=flow.name,
         )
-    return for_xcom(_show(discovery))
+    return shortened(_show(discovery))
 
 
 def sync_topics(flow_name: str) -> Json:
@@ -70,7 +70,7 @@ def plan_ranges(flow_name: str) -> Json:
     request = _request()
     with _open(flow_name) as (flow, clusters):
         topics = frozenset(request.topics) or None
-        return for_xcom(_show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
+        return shortened(_show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -176,11 +176,11 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     sound_if_over_budget(flow, report["topics"], context)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     if reasons:
-        ti.xcom_push("return_value", for_xcom(report))
+        ti.xcom_push("return_value", shortened(report))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
-    return for_xcom(report)
+    return shortened(report)
 
 
 def _request() -> CycleRequest:

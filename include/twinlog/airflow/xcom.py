@@ -22,7 +22,7 @@ NOT_SHOWN = "not_shown"
 Json = Mapping[str, Any]
 
 
-def for_xcom(result: Json) -> Json:
+def shortened(result: Json) -> Json:
     """Return `result`, or a copy of it with its lists cut and what is missing counted."""
     if _items(result) <= WHOLE_ITEMS:
         return result
