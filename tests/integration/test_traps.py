@@ -5,6 +5,7 @@ Costs about half a minute, brokers included.
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 import uuid
@@ -312,6 +313,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
     sure: bool,
 ) -> None:
     """The next commit would take along what is open: it is aborted, or where it may count its partition stops."""
+    caplog.set_level(logging.WARNING, "twinlog.steps.lost_ends")
     topic = create_topic(cluster_a, unique_topic("torn"), 2)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
     for partition in (0, 1):
