@@ -23,3 +23,9 @@ def test_of_a_large_one_the_first_items_are_kept_and_the_others_are_counted() ->
     assert {"topics": 200 - FIRST_ITEMS, "partitions": 200 * 50} == kept["not_shown"]
     assert ("A->B", 200) == (kept["flow"], all_of(kept, "topics"))
     assert 10 == all_of(report(10, 1), "topics")
+
+
+def test_lists_in_lists_are_emptied_too() -> None:
+    """A plan names the partitions of each lane."""
+    kept = shortened({"lanes": [[f"orders-{n}" for n in range(5_000)]]})
+    assert {"lanes": [[]], "not_shown": {"lanes": 5_000}} == kept

@@ -1,7 +1,8 @@
 """A step's result as XCom keeps it: whole, unless it is of thousands of partitions.  Pure.
 
 XCom is a table of the metadata database, and a flow's Dag may write to it every minute: reports of ten thousand
-partitions would be gigabytes a day.  What later tasks need of such a report they read from Kafka, as the gate does.
+partitions would be gigabytes a day.  Later tasks ask of what is cut only whether there is anything to copy, how many
+partitions (`all_of`), and what has stopped.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ Json = Mapping[str, Any]
 
 def shortened(result: Json) -> Json:
     """Return `result`, or a copy of it with its lists cut and what is missing counted."""
-    if _items(result) <= WHOLE_ITEMS:
+    there = _lengths(result)
+    if there.total() <= WHOLE_ITEMS:
         return result
-    missing: Counter[str] = Counter()
-    kept = _cut(result, FIRST_ITEMS, missing)
-    return {**kept, NOT_SHOWN: dict(missing)}
+    kept: Json = _cut(result, FIRST_ITEMS)
+    return {**kept, NOT_SHOWN: dict(there - _lengths(kept))}
 
 
 def all_of(result: Json, name: str) -> int:
@@ -36,24 +37,22 @@ def all_of(result: Json, name: str) -> int:
     return len(result[name]) + int(result.get(NOT_SHOWN, {}).get(name, 0))
 
 
-def _items(value: Any) -> int:
+def _lengths(value: Any, name: str = "") -> Counter[str]:
+    """Count the items of all lists by the lists' names; a list in a list has the outer one's."""
+    found: Counter[str] = Counter()
     if isinstance(value, Mapping):
-        return sum(_items(each) for each in value.values())
+        for key, each in value.items():
+            found.update(_lengths(each, key))
+    elif isinstance(value, list):
+        found[name] = len(value)
+        for each in value:
+            found.update(_lengths(each, name))
+    return found
+
+
+def _cut(value: Any, most: int) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _cut(each, most) for name, each in value.items()}
     if isinstance(value, list):
-        return len(value) + sum(_items(each) for each in value)
-    return 0
-
-
-def _cut(item: Json, most: int, missing: Counter[str]) -> dict[str, Any]:
-    return {
-        name: _first(name, value, most, missing) if isinstance(value, list) else value
-        for name, value in item.items()
-    }
-
-
-def _first(name: str, items: list[Any], most: int, missing: Counter[str]) -> list[Any]:
-    for left_out in items[most:]:
-        missing[name] += 1
-        if isinstance(left_out, Mapping):
-            _cut(left_out, 0, missing)
-    return [_cut(item, 0, missing) if isinstance(item, Mapping) else item for item in items[:most]]
+        return [_cut(each, 0) for each in value[:most]]
+    return value
