@@ -103,7 +103,7 @@ def run_once(
     return each_flow(flows, cycle, lambda it, failure: FlowRun(it.name, asked.run_id, error=failure))
 
 
-def by_partition(title: str, report: FlowReport) -> Grid:
+def _by_partition(title: str, report: FlowReport) -> Grid:
     """What was copied, a row a partition."""
     return Grid(
         title,
@@ -124,7 +124,7 @@ def by_partition(title: str, report: FlowReport) -> Grid:
     )
 
 
-def by_topic(title: str, report: FlowReport) -> Grid:
+def _by_topic(title: str, report: FlowReport) -> Grid:
     """What was copied, a row a topic."""
     return Grid(
         title,
@@ -153,7 +153,7 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
         f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go"
     )
     partitions = sum(len(it.partitions) for it in report.topics)
-    yield by_partition(title, report) if partitions <= MOST_ROWS else by_topic(title, report)
+    yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
     if report.gaps:
         yield Grid(
             f"{run.flow}: gaps",

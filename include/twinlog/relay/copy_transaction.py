@@ -130,8 +130,7 @@ class CopyTransaction:
             self._lane.abort()  # it was opened ahead, and nothing came
         before, self._moved = self._moved, frozenset(item.target for item in moved)
         self._streaming = self._moved & before
-        self._open_bytes = self._open_stretches = 0
-        self._opened_at = None
+        self._closed()
         return True
 
     def open_ahead(self) -> None:
@@ -228,6 +227,9 @@ class CopyTransaction:
         self._lane.abort()
         for item in self._by_target.values():
             item.take_back()
+        self._closed()
+
+    def _closed(self) -> None:
         self._open_bytes = self._open_stretches = 0
         self._opened_at = None
 

@@ -191,8 +191,8 @@ class RangeCopy:
             self.downstream_end = self.runs[-1].downstream_end
         self.committed = self.sent
         self.committed_epoch = self.epoch
-        draft = self.draft or self.piece.extended(self.runs)
-        self.piece = PieceDraft.begin(self.committed) if draft.count >= PIECE_RUNS else draft
+        assert self.draft is not None, "committed without its map"
+        self.piece = PieceDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
         self.counts.add_all(self.open_counts)
         self._begin()
 

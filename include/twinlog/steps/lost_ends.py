@@ -54,12 +54,15 @@ def without_lost_ends(
         if never_counted(found.first_offset, last, known) and _aborted(target, grant, place, found):
             ended.append(place)
     left = _still_open(target, ended, ours)
-    for topic, partition in (it for it in ended if it not in left):
+    healed = [place for place in ended if place not in left]
+    for topic, partition in healed:
         log.warning(
             "%s-%s: cluster %s had lost the end of a transaction that never counted; it was aborted again",
-            *(topic, partition, flow.target.alias),
+            topic,
+            partition,
+            flow.target.alias,
         )
-    lost = {place: found for place, found in lost.items() if place not in ended or place in left}
+    lost = {place: found for place, found in lost.items() if place not in healed}
     ranges = tuple(it for place, it in by_copy.items() if place not in lost)
     stopped = tuple(_stopped(by_copy[place], found, flow.target.alias) for place, found in lost.items())
     return Settled(ranges, (*settled.stopped, *stopped))
