@@ -62,20 +62,24 @@ class Producer:
 
 
 class FakeConnection:
-    """A connection to a fake: requests are done when sent, answers wait in order."""
+    """A connection to a fake: requests are done when sent, answers wait in order.
+
+    What is sent `behind` is read as late as may be: when it is waited for.  Memory used again too early shows.
+    """
 
     def __init__(
         self, do: Callable[[int, memoryview], bytes], fetch_version: int = wire.FETCH_VERSION
     ) -> None:
         self._do = do
         self._fetch_version = fetch_version
+        self._under_way: list[tuple[int, Iterable[Any]]] = []
         self._answers: deque[bytes | None] = deque()
-        self.sent: list[int] = []
+        self.writes: list[int] = []
         """How many requests each write held."""
 
     @property
     def in_flight(self) -> int:
-        return len(self._answers)
+        return len(self._under_way) + len(self._answers)
 
     @property
     def buffered(self) -> bool:
@@ -88,14 +92,23 @@ class FakeConnection:
         pass
 
     def close(self) -> None:
+        self._under_way.clear()
         self._answers.clear()
 
-    def send(self, api: int, version: int, *bodies: Iterable[Any]) -> None:
-        self.sent.append(len(bodies))
-        for body in bodies:
+    def send(self, api: int, version: int, *bodies: Iterable[Any], behind: bool = False) -> None:
+        self.flush()
+        self.writes.append(len(bodies))
+        self._under_way = [(api, body) for body in bodies]
+        if not behind:
+            self.flush()
+
+    def flush(self) -> None:
+        under_way, self._under_way = self._under_way, []
+        for api, body in under_way:
             self._answers.append(self._do(api, memoryview(b"".join(bytes(part) for part in body))))
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
+        self.flush()
         answer = self._answers.popleft()
         if answer is None:
             raise ClusterUnreachable("the answer was lost")

@@ -86,7 +86,7 @@ def test_requests_are_handed_over_together(partitions: int, writes: list[int]) -
     lane.add(list(rounds[0]))
     lane.send(*rounds)
     connection = target.node(1, "produce")
-    assert writes == connection.sent
+    assert writes == connection.writes
     assert connection.in_flight <= min(sum(writes[-2:]), max(1, 1024 // partitions))
     lane.drain()
     lane.commit()

@@ -1,4 +1,4 @@
-"""Memory for the batches that one answer is made into, used again for the next answer.
+"""Memory for the batches that one answer is made into, used again for the next answer but one.
 
 Fresh memory costs more than what is written to it: the system hands it out page by page, and clears each page first.
 """
@@ -13,12 +13,14 @@ MOST_BYTES = 16 << 20
 
 @dataclass(slots=True)
 class Arena:
-    """Buffers that are valid until `reset`, which whoever sends them calls once all have been sent.
+    """Buffers that are valid until `reset` has been called twice.
 
-    It begins with nothing and grows to what was asked for between two resets.
+    What one answer was made into may still be under way to the target while the next one is cut.
+    Both halves begin with nothing, and grow to what was asked for between two resets.
     """
 
     _memory: memoryview = field(default_factory=lambda: memoryview(bytearray()))
+    _other: memoryview = field(default_factory=lambda: memoryview(bytearray()))
     _used: int = 0
 
     def allocate(self, size: int) -> memoryview:
@@ -30,7 +32,8 @@ class Arena:
         return self._memory[start : self._used]
 
     def reset(self) -> None:
-        """Take all buffers back."""
+        """Take those buffers back that were handed out before the last reset."""
+        self._memory, self._other = self._other, self._memory
         wanted = min(self._used, MOST_BYTES)
         if wanted > len(self._memory):
             self._memory = memoryview(bytearray(wanted))

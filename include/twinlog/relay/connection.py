@@ -14,6 +14,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from twinlog.config.connection import ConnectionSettings
@@ -22,15 +23,13 @@ from twinlog.relay import bearer, kafka_python, tls, versions
 from twinlog.relay.error_codes import Code
 from twinlog.relay.kafka_python import Api
 from twinlog.relay.receiving import Receiver
+from twinlog.relay.sending import Sender
 from twinlog.relay.wire import Buffer, framed
 
 _T = TypeVar("_T")
 
 _SIZE = struct.Struct(">i")
 _INT32 = struct.Struct(">i")
-_MAX_BUFFERS = 1000
-"""Below IOV_MAX, the number of buffers one sendmsg takes."""
-
 _MAX_ANSWER = 1 << 30
 
 
@@ -48,8 +47,7 @@ class Connection:
         self._reauthenticate_at = float("inf")
         self._versions: dict[int, int] = {}
         self._socket = self._connect(host, port)
-        encrypted = isinstance(self._socket, ssl.SSLSocket)
-        self._sendmsg = None if encrypted else self._socket.sendmsg
+        self._sender = Sender(self._socket)
         self._receiver = Receiver(self._socket)
         try:
             self._login()
@@ -86,6 +84,8 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
+        with suppress(OSError):  # a socket that is no longer connected
+            self._sender.close()
         self._socket.close()
 
     def keep_login(self) -> None:
@@ -93,14 +93,22 @@ class Connection:
         if not self._in_flight and time.monotonic() > self._reauthenticate_at:
             self._login()
 
-    def send(self, api: int, version: int, *bodies: Sequence[Buffer]) -> None:
-        """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order."""
+    def send(self, api: int, version: int, *bodies: Sequence[Buffer], behind: bool = False) -> None:
+        """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order.
+
+        With `behind` large ones may be under way when it returns; their buffers must stay as they are until `flush`,
+        `receive`, or the next `send` has returned.
+        """
         requests: list[list[Buffer]] = []
         for body in bodies:
             correlation = next(self._correlations)
             requests.append(framed(api, version, correlation, self._settings.client_id, body))
             self._in_flight.append(correlation)
-        self._guard(lambda: self._send_all(requests))
+        self._guard(lambda: self._sender.send(requests, behind=behind))
+
+    def flush(self) -> None:
+        """Wait until all that was sent has been handed over, and its buffers may be used again."""
+        self._guard(self._sender.flush)
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
         """Read the next answer into `allocate(size)`; return what follows the correlation id.
@@ -129,7 +137,7 @@ class Connection:
             for correlation, fields in zip(correlations, requests, strict=True)
         ]
         self._in_flight.extend(correlations)
-        self._guard(lambda: self._send_all([frames]))
+        self._guard(lambda: self._sender.send([frames]))
         answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
         return [kafka_python.decode(api, version, answer) for answer in answers]
 
@@ -206,18 +214,10 @@ class Connection:
             if answer.session_lifetime_ms:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
 
-    def _send_all(self, requests: Sequence[Sequence[Buffer]]) -> None:
-        if self._sendmsg is None:
-            for request in requests:
-                self._socket.sendall(b"".join(request))
-            return
-        buffers = list(itertools.chain.from_iterable(requests))
-        while buffers:
-            buffers = _behind(self._sendmsg(buffers[:_MAX_BUFFERS]), buffers)
-
     def _receive(
         self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
     ) -> memoryview:
+        self._sender.flush()  # nothing is answered before it has been sent, and TLS is not read and written at once
         head = memoryview(bytearray(8))
         self._receiver.fill(head)
         size, correlation = _SIZE.unpack_from(head)[0], _INT32.unpack_from(head, 4)[0]
@@ -258,15 +258,6 @@ class Connection:
             cluster=alias,
             address=self._address,
         )
-
-
-def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
-    """Leave out the first `sent` bytes: as a rule all of them, as the kernel waits until it has taken everything."""
-    for index, buffer in enumerate(buffers):
-        if sent < len(buffer):
-            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
-        sent -= len(buffer)
-    return []
 
 
 def _block_for(plain: socket.socket, timeout_ms: int) -> None:

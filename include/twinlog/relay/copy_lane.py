@@ -66,6 +66,7 @@ class LaneCopy:
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(rhythm.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
             patience=Patience(),
+            buffers=2,  # of the last answer some may be under way to the target
         )
         self._source = source
         self._arena = Arena()
@@ -151,10 +152,11 @@ class LaneCopy:
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
         """Cut one answer, send what was cut, and commit when the transaction is full or old; return bytes sent.
 
-        `ahead` asks for the next answer before sending.
+        `ahead` asks for the next answer before sending.  When it returns, the answer may still be under way to the
+        target, those before it are not.
         """
         queues: Queues = {}
-        self._arena.reset()  # of the last answer everything was sent, or taken back
+        self._arena.reset()
         for fetched in answer:
             item = self._by_source[fetched.topic, fetched.partition]
             if fetched.error:
@@ -166,6 +168,7 @@ class LaneCopy:
             if ahead:
                 self.ask()
         finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
+            self._lane.flush()  # the last answer's memory is used for the next
             kept = not queues or self.transaction.send(queues, size)
         if kept:
             self.transaction.commit_if_due()

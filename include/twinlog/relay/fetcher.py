@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -39,28 +40,29 @@ SESSION_LOST: Final = frozenset({
 _LAST_EPOCH: Final = 2**31 - 1
 
 
-@dataclass(slots=True)
-class _Buffer:
-    """A receive buffer that grows to the largest answer and is used again for the next one."""
+class _Buffers:
+    """Receive buffers that grow to the largest answer, used in turn."""
 
-    memory: bytearray = field(default_factory=lambda: bytearray(1 << 16))
+    def __init__(self, count: int) -> None:
+        self._memory = deque(bytearray(1 << 16) for _ in range(count))
 
     def allocate(self, size: int) -> memoryview:
-        if size > len(self.memory):
-            self.memory = bytearray(size + (size >> 3))
-        return memoryview(self.memory)[:size]
+        self._memory.rotate()
+        if size > len(self._memory[0]):
+            self._memory[0] = bytearray(size + (size >> 3))
+        return memoryview(self._memory[0])[:size]
 
 
 @dataclass(slots=True)
 class _Leader:
-    """One leader's conversation: its buffer, what it was told so far, and whether a question is on its way.
+    """One leader's conversation: its buffers, what it was told so far, and whether a question is on its way.
 
     `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
     """
 
     connection: Connection
     by_id: bool
-    buffer: _Buffer = field(default_factory=_Buffer)
+    buffers: _Buffers
     told: dict[TopicPartition, int] = field(default_factory=dict)
     session: FetchSession = NO_SESSION
     asked: bool = False
@@ -70,8 +72,8 @@ class _Leader:
 class Fetcher:
     """Reads partitions from upstream positions on; positions are given anew at each request.
 
-    A partition is in at most one request at a time.  Blocks of an answer are valid until the next answer of the same
-    leader is read, which happens only when the iterator is advanced to it.
+    A partition is in at most one request at a time.  Blocks of an answer are valid until `buffers` further answers of
+    the same leader have been asked of the iterator.
 
     With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
     changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
@@ -91,8 +93,10 @@ class Fetcher:
         max_wait_ms: int = MAX_WAIT_MS,
         topic_ids: Mapping[str, str] | None = None,
         patience: Patience | None = None,
+        buffers: int = 1,
     ) -> None:
         self._brokers = brokers
+        self._buffers = buffers
         self._patience = patience
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
@@ -185,7 +189,7 @@ class Fetcher:
             waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
         for node, leader in waiting:
             try:
-                payload = leader.connection.receive(leader.buffer.allocate)
+                payload = leader.connection.receive(leader.buffers.allocate)
             except ClusterUnreachable as lost:
                 self._lose(node, lost)
                 continue
@@ -218,7 +222,7 @@ class Fetcher:
             by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
             self.asked_by_name |= not by_id
             session = NEW_SESSION if self._names else NO_SESSION
-            found = self._leaders[node] = _Leader(connection, by_id, session=session)
+            found = self._leaders[node] = _Leader(connection, by_id, _Buffers(self._buffers), session=session)
         return found
 
     def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:

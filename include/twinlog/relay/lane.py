@@ -95,6 +95,7 @@ class Lane:
         self._timeout_ms = timeout_ms
         self._requests: deque[_Request] = deque()
         self._last_write = 0
+        self._writing: set[Connection] = set()
         self._last_base: dict[TopicPartition, int] = {}
         self._foresight = Foresight()
 
@@ -121,8 +122,8 @@ class Lane:
         """Send rounds of batches of partitions that were added, one request a round and leader, without waiting.
 
         Waits only for answers to what was sent before the last write, or where those on the way would not fit into the
-        socket's buffers.  Once something was refused nothing more is sent: whoever calls finds it in `refused` and
-        gives the transaction up.
+        socket's buffers.  The batches' memory has to stay as it is until `flush` or `drain` has returned.  Once
+        something was refused nothing more is sent: whoever calls finds it in `refused` and gives the transaction up.
         """
         if self.transaction.state is not LaneState.OPEN:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
@@ -131,6 +132,15 @@ class Lane:
             if self.refused:  # read just now: sequences were set back, and the transaction will be given up
                 return
             self._write(write)
+
+    def flush(self) -> None:
+        """Wait until all that was sent has been handed over, and its memory may be used again."""
+        while self._writing:
+            connection = self._writing.pop()
+            try:
+                connection.flush()
+            except ClusterUnreachable as error:
+                raise self.transaction.doubt(error.message) from None
 
     def drain(self) -> None:
         """Wait for every produce request on the way."""
@@ -211,9 +221,10 @@ class Lane:
         self._last_write = sum(map(len, bodies.values()))
         for connection, requests in bodies.items():
             try:
-                connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests)
+                connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, behind=True)
             except ClusterUnreachable as error:
                 raise self.transaction.doubt(error.message) from None
+            self._writing.add(connection)
 
     def _by_leader(self, batches: Round) -> dict[int, dict[TopicPartition, Outgoing]]:
         found: dict[int, dict[TopicPartition, Outgoing]] = {}

@@ -1,0 +1,75 @@
+"""Hand buffers to the kernel: while a slow broker takes a large write, whoever sends can go on with other work."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from twinlog.relay.wire import Buffer
+
+LARGE: Final = 1 << 20
+"""Bytes from which on a write is worth a thread: the kernel takes smaller ones at once, into the socket's buffer."""
+
+_MAX_BUFFERS: Final = 1000
+"""Below IOV_MAX, the number of buffers one sendmsg takes."""
+
+
+class Sender:
+    """Writes to a blocking socket, in order.
+
+    One write at most is under way behind the caller's back; the next one waits for it.  Its buffers must stay as they
+    are until `flush` has returned.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._encrypted = isinstance(connected, ssl.SSLSocket)
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[None] | None = None
+
+    def send(self, requests: Sequence[Sequence[Buffer]], *, behind: bool = False) -> None:
+        """Write requests, each made of buffers; with `behind` a large write returns at once.
+
+        Raises OSError of this write or of the one that was under way.
+        """
+        self.flush()
+        if not behind or sum(len(buffer) for request in requests for buffer in request) < LARGE:
+            self._send(requests)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "twinlog-send")
+        self._under_way = self._thread.submit(self._send, requests)
+
+    def flush(self) -> None:
+        """Wait until the kernel has taken everything.  Raises OSError when it did not."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def close(self) -> None:
+        """End a write that is under way; whatever it says no longer matters."""
+        if self._thread is not None:
+            if self._under_way is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread; closing alone would not
+            self._thread.shutdown(wait=False)
+
+    def _send(self, requests: Sequence[Sequence[Buffer]]) -> None:
+        if self._encrypted:
+            for request in requests:
+                self._socket.sendall(b"".join(request))
+            return
+        buffers = [buffer for request in requests for buffer in request]
+        while buffers:
+            buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS]), buffers)
+
+
+def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
+    """Leave out the first `sent` bytes: as a rule all of them, as the kernel waits until it has taken everything."""
+    for index, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
+        sent -= len(buffer)
+    return []

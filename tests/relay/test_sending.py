@@ -1,0 +1,95 @@
+"""What is sent arrives in order and whole, also when it is sent behind the caller's back."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from tests.relay.test_receiving import pair
+
+from twinlog.relay.connection import _block_for
+from twinlog.relay.sending import LARGE, Sender
+
+
+def test_large_and_small_writes_arrive_in_their_order() -> None:
+    """A small write waits for the large one before it, though that is on its way behind the caller's back."""
+    writes = [[[os.urandom(size) for size in sizes]] for sizes in ([8 * LARGE, 3], [10], [LARGE] * 5, [1])]
+    expected = b"".join(buffer for write in writes for request in write for buffer in request)
+    here, there = pair()
+    with closing(here), closing(there):
+        got = bytearray(len(expected))
+        thread = threading.Thread(target=lambda: there.recv_into(got, 0, socket.MSG_WAITALL))
+        thread.start()
+        sender = Sender(here)
+        for write in writes:
+            sender.send(write, behind=True)
+        sender.flush()
+        thread.join()
+        sender.close()
+    assert expected == got
+
+
+def test_more_buffers_than_the_kernel_takes_at_once() -> None:
+    """All of them arrive."""
+    buffers = [os.urandom(3) for _ in range(2500)]
+    here, there = pair()
+    with closing(here), closing(there):
+        Sender(here).send([buffers])
+        assert b"".join(buffers) == there.recv(7500, socket.MSG_WAITALL)
+
+
+def test_a_large_write_returns_before_anybody_reads_it() -> None:
+    """And `flush` only when it was taken."""
+    here, there = pair()
+    with closing(here), closing(there):
+        sender = Sender(here)
+        sender.send([[bytes(32 * LARGE)]], behind=True)
+        reader = threading.Timer(0.2, lambda: there.recv_into(bytearray(32 * LARGE), 0, socket.MSG_WAITALL))
+        reader.start()
+        began = time.monotonic()
+        sender.flush()
+        assert time.monotonic() - began > 0.1
+        reader.join()
+        sender.close()
+
+
+def test_its_failure_is_raised_by_the_next_call() -> None:
+    """Not lost with the thread."""
+    here, there = pair()
+    with closing(here):
+        sender = Sender(here)
+        sender.send([[bytes(32 * LARGE)]], behind=True)
+        there.close()
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            sender.send([[b"more"]])
+        sender.close()
+
+
+def test_a_target_that_reads_no_more_is_a_time_out() -> None:
+    """By the socket's own patience."""
+    here, there = pair()
+    with closing(here), closing(there):
+        _block_for(here, 300)
+        sender = Sender(here)
+        sender.send([[bytes(32 * LARGE)]], behind=True)
+        with pytest.raises(BlockingIOError):
+            sender.flush()
+        sender.close()
+
+
+def test_closing_ends_a_write_that_nobody_reads() -> None:
+    """Without waiting for the patience of the socket."""
+    here, there = pair()
+    with closing(there):
+        sender = Sender(here)
+        sender.send([[bytes(32 * LARGE)]], behind=True)
+        began = time.monotonic()
+        sender.close()
+        here.close()
+        thread = next(it for it in threading.enumerate() if it.name.startswith("twinlog-send"))
+        thread.join(5)
+        assert (thread.is_alive(), time.monotonic() - began < 5) == (False, True)
