@@ -3,7 +3,8 @@
     make bench         the short form, under five minutes
     make bench-full    everything, several times over, and all else that is measured; renews docs/performance.md
 
-Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--out FOLDER] [--page FILE]`.
+Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER] [--out FOLDER]
+[--page FILE]`.
 
 Counted is the CPU time of the replicating processes with all of their children (Spark's JVM included), brokers and
 the loader of the topics not.  Starting up is reported apart.  Results: results.json, results.md, results.png.
@@ -16,7 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import pages, plain_relay, report, side_by_side
+import psutil
+
+from bench import memory, pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
 from bench.topics import BROKER
 from twinlog.embedded.broker import EmbeddedKafka
@@ -28,7 +31,11 @@ def main() -> None:
     contenders = (MM2, TUNED, TWINLOG) if given.full else (MM2, TWINLOG)
     repetitions = given.repetitions or (3 if given.full else 1)
     scale = given.scale or (2.0 if given.full else 0.6)
-    document: dict[str, Any] = {"machine": pages.machine(), "starts": [], "copies": []}
+    document: dict[str, Any] = {
+        "machine": f"{pages.machine()} {where(given.logs)}",
+        "starts": [],
+        "copies": [],
+    }
     document["plain_relay"] = plain_relay.bytes_per_cpu_s()
     try:
         measure(document, given, contenders, repetitions, scale)
@@ -49,8 +56,9 @@ def measure(
     """Add rows to the document as they come."""
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
-        EmbeddedKafka("A", settings=BROKER) as source,
-        EmbeddedKafka("B", settings=BROKER) as target,
+        tempfile.TemporaryDirectory(prefix="twinlog-bench-", dir=given.logs) as logs,
+        EmbeddedKafka("A", Path(logs, "A"), settings=BROKER) as source,
+        EmbeddedKafka("B", Path(logs, "B"), settings=BROKER) as target,
     ):
         clusters = side_by_side.Clusters(source, target)
         kinds = side_by_side.kinds_named(given.kind)
@@ -71,9 +79,18 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--repetitions", type=int, help="default: 1, or 3 for --full")
     parser.add_argument("--scale", type=float, help="of the volumes; default: 0.6, or 2 for --full")
+    parser.add_argument("--logs", type=Path, help="folder for the brokers' logs, /dev/shm for instance")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of the results")
     parser.add_argument("--page", type=Path, help="page whose tables are to be renewed")
     return parser.parse_args()
+
+
+def where(logs: Path | None) -> str:
+    """Say what the brokers write to, and what a page of memory costs that was not at hand."""
+    folder = (logs or Path(tempfile.gettempdir())).resolve()
+    mounts = {Path(it.mountpoint): it.fstype for it in psutil.disk_partitions(all=True)}
+    kind = next(mounts[it] for it in (folder, *folder.parents) if it in mounts)
+    return f"Logs of the brokers are on {kind}.  A page of memory first written: {memory.touch(1 << 30) * 1e6:.1f} µs."
 
 
 def say(row: dict[str, Any]) -> None:

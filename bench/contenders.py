@@ -50,6 +50,14 @@ B.producer.max.request.size = 8388608
 B.producer.max.in.flight.requests.per.connection = 5
 """
 
+# A transaction for every poll (transaction.boundary's default), which is the quickest that MM2 offers.
+_EXACTLY_ONCE = """
+B.exactly.once.source.support = enabled
+dedicated.mode.enable.internal.rest = true
+listeners = http://127.0.0.1:0
+consumer.isolation.level = read_committed
+"""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -103,4 +111,5 @@ def twinlog() -> Path:
 
 MM2 = Contender("MM2 4.3.1", "M", _MM2)
 TUNED = Contender("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
+EXACTLY_ONCE = Contender("MM2 4.3.1, exactly once", "E", _MM2 + _EXACTLY_ONCE)
 TWINLOG = Contender("twinlog", "A")

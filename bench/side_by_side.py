@@ -1,7 +1,8 @@
 """The comparison: each contender copies a backlog of each kind, one after the other, several times over.
 
 A contender is started, copies a little to be warm, is paused (SIGSTOP) while a topic is filled, and resumed: counted is
-what all of its processes use from then until everything has arrived, and a second more.
+what all of its processes use from then until everything has arrived, and a second more.  Memory for the copy is at hand
+(bench/memory.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import load
+from bench import load, memory
 from bench.contenders import WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
 from bench.topics import KINDS, Kind
@@ -22,6 +23,9 @@ from twinlog.relay.brokers import Brokers
 GIVE_UP_AFTER_S = 900
 QUIET_S = 1.0
 """So long nothing more has arrived when a copy is over."""
+
+SPARE_BYTES = 256 << 20
+"""Memory for what a copy needs besides the target's logs."""
 
 WARM_UP = Kind("warm up", 1000)
 WARM_UP_RECORDS = 300_000
@@ -152,12 +156,14 @@ def _copy(
     tree.pause()
     try:
         records = load.fill(clusters.source.bootstrap_servers, kind, topic, volume, clusters.source_data)
+        stored = load.stored_bytes(clusters.source_data, topic)
+        memory.touch(int(1.2 * max(stored, records * kind.record_bytes)) + SPARE_BYTES)
         time.sleep(0.3)  # until the sampler has seen what happened before the pause
         tree.take_peaks()
         before, began = tree.cpu_s(), time.monotonic()
     finally:
         tree.resume()
-    arrived = watch.wait_for(contender.remote(topic), records)
+    arrived = watch.wait_for(contender.remote(topic), records, markers=kind.partitions)
     used = tree.cpu_s()
     used.subtract(before)
     peaks = tree.take_peaks()
@@ -166,7 +172,7 @@ def _copy(
         kind=kind.name,
         repetition=repetition,
         records=records,
-        read_bytes=load.stored_bytes(clusters.source_data, topic),
+        read_bytes=stored,
         written_bytes=load.stored_bytes(clusters.target_data, contender.remote(topic)),
         wall_s=arrived - began,
         cpu_s=sum(used.values()),
@@ -186,10 +192,15 @@ class _Watch:
     tree: ProcessTree
     name: str
 
-    def wait_for(self, topic: str, count: int) -> float:
-        """Return when the last of at least `count` records arrived, once nothing more does."""
+    def wait_for(self, topic: str, count: int, markers: int = 0) -> float:
+        """Return when the last of at least `count` records arrived, once nothing more does.
+
+        The ends of transactions have offsets, too, and one that twinlog has begun ahead ends a second after the last
+        record: what moves the ends by `markers` at most is none.
+        """
         deadline = time.monotonic() + GIVE_UP_AFTER_S
         seen, at = -1, time.monotonic()
+        arrived = at
         with Brokers(load.settings(self.servers)) as brokers:
             while seen < count or time.monotonic() - at < QUIET_S:
                 if not self.tree.is_running() or time.monotonic() > deadline:
@@ -199,9 +210,12 @@ class _Watch:
                     )
                 now = load.end_offsets(brokers, topic)
                 if now != seen:
-                    seen, at = now, time.monotonic()
-                time.sleep(0.05)
-        return at
+                    at = time.monotonic()
+                    if now - seen > markers:
+                        arrived = at
+                    seen = now
+                time.sleep(0.02)
+        return arrived
 
 
 def kinds_named(names: Sequence[str]) -> list[Kind]:

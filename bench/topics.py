@@ -13,7 +13,11 @@ LARGE = 256 * 1024
 """Bytes of records in a large batch, uncompressed: what a busy producer with a large batch.size writes."""
 
 
-BROKER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "2000"}
+BROKER = {
+    "log.cleaner.backoff.ms": "100",
+    "log.retention.check.interval.ms": "2000",
+    "log.segment.delete.delay.ms": "1000",
+}
 """Settings of both brokers: topics are compacted, and what was deleted is gone, before the next copy begins."""
 
 
