@@ -5,6 +5,7 @@ Costs about 70 s: two more brokers are started.
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,24 @@ def test_records_come_from_and_go_to_a_secured_cluster(
     produce(cluster_b, topic, RECORDS)
     assert cycle(back).records == len(RECORDS)
     assert read(secure_cluster, f"B.{topic}") == RECORDS
+
+
+def test_answers_of_megabytes_over_tls(
+    secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One is written while the next is read, into memory used in turn: no byte of one shows in another."""
+    alias = f"S{uuid.uuid4().hex[:5]}"
+    topic = unique_topic("megabytes")
+    out, back = secured_flow(tmp_path, "SSL, PEM files", secure_cluster, cluster_b, topic, alias)
+    records = [Seen(b"%d" % n, random.randbytes(9000), 1_700_000_000_000 + n) for n in range(3000)]
+    create_topic(secure_cluster, topic)
+    produce(secure_cluster, topic, records)
+    assert cycle(out).records == len(records)
+    assert read(cluster_b, f"{alias}.{topic}") == records
+    create_topic(cluster_b, topic)
+    produce(cluster_b, topic, records)
+    assert cycle(back).records == len(records)
+    assert read(secure_cluster, f"B.{topic}") == records
 
 
 def test_a_wrong_password_is_refused_by_name(

@@ -114,7 +114,7 @@ def test_sequences_that_begin_again_are_dropped_without_a_word(
     same = writer(brokers)
     first = Lane(brokers, same)
     first.add([(topic, 0)])
-    first.send({(topic, 0): outgoing(b"a", b"b")})
+    first.send({(topic, 0): [outgoing(b"a", b"b")]})
     first.drain()
     first.commit()
     batch = relabel(
@@ -126,7 +126,7 @@ def test_sequences_that_begin_again_are_dropped_without_a_word(
     second = Lane(brokers, same)
     second.begin([(topic, 0)])
     second.add([(topic, 0)])
-    second.send({(topic, 0): outgoing(b"e", b"f")})
+    second.send({(topic, 0): [outgoing(b"e", b"f")]})
     with pytest.raises(TransientError, match="duplicate of offset 0"):
         second.drain()
     first.commit()
@@ -153,7 +153,7 @@ def test_nothing_joins_the_transaction_before(
         if number >= 60 and Code.CONCURRENT_TRANSACTIONS in codes:
             break
         lane.add([(topic, 0)])
-        lane.send({(topic, 0): outgoing(b"%d" % number)})
+        lane.send({(topic, 0): [outgoing(b"%d" % number)]})
         lane.drain()
         if number % 2:
             lane.abort()
@@ -177,7 +177,7 @@ def test_a_partition_twice_in_a_request_is_answered_once(
     lane = Lane(brokers, writer(brokers))
     lane.add([(topic, 0)])
     for value in (b"c", b"d"):
-        lane.send({(topic, 0): outgoing(value)})
+        lane.send({(topic, 0): [outgoing(value)]})
     lane.drain()
     lane.commit()
     lane.settle()

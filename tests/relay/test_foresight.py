@@ -51,7 +51,7 @@ def test_what_is_foreseen_comes_true(transactions: list[tuple[list[int], bool]])
     for sizes, commit in transactions:
         lane.add([TP])
         for size in sizes:
-            lane.send({TP: outgoing(size)})
+            lane.send({TP: [outgoing(size)]})
         foreseen = lane.foreseen()
         lane.drain()
         written = [(it.partition, it.base_offset) for it in lane.take_written()]
@@ -67,12 +67,12 @@ def test_nothing_is_foreseen_behind_a_refused_batch() -> None:
     for fault in (None, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
         lane.add([TP])
         target.faults["produce"] = [fault]
-        lane.send({TP: outgoing()})
+        lane.send({TP: [outgoing()]})
         lane.drain()
         lane.take_refused()
         lane.abort()
     lane.add([TP])
-    lane.send({TP: outgoing()})
+    lane.send({TP: [outgoing()]})
     assert lane.foreseen() is None
 
 

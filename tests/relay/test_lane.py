@@ -33,7 +33,7 @@ def transaction(lane: Lane, *batches: Outgoing) -> None:
     """Add, send, wait."""
     lane.add([TP])
     for batch in batches:
-        lane.send({TP: batch})
+        lane.send({TP: [batch]})
     lane.drain()
 
 
@@ -82,15 +82,15 @@ def test_requests_are_handed_over_together(partitions: int, writes: list[int]) -
     """A write's at once; on the way are the last two writes' at most, and 1,024 batches."""
     target = FakeTarget(["A.t"], partitions)
     lane = Lane(target, Writer("twinlog-A->B-0", *target.init()))  # type: ignore[arg-type]
-    rounds = [{("A.t", number): outgoing(2, 2 * n) for number in range(partitions)} for n in range(40)]
-    lane.add(list(rounds[0]))
-    lane.send(*rounds)
+    queues = {("A.t", number): [outgoing(2, 2 * n) for n in range(40)] for number in range(partitions)}
+    lane.add(list(queues))
+    lane.send(queues)
     connection = target.node(1, "produce")
     assert writes == connection.writes
     assert connection.in_flight <= min(sum(writes[-2:]), max(1, 1024 // partitions))
     lane.drain()
     lane.commit()
-    for partition in rounds[0]:
+    for partition in queues:
         found = [rest for _, rest in target.committed(partition)]
         assert len(found) == 80 == len(set(found))
 
@@ -151,7 +151,7 @@ def test_a_lost_produce_answer_stops_the_lane() -> None:
     target, lane = a_lane()
     target.faults["produce"] = [LOSE]
     lane.add([TP])
-    lane.send({TP: outgoing()})
+    lane.send({TP: [outgoing()]})
     with pytest.raises(TransientError, match="stopped") as caught:
         lane.drain()
     assert (caught.value.code, lane.transaction.state) == ("fence-again", LaneState.STOPPED)
@@ -167,7 +167,7 @@ def test_a_second_lane_with_the_same_epoch_is_found_out() -> None:
     second = Lane(target, first.writer)  # type: ignore[arg-type]
     second.begin([TP])
     second.add([TP])
-    second.send({TP: outgoing(3, 50)})
+    second.send({TP: [outgoing(3, 50)]})
     with pytest.raises(TransientError, match="duplicate"):
         second.drain()
     assert len(target.committed(TP)) == 3

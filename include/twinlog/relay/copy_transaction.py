@@ -19,7 +19,6 @@ from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.spec import LaneSpec
 from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble, culprits
-from twinlog.relay.writes import rounds
 
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may be without a leader before they are left to the next cycle."""
@@ -82,7 +81,7 @@ class CopyTransaction:
             return False
         if self._opened_at is None:
             self._opened_at = time.monotonic()
-        self._lane.send(*rounds(queues))
+        self._lane.send(queues)
         self._open_bytes += size
         self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)
         self._note_written()

@@ -55,14 +55,13 @@ class _Buffers:
 
 @dataclass(slots=True)
 class _Leader:
-    """One leader's conversation: its buffers, what it was told so far, and whether a question is on its way.
+    """One leader's conversation: what it was told so far, and whether a question is on its way.
 
     `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
     """
 
     connection: Connection
     by_id: bool
-    buffers: _Buffers
     told: dict[TopicPartition, int] = field(default_factory=dict)
     session: FetchSession = NO_SESSION
     asked: bool = False
@@ -72,8 +71,8 @@ class _Leader:
 class Fetcher:
     """Reads partitions from upstream positions on; positions are given anew at each request.
 
-    A partition is in at most one request at a time.  Blocks of an answer are valid until `buffers` further answers of
-    the same leader have been asked of the iterator.
+    A partition is in at most one request at a time.  Blocks of an answer are valid until `buffers` further answers, of
+    whatever leader, have been asked of the iterator.
 
     With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
     changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
@@ -96,7 +95,7 @@ class Fetcher:
         buffers: int = 1,
     ) -> None:
         self._brokers = brokers
-        self._buffers = buffers
+        self._buffers = _Buffers(buffers)
         self._patience = patience
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
@@ -189,7 +188,7 @@ class Fetcher:
             waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
         for node, leader in waiting:
             try:
-                payload = leader.connection.receive(leader.buffers.allocate)
+                payload = leader.connection.receive(self._buffers.allocate)
             except ClusterUnreachable as lost:
                 self._lose(node, lost)
                 continue
@@ -222,7 +221,7 @@ class Fetcher:
             by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
             self.asked_by_name |= not by_id
             session = NEW_SESSION if self._names else NO_SESSION
-            found = self._leaders[node] = _Leader(connection, by_id, _Buffers(self._buffers), session=session)
+            found = self._leaders[node] = _Leader(connection, by_id, session=session)
         return found
 
     def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:

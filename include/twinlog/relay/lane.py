@@ -118,8 +118,8 @@ class Lane:
         refused = self.transaction.add(partitions)
         return [Refused(item, code, "it cannot be written to") for item, code in refused.items()]
 
-    def send(self, *rounds: Round) -> None:
-        """Send rounds of batches of partitions that were added, one request a round and leader, without waiting.
+    def send(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> None:
+        """Send batches of partitions that were added, one request a round and leader, without waiting.
 
         Waits only for answers to what was sent before the last write, or where those on the way would not fit into the
         socket's buffers.  The batches' memory has to stay as it is until `flush` or `drain` has returned.  Once
@@ -127,7 +127,7 @@ class Lane:
         """
         if self.transaction.state is not LaneState.OPEN:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
-        for write in writes(rounds):
+        for write in writes(list(rounds(queues))):
             self._make_room(write)
             if self.refused:  # read just now: sequences were set back, and the transaction will be given up
                 return
@@ -162,7 +162,7 @@ class Lane:
         refused = self.add(list(queues))
         if refused:
             return refused
-        self.send(*rounds(queues))
+        self.send(queues)
         self.drain()
         return self.take_refused()
 

@@ -45,15 +45,20 @@ class Sender:
 
     def flush(self) -> None:
         """Wait until the kernel has taken everything.  Raises OSError when it did not."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.result()
+        if self._under_way is None:
+            return
+        try:
+            self._under_way.result()
+        finally:
+            if self._under_way.done():  # else the wait was interrupted, and `close` has a write to end
+                self._under_way = None
 
     def close(self) -> None:
         """End a write that is under way; whatever it says no longer matters."""
         if self._thread is not None:
             if self._under_way is not None:
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread; closing alone would not
+                # Wakes the thread, which closing would not.  TLS's own shutdown would first take the encryption away.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
             self._thread.shutdown(wait=False)
 
     def _send(self, requests: Sequence[Sequence[Buffer]]) -> None:
