@@ -5,6 +5,9 @@
 A transaction holds the data, the progress and the offset map of every partition it moved: they commit together
 or not at all.  Trouble of one partition (poison, a gap, a deleted topic) ends that partition and not the others;
 trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences again.
+
+Invariant M: the memory of an answer, and of what was made of it, is written to again by the answer after the next; by
+then the one between has been taken, which waits until all of the first has gone out (docs/decisions/0018).
 """
 
 from __future__ import annotations
