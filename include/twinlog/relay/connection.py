@@ -14,7 +14,6 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from twinlog.config.connection import ConnectionSettings
@@ -84,8 +83,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket; answers in flight are lost."""
-        with suppress(OSError):  # a socket that is no longer connected
-            self._sender.close()
+        self._sender.close()
         self._socket.close()
 
     def keep_login(self) -> None:

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 from twinlog.relay.wire import Buffer
@@ -55,10 +56,11 @@ class Sender:
 
     def close(self) -> None:
         """End a write that is under way; whatever it says no longer matters."""
-        if self._thread is not None:
-            if self._under_way is not None:
+        if self._under_way is not None:
+            with suppress(OSError):  # no longer connected: then the thread is awake
                 # Wakes the thread, which closing would not.  TLS's own shutdown would first take the encryption away.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        if self._thread is not None:
             self._thread.shutdown(wait=False)
 
     def _send(self, requests: Sequence[Sequence[Buffer]]) -> None:
