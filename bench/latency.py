@@ -28,6 +28,7 @@ from twinlog.embedded.broker import EmbeddedKafka
 
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
+CONTENDERS = (MM2, EXACTLY_ONCE, TWINLOG)
 _STAMP = struct.Struct(">d")
 SHARES = (0.5, 0.95, 0.99, 1.0)
 _WARM_UP_S = 30
@@ -44,7 +45,7 @@ def main() -> None:
     """Measure each, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--only", choices=[it.name for it in (MM2, EXACTLY_ONCE, TWINLOG)])
+    parser.add_argument("--only", choices=[it.name for it in CONTENDERS])
     pages.add_arguments(parser)
     given = parser.parse_args()
     rows: list[Row] = []
@@ -55,7 +56,7 @@ def main() -> None:
     ):
         load.create_topic(source.bootstrap_servers, WARM, 1)
         load.produce(source.bootstrap_servers, iter([{(WARM, 0): load.batch_of(1, 10, 0)}]))
-        for contender in (MM2, EXACTLY_ONCE, TWINLOG):
+        for contender in CONTENDERS:
             if given.only in {None, contender.name}:
                 rows.append(measure(contender, source, target, Path(folder), given.minutes * 60))
                 print(rows[-1], flush=True)

@@ -96,6 +96,14 @@ def secured_flow(
     return load(path).flows[f"{alias}->B"], load(path).flows[f"B->{alias}"]
 
 
+def assert_copied(flow: FlowSettings, source: Any, target: Any, topic: str, records: list[Seen]) -> None:
+    """Make the topic, fill it, copy it, and compare."""
+    create_topic(source, topic)
+    produce(source, topic, records)
+    assert cycle(flow).records == len(records)
+    assert read(target, f"{flow.source.alias}.{topic}") == records
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -115,14 +123,8 @@ def test_records_come_from_and_go_to_a_secured_cluster(
     alias = f"S{uuid.uuid4().hex[:5]}"
     topic = unique_topic("secure")
     out, back = secured_flow(tmp_path, kind, secure_cluster, cluster_b, topic, alias)
-    create_topic(secure_cluster, topic)
-    produce(secure_cluster, topic, RECORDS)
-    assert cycle(out).records == len(RECORDS)
-    assert read(cluster_b, f"{alias}.{topic}") == RECORDS
-    create_topic(cluster_b, topic)
-    produce(cluster_b, topic, RECORDS)
-    assert cycle(back).records == len(RECORDS)
-    assert read(secure_cluster, f"B.{topic}") == RECORDS
+    assert_copied(out, secure_cluster, cluster_b, topic, RECORDS)
+    assert_copied(back, cluster_b, secure_cluster, topic, RECORDS)
 
 
 def test_answers_of_megabytes_over_tls(
@@ -133,14 +135,8 @@ def test_answers_of_megabytes_over_tls(
     topic = unique_topic("megabytes")
     out, back = secured_flow(tmp_path, "SSL, PEM files", secure_cluster, cluster_b, topic, alias)
     records = [Seen(b"%d" % n, random.randbytes(9000), 1_700_000_000_000 + n) for n in range(3000)]
-    create_topic(secure_cluster, topic)
-    produce(secure_cluster, topic, records)
-    assert cycle(out).records == len(records)
-    assert read(cluster_b, f"{alias}.{topic}") == records
-    create_topic(cluster_b, topic)
-    produce(cluster_b, topic, records)
-    assert cycle(back).records == len(records)
-    assert read(secure_cluster, f"B.{topic}") == records
+    assert_copied(out, secure_cluster, cluster_b, topic, records)
+    assert_copied(back, cluster_b, secure_cluster, topic, records)
 
 
 def test_a_wrong_password_is_refused_by_name(

@@ -41,16 +41,23 @@ _LAST_EPOCH: Final = 2**31 - 1
 
 
 class _Buffers:
-    """Receive buffers that grow to the largest answer, used in turn."""
+    """Receive buffers that grow to the largest answer, used in turn.
+
+    An answer that was lost half-way had no turn: what is read next goes where it was, and not to the next buffer, whose
+    bytes may still be under way to the target.
+    """
 
     def __init__(self, count: int) -> None:
         self._memory = deque(bytearray(1 << 16) for _ in range(count))
 
     def allocate(self, size: int) -> memoryview:
-        self._memory.rotate()
         if size > len(self._memory[0]):
             self._memory[0] = bytearray(size + (size >> 3))
         return memoryview(self._memory[0])[:size]
+
+    def turn(self) -> None:
+        """Keep what was received."""
+        self._memory.rotate()
 
 
 @dataclass(slots=True)
@@ -192,6 +199,7 @@ class Fetcher:
             except ClusterUnreachable as lost:
                 self._lose(node, lost)
                 continue
+            self._buffers.turn()
             leader.asked = False
             if self._patience is not None:
                 self._patience.answered(node, leader.told)

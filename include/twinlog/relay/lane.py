@@ -95,7 +95,6 @@ class Lane:
         self._timeout_ms = timeout_ms
         self._requests: deque[_Request] = deque()
         self._last_write = 0
-        self._writing: set[Connection] = set()
         self._last_base: dict[TopicPartition, int] = {}
         self._foresight = Foresight()
 
@@ -135,8 +134,7 @@ class Lane:
 
     def flush(self) -> None:
         """Wait until all that was sent has been handed over, and its memory may be used again."""
-        while self._writing:
-            connection = self._writing.pop()
+        for connection in {request.connection for request in self._requests}:
             try:
                 connection.flush()
             except ClusterUnreachable as error:
@@ -224,7 +222,6 @@ class Lane:
                 connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, behind=True)
             except ClusterUnreachable as error:
                 raise self.transaction.doubt(error.message) from None
-            self._writing.add(connection)
 
     def _by_leader(self, batches: Round) -> dict[int, dict[TopicPartition, Outgoing]]:
         found: dict[int, dict[TopicPartition, Outgoing]] = {}
