@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -149,13 +149,25 @@ def start_job(config: Path) -> subprocess.Popen[str]:
     )
 
 
+def descendants(pid: int) -> Iterator[tuple[int, str, int]]:
+    """Number, name and parent of every process below one; those that end meanwhile are left out."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for it in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                yield it.pid, it.name(), it.ppid()
+
+
 def kill_some(job: subprocess.Popen[str], chance: random.Random) -> bool:
     """Kill one process of the job, or all; return whether it was still running.  Survivors are zombies for a while."""
     if job.poll() is not None:
         return False
-    processes = psutil.Process(job.pid).children(recursive=True)
-    victims = [[job.pid], [it.pid for it in processes if "java" in it.name()], [it.pid for it in processes]]
-    workers = [it.pid for it in processes if "python" in it.name() and it.parent() != psutil.Process(job.pid)]
+    processes = list(descendants(job.pid))
+    victims = [
+        [job.pid],
+        [pid for pid, name, _ in processes if "java" in name],
+        [pid for pid, _, _ in processes],
+    ]
+    workers = [pid for pid, name, parent in processes if "python" in name and parent != job.pid]
     for pid in chance.choice([*victims, workers[-1:] or [job.pid]]):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
