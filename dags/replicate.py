@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetable, TriggerRule, chain, task
 
 from twinlog.airflow import tasks
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps
 from twinlog.airflow.form import PARAMS, describe_flow
 from twinlog.airflow.operators import ReplicateOperator
 from twinlog.airflow.retries import RETRIES
 from twinlog.config.settings import CONTINUOUS, FlowSettings
 
 
+def schedule(flow: FlowSettings) -> Any:
+    """Return when runs begin: by the flow's cron expression, when the one before has ended, or before that."""
+    if not flow.continuous:
+        return CronDataIntervalTimetable(flow.schedule, timezone="UTC")
+    return DeltaDataIntervalTimetable(interval(flow)) if overlaps(flow) else CONTINUOUS
+
+
 def replicate(dag_id: str, flow: FlowSettings) -> DAG:
-    """Return the Dag of one flow: a run is a cycle, and there is one cycle at a time."""
+    """Return the Dag of one flow: a run is a cycle, and one of them copies at a time."""
     with DAG(
         dag_id,
-        schedule=CONTINUOUS if flow.continuous else CronDataIntervalTimetable(flow.schedule, timezone="UTC"),
+        schedule=schedule(flow),
         catchup=False,
-        max_active_runs=1,
+        max_active_runs=RUNS_AT_ONCE if overlaps(flow) else 1,
         params=PARAMS,
         # A backfill brings its own limit of runs; a step of two runs at once would fence the other.
         default_args={"owner": "twinlog", "max_active_tis_per_dag": 1, **RETRIES},
@@ -52,7 +60,10 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             return tasks.plan_ranges(flow.name)
 
         copy = ReplicateOperator(
-            task_id="copy", flow=flow.name, doc_md="Copy the ranges with one Spark job, exactly once."
+            task_id="copy",
+            flow=flow.name,
+            max_active_tis_per_dag=RUNS_AT_ONCE if overlaps(flow) else 1,
+            doc_md="Copy the ranges with one Spark job, exactly once.",
         )
 
         # Also after a copy that was skipped or failed: the cycle is reported either way, and groups go on.

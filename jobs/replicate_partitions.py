@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--until-ms", type=int, help="copy records before this time only (epoch ms)")
     parser.add_argument("--topics", default="", help="only these source topics, comma separated")
     parser.add_argument("--follow-seconds", type=float, help="stay, and copy what arrives, for so long")
+    parser.add_argument("--gives-way-to", default="", help="runs that may take over: how their ids begin")
     return parser.parse_args()
 
 
@@ -48,6 +49,7 @@ def main() -> int:
             until_ms=given.until_ms,
             topics=topics,
             follow_seconds=given.follow_seconds,
+            gives_way_to=given.gives_way_to,
         )
     except TwinlogError as error:
         outcome = {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}

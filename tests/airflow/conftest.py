@@ -2,7 +2,8 @@
 
 Its flows have aliases that no other test uses, east for cluster A and west for cluster B, and so state of their own:
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
-run comes in between.  Only the audit of east->west runs every minute, while it is not paused.
+run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
+B as well, is continuous: a run begins each minute.
 """
 
 import json
@@ -28,9 +29,16 @@ from twinlog.errors import ClusterUnreachable, TerminalError
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
-clusters = east, west
+clusters = east, west, upper, lower
 east.bootstrap.servers = {a}
 west.bootstrap.servers = {b}
+upper.bootstrap.servers = {a}
+lower.bootstrap.servers = {b}
+upper->lower.enabled = true
+upper->lower.topics = streamed-.*
+upper->lower.twinlog.spark.master = local[2]
+upper->lower.twinlog.schedule = @continuous
+upper->lower.twinlog.follow.seconds = 4
 east->west.enabled = true
 east->west.topics = yearly-.*
 east->west.twinlog.spark.master = sc://127.0.0.1:{connect_port}
@@ -177,7 +185,7 @@ def alarm_address(alarms: list[dict[str, Any]]) -> Iterator[str]:
 def scheduler(
     cluster_a, cluster_b, connect_port: int, alarm_address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scheduler]:
-    """The running Airflow, with both Dags parsed and paused."""
+    """The running Airflow, with its Dags parsed and paused."""
     folder = tmp_path_factory.mktemp("scheduler")
     config = folder / "mm2.properties"
     config.write_text(
@@ -192,6 +200,6 @@ def scheduler(
     with AirflowInstance(folder / "airflow", config) as instance:
         instance.wait_until_healthy()
         running = Scheduler(instance)
-        dags = {"replicate__east__west", "replicate__west__east"}
+        dags = {"replicate__east__west", "replicate__west__east", "replicate__upper__lower"}
         running.wait("Dags", lambda: dags <= instance.api.dag_ids(), 60)
         yield running

@@ -110,3 +110,7 @@ def test_job_is_told_what_the_form_says() -> None:
     assert [*plain, "--until-ms", "5", "--topics", "a,b"] == job_arguments(
         config, "A->B", "r/1", CycleRequest(("a", "b"), until_ms=5)
     )
+    following = CycleRequest(follow_seconds=900.0)
+    assert [*plain, "--follow-seconds", "900.0", "--gives-way-to", "dag/"] == job_arguments(
+        config, "A->B", "r/1", following, "dag/"
+    )

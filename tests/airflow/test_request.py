@@ -2,7 +2,7 @@ import datetime as dt
 
 import pytest
 
-from twinlog.airflow.request import WINDOWS_A_RUN, CycleRequest, cycle_request, followed
+from twinlog.airflow.request import CycleRequest, cycle_request
 from twinlog.errors import UsageError
 
 END = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -50,10 +50,3 @@ def test_what_is_no_time_is_refused() -> None:
     """`airflow dags trigger --conf` can send any text."""
     with pytest.raises(UsageError, match="'yesterday' is no time; write"):
         cycle_request(UNTOUCHED_FORM | {"until": "yesterday"}, run_type="manual", interval_end=None)
-
-
-def test_only_a_continuous_dags_own_runs_follow() -> None:
-    """A run by hand, or a backfill, is the cycle it asks for."""
-    asked = CycleRequest(("orders",))
-    assert CycleRequest(("orders",), follow_seconds=WINDOWS_A_RUN * 60) == followed(asked, "scheduled", 60)
-    assert [asked, asked] == [followed(asked, kind, 60) for kind in ("manual", "backfill")]

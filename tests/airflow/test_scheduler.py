@@ -12,7 +12,11 @@ from twinlog.errors import TerminalError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
-BY_CONNECT, BY_SUBMIT = "replicate__east__west", "replicate__west__east"
+BY_CONNECT, BY_SUBMIT, CONTINUOUS = (
+    "replicate__east__west",
+    "replicate__west__east",
+    "replicate__upper__lower",
+)
 MID_YEAR_MS = {
     2021: 1_625_140_800_000,
     2022: 1_656_676_800_000,
@@ -59,7 +63,7 @@ def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
 
     listed = json.loads(said.splitlines()[-1])  # warnings come before
     ids = {dag["dag_id"] for dag in listed}
-    assert {BY_CONNECT, BY_SUBMIT} == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
+    assert {BY_CONNECT, BY_SUBMIT, CONTINUOUS} == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
     assert {"translate_group", "sync_metadata__east__west", "sync_metadata__west__east"} <= ids
     assert [] == scheduler.api.import_errors()
 

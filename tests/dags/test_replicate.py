@@ -146,10 +146,28 @@ def test_parsing_is_fast(read_dags) -> None:
     assert "[]" == said.stdout.strip().splitlines()[-1]
 
 
-def test_a_continuous_flow_has_a_continuous_dag(read_dags) -> None:
-    """Its runs follow each other; each follows the source."""
-    bag = read_dags(THREE_FLOWS + "B->C.twinlog.schedule = @continuous\n")
-    assert ({}, "ContinuousTimetable") == (
+@pytest.mark.parametrize(
+    ("lines", "timetable", "runs", "copies"),
+    [
+        ("", "CronDataIntervalTimetable", 1, 1),
+        ("B->C.twinlog.schedule = @continuous\n", "DeltaDataIntervalTimetable", 3, 3),
+        (
+            "B->C.twinlog.schedule = @continuous\nB->C.twinlog.guarantee = at_least_once\n",
+            "ContinuousTimetable",
+            1,
+            1,
+        ),
+    ],
+)
+def test_runs_of_a_continuous_dag_overlap_where_a_fence_keeps_them_apart(
+    read_dags, lines: str, timetable: str, runs: int, copies: int
+) -> None:
+    """All other Dags have one run at a time."""
+    bag = read_dags(THREE_FLOWS + lines)
+    dag = bag.dags["replicate__B__C"]
+    assert ({}, timetable, runs, copies) == (
         bag.import_errors,
-        type(bag.dags["replicate__B__C"].timetable).__name__,
+        type(dag.timetable).__name__,
+        dag.max_active_runs,
+        dag.get_task("copy").max_active_tis_per_dag,
     )

@@ -18,6 +18,7 @@ from lab import (
     read,
     staying,
     topic_names,
+    wait_until,
 )
 
 from twinlog.cluster.clusters import Clusters, open_clusters
@@ -26,6 +27,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.steps import beside, follow, pauses
 from twinlog.steps.beside import Turn
+from twinlog.steps.copy_round import Rounds
 
 pytestmark = pytest.mark.integration
 
@@ -34,18 +36,29 @@ def records(first: int, count: int) -> list[Seen]:
     return [Seen(b"k%d" % n, b"v%d" % n, 1_700_000_000_000 + n) for n in range(first, first + count)]
 
 
-def followed(flow, seconds: float, runner=None, stop: threading.Event | None = None):
-    """Follow in this thread, until `stop` is set; return the result and the windows."""
+def followed(
+    flow,
+    seconds: float,
+    runner=None,
+    stop: threading.Event | None = None,
+    run_id: str = "",
+    rivals: str = " ",
+):
+    """Follow in this thread, until `stop` is set or a run takes over whose id begins with `rivals`.
+
+    Returns the result and the windows.
+    """
     windows = []
     with open_clusters(flow) as clusters:
         result = follow.run(
             flow,
             clusters,
             runner or ThreadRunner(),
-            run_id=uuid.uuid4().hex,
+            run_id=run_id or uuid.uuid4().hex,
             seconds=seconds,
             on_window=windows.append,
             stop=stop,
+            gives_way_to=lambda rival: rival.startswith(rivals),
         )
     return result, windows
 
@@ -141,6 +154,52 @@ def test_whoever_follows_gives_way_to_another_driver(cluster_a, cluster_b, tmp_p
     cycle(flow)
     for partition in (0, 1):
         assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+
+
+def test_one_run_relieves_another_without_a_gap(cluster_a, cluster_b, tmp_path) -> None:
+    """Three in a row under a stream: each ends in order, none takes the flow back, every record is there once."""
+    topic = create_topic(cluster_a, f"relieved-{uuid.uuid4().hex[:6]}", 2)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__follow__seconds="2")
+    names = ["dag/first/1", "dag/second/1", "dag/third/1"]
+    over = threading.Event()
+    with ThreadPoolExecutor(3) as pool:
+        runs = []
+        for turn, name in enumerate(names):
+            produce(cluster_a, topic, records(turn * 20, 10), turn % 2)
+            runs.append(pool.submit(followed, flow, 120, stop=over, run_id=name, rivals="dag/"))
+            wait_until(lambda: all(it.done() for it in runs[:-1]))
+            produce(cluster_a, topic, records(turn * 20 + 10, 10), turn % 2)
+            wait_until(lambda expected=20 * (turn + 1): copied(cluster_b, topic) == expected)
+            time.sleep(3)  # longer than until a look, at which the one before might have fenced again
+        over.set()
+        results = [run.result(60)[0] for run in runs]
+    assert [*names[1:], ""] == [it.taken_over_by for it in results]
+    assert (["done"] * 3, 60) == ([it.state for it in results], sum(it.records for it in results))
+    assert min(it.records for it in results) >= 10
+    for partition in (0, 1):
+        assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
+
+
+def test_a_driver_that_was_relieved_does_not_fence_back(cluster_a, cluster_b, tmp_path) -> None:
+    """A look that wants new lanes may fall in the moment before its lanes hear of the other."""
+    flow = flow_of(tmp_path, cluster_a, cluster_b, ["nothing"])
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        first, second = (Rounds.begin(flow, clusters, ThreadRunner(), f"dag/{n}", 1) for n in (1, 2))
+        first.fence()
+        second.fence()
+        first.give_way(lambda rival: rival == "somebody else")
+        second.give_way(lambda rival: True)
+        with pytest.raises(FencedError, match="run dag/2") as taken:
+            first.give_way(lambda rival: rival.startswith("dag/"))
+    assert "dag/2" == taken.value.data["run_id"]
+
+
+def copied(cluster, topic: str) -> int:
+    """Records that the copy of a topic of two partitions has by now."""
+    if f"A.{topic}" not in topic_names(cluster, topic):
+        return 0
+    return sum(len(read(cluster, f"A.{topic}", partition)) for partition in (0, 1))
 
 
 def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, cluster_b, tmp_path) -> None:

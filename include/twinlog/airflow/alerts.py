@@ -15,6 +15,7 @@ import requests
 from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCallback  # type: ignore[attr-defined]
 
 from twinlog.airflow.flows import read_configuration
+from twinlog.airflow.following import longest
 from twinlog.config.secret import reveal
 from twinlog.config.settings import FlowSettings
 
@@ -52,8 +53,13 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
 
 
 def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
-    """Return the deadline of a cycle: the strictest RPO of the flow, from the moment it was queued."""
+    """Return the deadline of a cycle: the strictest RPO of the flow, from the moment it was queued.
+
+    A run that follows ends when it is relieved, so its deadline is that much later: it tells of one that hangs.
+    """
     seconds = min(tier.rpo_seconds for tier in flow.tiers)
+    if flow.continuous:
+        seconds += round(longest(flow).total_seconds())
     text = f"a cycle has not ended within {seconds} s: what was written since is not known to be copied"
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,

@@ -34,13 +34,16 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
     return "nothing to copy"
 
 
-def job_arguments(config: Path, flow: str, run_id: str, request: CycleRequest) -> list[str]:
+def job_arguments(
+    config: Path, flow: str, run_id: str, request: CycleRequest, gives_way_to: str = ""
+) -> list[str]:
     """Return the command line of jobs/replicate_partitions.py."""
     arguments = ["--config", str(config), "--flow", flow, "--run-id", run_id]
     if request.until_ms is not None:
         arguments += ["--until-ms", str(request.until_ms)]
     if request.follow_seconds is not None:
         arguments += ["--follow-seconds", str(request.follow_seconds)]
+        arguments += ["--gives-way-to", gives_way_to] if gives_way_to else []
     if request.topics:
         arguments += ["--topics", ",".join(request.topics)]
     return arguments

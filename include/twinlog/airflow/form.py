@@ -33,6 +33,12 @@ PARAMS = {
 }
 
 
+_FOLLOWS = """
+Scheduled runs **follow** the source: records are copied as they come. While one does, every other run leaves the copy
+to it, and does the rest. Pause the Dag to end that, within some minutes.
+"""
+
+
 def describe_flow(flow: FlowSettings) -> str:
     """Return the Dag's doc_md."""
     return f"""\
@@ -50,4 +56,4 @@ on **{flow.target.alias}**, not from the step before it.
 
 **Trigger** copies up to now; the form narrows a run to some topics or to a time. **Backfill** copies up to
 the end of each data interval, one after the other. A run that finds nothing to copy skips the Spark job.
-"""
+{_FOLLOWS if flow.continuous else ""}"""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from twinlog.errors import UsageError
 
 BOUNDED_RUN_TYPES = frozenset({"backfill"})
-SCHEDULED = "scheduled"
-
-WINDOWS_A_RUN = 15
-"""For how many windows a run of a continuous Dag follows the source.  A new run costs a Spark session's start,
-during which nothing is copied; the steps behind the copy run as often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +17,7 @@ class CycleRequest:
     """One cycle: `topics` empty means every topic of the flow; `until_ms` None means up to now.
 
     `until_ms` is a record timestamp (epoch ms): only records before the first one that is as late are copied.
-    `follow_seconds` is for how long a run of a continuous Dag follows the source.
+    `follow_seconds` is for how long a run of a continuous Dag follows the source at most.
     """
 
     topics: tuple[str, ...] = ()
@@ -35,11 +30,6 @@ def request_of(context: Mapping[str, Any]) -> CycleRequest:
     """Return what the Dag run of an Airflow task context asks for."""
     run = context["dag_run"]
     return cycle_request(context["params"], run_type=run.run_type.value, interval_end=run.data_interval_end)
-
-
-def followed(asked: CycleRequest, run_type: str, window_seconds: float) -> CycleRequest:
-    """Make the request of a continuous Dag's own run one to follow the source; a run by hand stays a cycle."""
-    return replace(asked, follow_seconds=WINDOWS_A_RUN * window_seconds) if run_type == SCHEDULED else asked
 
 
 def cycle_request(

@@ -35,9 +35,12 @@ def replicate(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
     follow_seconds: float | None = None,
+    gives_way_to: str = "",
     master: str = SUBMITTED,
 ) -> CopyResult:
     """Load the configuration, open a session on `master` and copy one flow, or follow it for `follow_seconds`.
+
+    Following ends in order when a run takes over whose id begins with `gives_way_to`; empty, every rival is an error.
 
     Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.
     """
@@ -48,6 +51,7 @@ def replicate(
             return copy.run(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
+        runner.warm()  # whoever followed until now goes on meanwhile
         with beside(flow, turns(flow), _log_trouble):
             return follow.run(
                 flow,
@@ -58,6 +62,7 @@ def replicate(
                 topics=topics,
                 on_window=lambda window: log.info(window.line),
                 on_look=log.info,
+                gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
             )
 
 

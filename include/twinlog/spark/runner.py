@@ -6,7 +6,7 @@ import functools
 import pickle
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import twinlog
@@ -14,7 +14,7 @@ from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
 from twinlog.spark.answer import SCHEMA
-from twinlog.spark.lane_task import copy_lanes, parse_report
+from twinlog.spark.lane_task import copy_lanes, parse_report, start_worker
 from twinlog.steps.copy_round import TASKS_DIED
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ class SparkLaneRunner:
                 flow=lanes[0].flow,
             ) from error
         return tuple(parse_report(row["report"]) for row in rows)
+
+    def warm(self) -> None:
+        """Have Spark start a Python worker, which stays for the first lane: a fence before that holds records up.
+
+        A Connect server has workers already, and its slots may all be taken.  A session that cannot is left to `run`,
+        which says why.
+        """
+        if _is_remote(self._spark):
+            return
+        with suppress(Exception):
+            self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
     def cancel(self) -> None:
         """Cancel the session's jobs; Spark kills the Python workers of their tasks."""

@@ -40,7 +40,8 @@ class CopyResult:
     `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
     copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
     upstream offsets between its last copied one and its end as it was when the ranges were settled.
-    `error` says why the last round ended, when it left something over.
+    `error` says why the last round ended, when it left something over.  `taken_over_by` names the run that follows
+    the source from then on, if this one followed it and was taken over in order.
     """
 
     flow: str
@@ -58,6 +59,7 @@ class CopyResult:
     lanes: int = 0
     transactions: int = 0
     lane_cpu_seconds: float = 0.0
+    taken_over_by: str = ""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ sequences never travel further than to its own tasks.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -156,17 +156,35 @@ class Rounds:
         patience = time.monotonic() + TAKING_SECONDS
         with Brokers(self.flow.target.connection) as target:
             while True:
-                holder = last_fence(self.logs.ledger.read(target))
-                if holder is not None and holder.run_id != self.run_id:
-                    raise FencedError(
-                        f"another twinlog took over flow {self.flow.name} (run {holder.run_id})",
-                        hint="let one of them run; what this one committed counts, nothing else was written",
-                        flow=self.flow.name,
-                        run_id=holder.run_id,
-                    )
+                rival = self._rival(target)
+                if rival:
+                    raise self._taken(rival)
                 if time.monotonic() >= patience:
                     return
                 time.sleep(0.1)
+
+    def give_way(self, gives_way_to: Callable[[str], bool]) -> None:
+        """See by the ledger that no driver has fenced us to whom we give way; our next fence would take the flow back.
+
+        Raises FencedError for one that has.
+        """
+        with Brokers(self.flow.target.connection) as target:
+            rival = self._rival(target)
+        if rival and gives_way_to(rival):
+            raise self._taken(rival)
+
+    def _rival(self, target: Brokers) -> str:
+        """Return the run id of the last fence in the ledger, empty when it is our own or there is none."""
+        holder = last_fence(self.logs.ledger.read(target))
+        return "" if holder is None or holder.run_id == self.run_id else holder.run_id
+
+    def _taken(self, rival: str) -> FencedError:
+        return FencedError(
+            f"another twinlog took over flow {self.flow.name} (run {rival})",
+            hint="let one of them run; what this one committed counts, nothing else was written",
+            flow=self.flow.name,
+            run_id=rival,
+        )
 
 
 def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:

@@ -49,25 +49,34 @@ def run(
     on_window: Callable[[Window], None] = lambda window: None,
     on_look: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
+    gives_way_to: Callable[[str], bool] = lambda run_id: False,
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
     `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look.  Setting
     `stop` ends it early, sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.
-    `lag_records` of the result counts what was not copied at the end.  Raises FencedError when another twinlog
-    runs the flow, TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
+    `lag_records` of the result counts what was not copied at the end.  A driver whose run id `gives_way_to` knows may
+    take the flow over: that ends this one in order (what lanes committed that died in that very moment is in neither
+    result).  Raises FencedError when any other twinlog does, TerminalErrors, and the failure of tasks that keep
+    dying; clusters out of reach are waited for.
     """
     began = time.monotonic()
     end = began + seconds
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
-    following = Following(flow, clusters, topics, rounds, prepared, end, stop, on_look)
+    following = Following(flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to)
     pause = 0.0
     deaths = 0
     while True:
         length = min(end - time.monotonic(), flow.copy.follow_seconds)
         window = following.window()
+        if window.taken is not None:
+            on_window(window)
+            successor = window.taken.data.get("run_id", "")
+            if not gives_way_to(successor):
+                raise window.taken
+            return replace(_result(following, window, time.monotonic() - began), taken_over_by=successor)
         if stop.is_set():
             # Its lanes were ended: that they failed is no news, and what they cannot report is counted by the map.
             window = replace(window, failure=None)

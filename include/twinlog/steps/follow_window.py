@@ -42,7 +42,10 @@ ATTENTION_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window, for people who watch: what it copied, what it could not, and why it ended early."""
+    """One window, for people who watch: what it copied, what it could not, and why it ended early.
+
+    `taken` is how another driver took the flow; then there is no next window.
+    """
 
     flow: str
     number: int
@@ -52,11 +55,13 @@ class Window:
     seconds: float
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
+    taken: FencedError | None = None
 
     @property
     def line(self) -> str:
         """What a log says of it."""
-        ended = f"; {self.failure}" if self.failure is not None else ""
+        reason = self.taken or self.failure
+        ended = f"; {reason}" if reason is not None else ""
         stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
         return (
             f"{self.flow}: window {self.number}: {self.records:,} records, {self.bytes:,} bytes"
@@ -68,6 +73,7 @@ class Window:
 class Following:
     """One flow being followed until `end` (monotonic seconds).
 
+    `fenced` says that the flow was ours once; from then on it is left to a driver that we give way to.
     `open_ranges` are those of the newest window, `unreported` those of its lanes that died.  `copied` are the bytes
     of each partition up to its end, `last` those of that window alone.  `grant` is that of the fence which ended it,
     `looked` the time of the newest look, `unprepared` why it failed.  `least_lanes` have turned out to be needed.
@@ -81,7 +87,9 @@ class Following:
     end: float
     stop: threading.Event
     on_look: Callable[[str], None]
+    gives_way_to: Callable[[str], bool]
     number: int = 0
+    fenced: bool = False
     looked: float = field(default_factory=time.monotonic)
     unprepared: TransientError | None = None
     grant: Grant | None = None
@@ -99,14 +107,16 @@ class Following:
         records, size = _totals(self.rounds.tally)
         self.open_ranges = self.unreported = ()
         stopped: tuple[StoppedPartition, ...] = ()
+        failure: TransientError | None = None
+        taken: FencedError | None = None
         try:
             if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
                 failure = self._look()
             else:
                 specs, stopped = self._open()
                 failure = self._run(specs, renew=bool(stopped))
-        except FencedError:
-            raise  # transient for a scheduler; this driver gives way, or the two would fence for ever
+        except FencedError as error:
+            taken = error  # this driver gives way, or the two would fence for ever
         except TransientError as error:
             failure = error
         except TerminalError as error:
@@ -124,11 +134,12 @@ class Following:
             seconds=time.monotonic() - began,
             stopped=stopped,
             failure=failure,
+            taken=taken,
         )
 
     def _open(self) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
         """Fence, and give every partition that can be followed to a lane."""
-        grant, self.grant = self.grant or self.rounds.fence(), None
+        grant, self.grant = self.grant or self._fence(), None
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
         seen = self._seen_now()
         settled = settle_now(
@@ -152,6 +163,18 @@ class Following:
         longest = stretch * STRETCHES if grant.mark is not None else stretch
         terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)
         return lane_specs(self.flow, self.rounds.state, grant, packed, terms), settled.stopped
+
+    def _fence(self) -> Grant:
+        """Fence, but not back from a driver that we give way to.  Raises FencedError when another has the flow."""
+        if self.fenced:
+            self.rounds.give_way(self.gives_way_to)
+        try:
+            grant = self.rounds.fence()
+        except FencedError:
+            self.rounds.stop_if_taken()  # says who it is
+            raise
+        self.fenced = True
+        return grant
 
     def _seen_now(self) -> tuple[DiscoveredTopic, ...]:
         """Where the source's logs begin and end behind the fence.
@@ -214,7 +237,7 @@ class Following:
             if lanes.some_fenced:
                 self.rounds.stop_if_taken()
             try:
-                self.grant = self.rounds.fence()
+                self.grant = self._fence()
             except FencedError:  # the other driver's fence calls them back
                 raise
             except TransientError:

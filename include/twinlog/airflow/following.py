@@ -1,0 +1,76 @@
+"""How the runs of a continuous Dag follow the source one after the other, without a gap between them.  Pure.
+
+A run begins while the one before it still follows.  Its Spark session starts, and only then its copy fences: that ends
+the copy of the other, in order, and its own goes on from what is committed (decision 0019).  A run that is never
+relieved ends by itself, so that a Dag that was paused stops copying.
+
+Without transactions there is no fence, and two copies at once would copy twice: there runs follow strictly each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from twinlog.airflow.request import CycleRequest
+from twinlog.config.settings import FlowSettings, Guarantee
+
+WINDOWS_A_RUN = 15
+"""From the beginning of a run to that of the next, in times of `twinlog.follow.seconds`: as often is a run reported."""
+
+PATIENCE_SECONDS = 300.0
+"""For how much longer a run follows when nobody relieves it: a scheduler that was restarted has time to come back."""
+
+RUNS_AT_ONCE = 3
+"""One that follows, one that is about to relieve it, and one by hand."""
+
+SCHEDULED = "scheduled"
+
+_UNDER_WAY = frozenset({"queued", "running", "restarting", "up_for_retry"})
+"""States of an Airflow task that copies, or will in a moment."""
+
+
+def overlaps(flow: FlowSettings) -> bool:
+    """Whether runs of the flow's Dag relieve each other, several being active at a time."""
+    return flow.continuous and flow.copy.guarantee is Guarantee.EXACTLY_ONCE
+
+
+def interval(flow: FlowSettings) -> timedelta:
+    """Return the time from the beginning of one run that follows to that of the next."""
+    return timedelta(seconds=WINDOWS_A_RUN * flow.copy.follow_seconds)
+
+
+def longest(flow: FlowSettings) -> timedelta:
+    """Return for how long one run follows at most."""
+    return interval(flow) + timedelta(seconds=PATIENCE_SECONDS if overlaps(flow) else 0.0)
+
+
+def followed(asked: CycleRequest, run_type: str, flow: FlowSettings) -> CycleRequest:
+    """Make the request of a continuous Dag's own run one to follow the source; any other run stays a cycle."""
+    if not flow.continuous or run_type != SCHEDULED:
+        return asked
+    return replace(asked, follow_seconds=longest(flow).total_seconds())
+
+
+def driver_name(dag_id: str, run_id: str, try_number: int) -> str:
+    """Name one try of a copy task, for the fence: a retry is another driver, and so is a run of another Dag."""
+    return f"{dag_id}/{run_id}/{try_number}"
+
+
+def gives_way_to(flow: FlowSettings, dag_id: str) -> str:
+    """Return how the names of drivers begin that may relieve one of this Dag; empty when none may."""
+    return f"{dag_id}/" if overlaps(flow) else ""
+
+
+def who_follows(states: Mapping[str, Mapping[str, str]], task_id: str) -> str:
+    """Return the newest run of the Dag's own whose copy is under way, or about to be; empty when there is none.
+
+    `states` are those of the task `task_id`, by run.
+    """
+    following = [
+        run
+        for run, tasks in states.items()
+        if run.startswith(f"{SCHEDULED}__") and tasks.get(task_id) in _UNDER_WAY
+    ]
+    return max(following, default="")

@@ -1,0 +1,79 @@
+"""Which runs of a continuous Dag follow, for how long, and who may relieve them."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
+from twinlog.airflow.following import (
+    driver_name,
+    followed,
+    gives_way_to,
+    interval,
+    longest,
+    overlaps,
+    who_follows,
+)
+from twinlog.airflow.request import CycleRequest
+from twinlog.config.settings import FlowSettings
+
+DAG = "replicate__A__B"
+CONTINUOUS = "twinlog.schedule = @continuous\n"
+AT_LEAST_ONCE = CONTINUOUS + "twinlog.guarantee = at_least_once\n"
+
+
+@pytest.fixture
+def flow(tmp_path, monkeypatch) -> Callable[[str], FlowSettings]:
+    """`flow(lines)` reads the flow A->B of a file with these lines."""
+
+    def read(lines: str) -> FlowSettings:
+        file = tmp_path / "mm2.properties"
+        ends = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+        file.write_text(ends + lines)
+        monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+        return read_configuration().flows["A->B"]
+
+    return read
+
+
+def test_a_run_goes_on_beyond_the_beginning_of_the_next(flow) -> None:
+    """By five minutes: the next one ends it when its own Spark session is ready."""
+    continuous = flow(CONTINUOUS + "twinlog.follow.seconds = 20\n")
+    assert (timedelta(minutes=5), timedelta(minutes=10)) == (interval(continuous), longest(continuous))
+
+
+def test_without_transactions_a_run_ends_before_the_next_begins(flow) -> None:
+    """Nothing would keep two of them from copying the same records."""
+    strict = flow(AT_LEAST_ONCE)
+    assert (False, interval(strict), "") == (overlaps(strict), longest(strict), gives_way_to(strict, DAG))
+
+
+def test_only_a_continuous_dags_own_runs_follow(flow) -> None:
+    """A run by hand, or a backfill, is the cycle it asks for; so is every run of a scheduled Dag."""
+    asked, continuous = CycleRequest(("orders",)), flow(CONTINUOUS)
+    assert CycleRequest(("orders",), follow_seconds=20 * 60) == followed(asked, "scheduled", continuous)
+    assert [asked, asked] == [followed(asked, kind, continuous) for kind in ("manual", "backfill")]
+    assert asked == followed(asked, "scheduled", flow(""))
+
+
+def test_a_driver_gives_way_to_other_runs_of_its_dag_alone(flow) -> None:
+    """Whoever runs the flow elsewhere as well made a mistake, and must hear of it."""
+    drivers = [driver_name(DAG, "scheduled__1", 2), driver_name(f"{DAG}2", "scheduled__1", 1), "5f2c7e", ""]
+    names = gives_way_to(flow(CONTINUOUS), DAG)
+    assert [True, False, False, False] == [driver.startswith(names) for driver in drivers]
+
+
+@pytest.mark.parametrize(
+    ("states", "run"),
+    [
+        ({}, ""),
+        ({"scheduled__1": "success", "manual__9": "running"}, ""),
+        ({"scheduled__1": "running"}, "scheduled__1"),
+        ({"scheduled__1": "running", "scheduled__2": "queued"}, "scheduled__2"),
+        ({"scheduled__1": "up_for_retry", "scheduled__2": "upstream_failed"}, "scheduled__1"),
+    ],
+)
+def test_only_the_dags_own_runs_follow(states: dict[str, str], run: str) -> None:
+    """From the moment on in which one waits for a worker, until it has ended for good."""
+    assert run == who_follows({name: {"copy": state} for name, state in states.items()}, "copy")
