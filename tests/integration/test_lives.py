@@ -30,7 +30,7 @@ from lab import (
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.progress import SourceLife, read_progress
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
 from twinlog.embedded.broker import EmbeddedKafka
@@ -38,10 +38,11 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.ledger_topics import RebuildPhase
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.steps import copy, discover, follow, pauses, rebuild, rebuild_plan, status, sync_topics
+from twinlog.steps import copy, discover, follow, lives, pauses, rebuild, rebuild_plan, status, sync_topics
 from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.follow_window import Window
 from twinlog.steps.group_positions import maps_of
+from twinlog.steps.settling import settle_now
 from twinlog.steps.sync_topics import SyncTopicsResult
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
@@ -211,6 +212,23 @@ def contents_at(cluster: Any, topic: str, offset: int) -> str:
     from lab import read_with_offsets
 
     return next((it.value or b"").decode() for at, it in read_with_offsets(cluster, topic) if at == offset)
+
+
+def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a, cluster_b, made) -> None:
+    """What was seen of the source is older than what was copied: no gap is noted, and no partition stops."""
+    topic, flow = made()
+    produce(cluster_a, topic, values("one"))
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        seen = discover.run(flow, clusters)
+        produce(cluster_a, topic, values("two", "three"))
+        cycle(flow)
+        progress = read_progress(flow, clusters.target)
+        assert [2] == [progress[it] for it in progress if it.topic == topic]
+        done = lives.run(flow, clusters, seen)
+        settled = settle_now(flow, clusters, seen.topics, progress, {}, {})
+        ledger = read_ledger(flow, clusters.target)
+    assert ((), (), ()) == (done.gaps, settled.stopped, ledger.gaps)
 
 
 @LONG

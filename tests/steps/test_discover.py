@@ -7,7 +7,7 @@ import pytest
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.formats.ledger import Incarnation
 from twinlog.jsonable import to_json
 from twinlog.policy.filters import NameFilter
@@ -196,3 +196,35 @@ def test_a_discovery_is_json(flow, clusters, source, target):
 def test_every_blocking_code_is_a_code():
     """The set names members of the enum only."""
     assert set(ProblemCode) >= BLOCKING
+
+
+def test_ends_are_read_again_where_a_copy_went_on_meanwhile(flow, clusters, source):
+    """Of three partitions one was copied further than was seen, one was cut, one has a leader that does not answer."""
+    source.add_topic("orders", 1)
+    source.add_topic("cut", 1)
+    source.add_topic("quiet", 1)
+    source.append(TopicPartition("orders", 0), key=b"k", value=b"0")
+    seen = discover.run(flow, clusters).topics
+    for _ in range(3):
+        source.append(TopicPartition("orders", 0), key=b"k", value=b"v")
+    source.delete_records(TopicPartition("orders", 0), before=3)
+    source.refuse("offsets", "quiet", TransientError("no leader", code="no-leader"))
+    progress = {TopicPartition(name, 0): 3 for name in ("orders", "cut", "quiet")}
+
+    later = discover.with_later_ends(source, seen, progress)
+
+    assert {"cut": [PartitionOffsets(0, 0, 0)], "orders": [PartitionOffsets(0, 4, 4)], "quiet": []} == {
+        it.topic: [partition.source for partition in it.partitions] for it in later
+    }
+
+
+def test_ends_that_lie_behind_what_was_copied_are_not_asked_for(flow, clusters, source):
+    """A cycle with nothing new asks nothing more."""
+    source.add_topic("orders", 1)
+    source.append(TopicPartition("orders", 0), key=b"k", value=b"0")
+    seen = discover.run(flow, clusters).topics
+    source.calls.clear()
+    assert (seen, []) == (
+        discover.with_later_ends(source, seen, {TopicPartition("orders", 0): 0}),
+        source.calls,
+    )

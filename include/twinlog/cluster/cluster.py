@@ -42,6 +42,10 @@ class ClusterReader(Protocol):
     def alias(self) -> str:
         """The cluster's name in the configuration file."""
 
+    @property
+    def fresh(self) -> ClusterReader:
+        """The cluster as it is now, for who cannot use an answer that was remembered (twinlog.cluster.remembering)."""
+
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
 

@@ -80,6 +80,11 @@ class FakeCluster(FakeAccess):
         self._lives = 0
         self._refusals: dict[tuple[str, str], TwinlogError] = {}
 
+    @property
+    def fresh(self) -> FakeCluster:
+        """The cluster itself: it remembers nothing."""
+        return self
+
     # what tests set up
 
     def add_topic(

@@ -47,6 +47,11 @@ class Remembering:
         self._whole: dict[str, Any] = {}
         self._by_item: dict[str, dict[Any, Any]] = {}
 
+    @property
+    def fresh(self) -> Cluster:
+        """The cluster that is asked."""
+        return self._cluster
+
     def forget(self) -> None:
         """Ask anew from now on."""
         self._whole.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
@@ -10,7 +11,15 @@ from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.values import Answers, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
-from twinlog.steps.discovery import Discovery, LeftOut, SourceState, TargetState, remote_name
+from twinlog.steps.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    LeftOut,
+    SourceState,
+    TargetState,
+    remote_name,
+)
 from twinlog.steps.discovery_rules import decide
 
 
@@ -54,6 +63,38 @@ def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str
         topics=remote,
         offsets=cluster.offsets(all_partitions(remote.found.values())),
         names=cluster.topic_names(),
+    )
+
+
+def with_later_ends(
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Mapping[TopicPartition, int]
+) -> tuple[DiscoveredTopic, ...]:
+    """Read the ends of those logs again that what was copied lies beyond; of `topics` seen before `progress` was read.
+
+    A copy that goes on meanwhile may have read further than the discovery saw.  An end that is still before it is that
+    of a log that lost records; a partition whose leader does not answer now is left out.  Where logs begin stays as it
+    was seen: what retention took since, `progress` may not have reached.
+    """
+    found = tuple(topics)
+    passed = [
+        it
+        for topic in found
+        for partition in topic.partitions
+        if progress.get(it := TopicPartition(topic.topic, partition.partition), -1) >= partition.source.end
+    ]
+    if not passed:
+        return found
+    now, doubtful = source.fresh.offsets(passed).found, frozenset(passed)
+
+    def renewed(topic: str, partition: DiscoveredPartition) -> DiscoveredPartition | None:
+        it = TopicPartition(topic, partition.partition)
+        if it not in now:
+            return partition if it not in doubtful else None
+        return replace(partition, source=replace(now[it], log_start=partition.source.log_start))
+
+    return tuple(
+        replace(topic, partitions=tuple(filter(None, (renewed(topic.topic, it) for it in topic.partitions))))
+        for topic in found
     )
 
 

@@ -68,10 +68,11 @@ def run(
     in doubt and fence again.
     Raises FencedError when another twinlog takes the flow meanwhile, and errors of clusters.
     """
+    progress = read_progress(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     if not ledger.incarnations:
         return LifeResult()
-    todo = make_plan(flow, clusters, discovery, ledger)
+    todo = make_plan(flow, clusters, discovery, ledger, progress)
     if todo.empty or dry_run:
         return _promise(flow, clusters, todo, ledger)
     write_ledger(flow, clusters.target, todo.gone)
@@ -86,22 +87,22 @@ def run(
     return _rebuild(flow, clusters, todo.rebuilt, done, run_id)
 
 
-def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger) -> LifePlan:
-    """Read what planning needs beyond the discovery, and plan."""
-    progress = read_progress(flow, clusters.target)
-    return _plan(flow, clusters, discovery, ledger, progress)
-
-
-def _plan(
+def make_plan(
     flow: FlowSettings,
     clusters: Clusters,
     discovery: Discovery,
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
 ) -> LifePlan:
+    """Read what planning needs beyond that, and plan.
+
+    A copy may go on meanwhile, and must not look like a source that lost records.  So logs' beginnings are read first
+    (in the discovery), then progress, then the ledger with the leader epochs of what was copied, then logs' ends.
+    """
+    topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
     epochs = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
     ends = clusters.source.epoch_ends(epochs)
-    return plan_lives(flow, discovery, ledger, progress, ends, _now())
+    return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, _now())
 
 
 def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
@@ -127,7 +128,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
     with held(flow, clusters, "lives", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
         discovery = discover.run(flow, clusters)
-        todo = _plan(flow, clusters, discovery, ledger, fence.progress)
+        todo = make_plan(flow, clusters, discovery, ledger, fence.progress)
         now, records = _now(), list[StateRecord]()
         for topic in todo.adopted:
             records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)

@@ -68,11 +68,10 @@ def run(
 ) -> RangePlan:
     """Plan the next copy.  `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
     discovery = discover.run(flow, clusters)
-    chosen = choose(discovery, topics)
+    progress = read_progress(flow, clusters.target)
+    chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
-    settled = settle(
-        flow, chosen, read_progress(flow, clusters.target), ends, max_bytes(clusters.target, chosen)
-    )
+    settled = settle(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
     packed = deal(clusters.source, settled.ranges, chosen, most=lanes, chosen=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,

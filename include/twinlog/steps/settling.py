@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
+from twinlog.steps.discover import with_later_ends
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.plan_ranges import Settled, settle
 from twinlog.steps.standing import leader_epochs, still_standing
@@ -22,8 +23,12 @@ def settle_now(
     *,
     follow: bool = False,
 ) -> Settled:
-    """Settle the ranges of those topics that may still be copied; call behind the fence that `progress` is from."""
+    """Settle the ranges of those topics that may still be copied; call behind the fence that `progress` is from.
+
+    The topics may have been seen before it, while another driver copied on.
+    """
     standing, stopped, ledger = still_standing(flow, clusters, topics)
+    standing = with_later_ends(clusters.source, standing, progress)
     settled = settle(
         flow,
         standing,
