@@ -22,12 +22,14 @@ from lab import (
 )
 
 from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.progress import read_maps, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.steps import beside, follow, pauses
 from twinlog.steps.beside import Turn
 from twinlog.steps.copy_round import Rounds
+from twinlog.steps.follow_report import Reporter, Standing
 
 pytestmark = pytest.mark.integration
 
@@ -91,11 +93,12 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     writer = threading.Thread(target=write)
     writer.start()
     judged: list[float] = []
+    reporter = Reporter(Standing("reported", 0))
     failed: set[str] = set()
 
     def judge(flow: FlowSettings, clusters: Clusters) -> None:
         judged.append(time.monotonic())
-        beside.judge(flow, clusters)
+        reporter.report(flow, clusters)
 
     def on_trouble(_: str, error: TwinlogError) -> None:
         # A topic that is just being born may not be known to every broker yet.
@@ -116,6 +119,10 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     with open_clusters(flow) as clusters:
         maps = read_maps(flow, clusters.target)
         progress = read_progress(flow, clusters.target)
+        reported = read_ledger(flow, clusters.target).last_report
+    assert reported is not None
+    assert ("reported", "done") == (reported.run_id, reported.summary["state"])
+    assert 150 <= reported.summary["records"] <= 160 + 16
     mine = {life: mapped for life, mapped in maps.items() if life.topic.startswith(stem)}
     assert 4 == len(mine)
     for life, mapped in mine.items():

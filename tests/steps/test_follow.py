@@ -1,5 +1,6 @@
 """What follow mode decides, without a broker."""
 
+import threading
 from dataclasses import replace
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.relay.spec import RangeSpec
-from twinlog.steps.beside import Turn, due
+from twinlog.steps.beside import Turn, beside, due
 from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
@@ -34,6 +35,20 @@ def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
     each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]
     assert each == due(each, {}, 5.0)
     assert each[:1] == due(each, {"a": 4.0, "b": 4.0}, 5.0)
+
+
+def test_a_step_that_cannot_go_on_keeps_no_other_from_its_turn(flow) -> None:
+    """A metrics folder that is full is said, and tried again."""
+    heard: list[tuple[str, str]] = []
+    beats = threading.Semaphore(0)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    each = [Turn("report", 0.0, full), Turn("heartbeats", 0.0, lambda *_: beats.release())]
+    with beside(flow, each, lambda step, error: heard.append((step, error.message))):
+        assert all(beats.acquire(timeout=10) for _ in range(2))
+    assert ("report", "OSError: [Errno 28] No space left on device") == heard[0]
 
 
 def test_progress_counts_what_lies_in_the_ranges() -> None:

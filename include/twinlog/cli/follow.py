@@ -71,6 +71,7 @@ def _followed(
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import follow
     from twinlog.steps.beside import beside, turns
+    from twinlog.steps.follow_report import Standing
 
     def say_trouble(step: str, error: TwinlogError) -> None:
         warn(f"{flow.name}: {step}: {error.message}")
@@ -81,7 +82,8 @@ def _followed(
         say(window.line)
 
     with open_clusters(flow) as clusters:
-        with beside(flow, turns(flow), say_trouble):
+        standing = Standing(asked.run_id, started_ms)
+        with beside(flow, turns(flow, standing), say_trouble):
             copied = follow.run(
                 flow,
                 clusters,
@@ -93,6 +95,7 @@ def _followed(
                 on_window=on_window,
                 on_look=say,
                 stop=stop,
+                standing=standing,
             )
         return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
 

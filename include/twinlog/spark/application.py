@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from twinlog.steps.audit_result import AuditResult
 from twinlog.steps.beside import beside, turns
 from twinlog.steps.copy_progress import Lines
 from twinlog.steps.copy_result import CopyResult
+from twinlog.steps.follow_report import Standing
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ def replicate(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
         runner.warm()  # whoever followed until now goes on meanwhile
-        with beside(flow, turns(flow), _log_trouble):
+        standing = Standing(run_id, round(time.time() * 1000))
+        with beside(flow, turns(flow, standing), _log_trouble):
             return follow.run(
                 flow,
                 clusters,
@@ -63,6 +66,7 @@ def replicate(
                 on_window=lambda window: log.info(window.line),
                 on_look=log.info,
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
+                standing=standing,
             )
 
 

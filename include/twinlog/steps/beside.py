@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters, open_clusters
-from twinlog.cluster.remembering import remembering
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError, TwinlogError
-from twinlog.quality.checks import Severity
-from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs, publish, validate
+from twinlog.errors import TerminalError, TwinlogError
+from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs
+from twinlog.steps.follow_report import Reporter, Standing
 
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
 
-VALIDATE_SECONDS = 60.0
-"""As often as a scheduled flow is judged, usually: the gate never works from older numbers when the source is lost."""
+REPORT_SECONDS = 60.0
+"""As often as a scheduled flow is reported, usually: the gate has no older numbers when the source is lost."""
 
 UPKEEP_SECONDS = 600.0
 
@@ -38,8 +37,8 @@ class Turn:
     step: Step
 
 
-def turns(flow: FlowSettings) -> tuple[Turn, ...]:
-    """List what is done beside the copy of `flow`, at MM2's intervals.  Pure.
+def turns(flow: FlowSettings, standing: Standing) -> tuple[Turn, ...]:
+    """List what is done beside the copy of `flow`, at MM2's intervals, for the run that `standing` tells of.  Pure.
 
     Checkpoints also commit the positions of groups, so they follow the shorter of the two intervals.
     """
@@ -51,26 +50,9 @@ def turns(flow: FlowSettings) -> tuple[Turn, ...]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         every = min(flow.emit_checkpoints_interval_seconds, flow.sync_group_offsets_interval_seconds)
         listed.append(Turn("checkpoints", every, checkpoints.run))
-    listed.append(Turn("validate", VALIDATE_SECONDS, judge))
+    listed.append(Turn("report", REPORT_SECONDS, Reporter(standing).report))
     listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_upkeep.run))
     return tuple(listed)
-
-
-def judge(flow: FlowSettings, clusters: Clusters) -> None:
-    """Judge the copy as `validate` does after a cycle, and keep what is at risk as `publish` does.
-
-    Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
-    """
-    with remembering(clusters) as both:
-        facts = validate.see(flow, both)
-        publish.keep(flow, both, facts.seen)
-    failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
-    if failed:
-        raise TransientError(
-            "; ".join(f"{it.name}: {it.message}" for it in failed),
-            code="validation",
-            checks=[it.name for it in failed],
-        )
 
 
 def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn]:
@@ -108,4 +90,8 @@ def _keep_turns(
                     turn.step(flow, clusters)
                 except TwinlogError as error:
                     on_trouble(turn.name, error)
+                except Exception as error:  # noqa: BLE001 - one step's mistake, or a full disk, is not the others' end
+                    on_trouble(
+                        turn.name, TerminalError(f"{type(error).__name__}: {error}", code="unexpected")
+                    )
             over.wait(0.2)

@@ -76,6 +76,10 @@ class Tally:
         for item in ranges:
             self.ends[item.topic, item.partition] = item.end
 
+    def troubles(self) -> dict[tuple[str, int], str]:
+        """Say by source partition what ended its newest range before its end."""
+        return {place: it.error for place, it in self.ranges.items() if it.error}
+
     def add(self, report: LaneReport) -> None:
         """Add a lane's report of this round."""
         self.transactions += report.transactions

@@ -26,6 +26,7 @@ from twinlog.relay.spec import LaneReport, RangeReport
 from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds
+from twinlog.steps.follow_report import Standing
 from twinlog.steps.follow_view import prepare
 from twinlog.steps.follow_window import Following, Window
 
@@ -50,22 +51,27 @@ def run(
     on_look: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
+    standing: Standing | None = None,
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
-    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look.  Setting
-    `stop` ends it early, sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.
-    `lag_records` of the result counts what was not copied at the end.  A driver whose run id `gives_way_to` knows may
-    take the flow over: that ends this one in order (what lanes committed that died in that very moment is in neither
-    result).  Raises FencedError when any other twinlog does, TerminalErrors, and the failure of tasks that keep
-    dying; clusters out of reach are waited for.
+    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `standing`
+    is kept up to date for who reports on the run meanwhile (steps/follow_report.py).  Setting `stop` ends it early,
+    sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
+    result counts what was not copied at the end.
+
+    A driver whose run id `gives_way_to` knows may take the flow over: that ends this one in order (what lanes committed
+    that died in that very moment is in neither result).  Raises FencedError when any other twinlog does,
+    TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
     """
     began = time.monotonic()
     end = began + seconds
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
-    following = Following(flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to)
+    following = Following(
+        flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, standing
+    )
     pause = 0.0
     deaths = 0
     while True:

@@ -16,6 +16,7 @@ from twinlog.relay.spec import Follow, LaneSpec, RangeSpec
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
 from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.follow_report import Standing
 from twinlog.steps.follow_view import Prepared, prepare, with_offsets
 from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
@@ -88,6 +89,7 @@ class Following:
     stop: threading.Event
     on_look: Callable[[str], None]
     gives_way_to: Callable[[str], bool]
+    standing: Standing | None
     number: int = 0
     fenced: bool = False
     looked: float = field(default_factory=time.monotonic)
@@ -148,6 +150,9 @@ class Following:
         settled = with_echoes(self.flow, self.clusters.source, settled)
         settled = self.rounds.without_lost_ends(self.clusters, settled, grant)
         self.open_ranges = settled.ranges
+        if self.standing is not None:
+            self.standing.stopped = settled.stopped
+            self.standing.troubles = self.rounds.tally.troubles()
         self.rounds.tally.settle(settled.ranges)
         packed = deal_open(
             self.clusters.source,

@@ -92,14 +92,6 @@ def run(
     return report
 
 
-def keep(flow: FlowSettings, clusters: Clusters, seen: Survey) -> None:
-    """Keep what is at risk and what the source looks like, while the copy goes on and there is no report to make.
-
-    Raises ClusterUnreachable and ClusterRefused.
-    """
-    write_ledger(flow, clusters.target, _at_risk(flow, clusters, seen))
-
-
 def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
     facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
     drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))

@@ -24,10 +24,11 @@ from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discov
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The state of a flow at `at_ms`: its topics, what it remembers, and a row per partition."""
+    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, and a row per partition."""
 
     discovery: Discovery
     ledger: Ledger
+    maps: Maps[PackedMap]
     rows: tuple[PartitionRow, ...]
     at_ms: int
 
@@ -66,7 +67,7 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     waiting = positions(flow, discovery, copied.progress)
     first = clusters.source.read_records(waiting, limit=1)
     rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
-    return Survey(discovery, ledger, rows, int(time.time() * 1000))
+    return Survey(discovery, ledger, maps, rows, int(time.time() * 1000))
 
 
 def partition_rows(

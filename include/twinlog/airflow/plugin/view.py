@@ -144,7 +144,9 @@ def _facts(status: FlowStatus, last_cycle: CycleReport | None, now: float) -> It
     said = last_cycle.summary
     ago = _duration(max(0.0, now - last_cycle.at_ms / 1000))
     yield Fact("Last cycle", f"{ago} ago", f"took {_duration(said.get('seconds'))}, {said.get('state')}")
-    yield Fact("Copied in it", _records(said.get("records")), _bytes(said.get("bytes")))
+    # While a run follows, the records are known by the map, and the bytes only to its lanes.
+    size = _bytes(said.get("bytes")) if said.get("bytes") or not said.get("records") else ""
+    yield Fact("Copied in it", _records(said.get("records")), size)
 
 
 def _topic(topic: TopicStatus) -> TopicRow:

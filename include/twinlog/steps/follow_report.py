@@ -1,0 +1,101 @@
+"""The report of a run that follows, made while it does: for the gate, for `status`, and for metrics.
+
+A cycle is reported at its end.  A run that follows may go on for days, and when the source is lost in the middle of it
+its last report must not be as old as that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.remembering import remembering
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TransientError
+from twinlog.jsonable import to_json
+from twinlog.quality.checks import Severity
+from twinlog.quality.coverage import copied_from
+from twinlog.steps import publish, validate
+from twinlog.steps.plan_ranges import StoppedPartition
+from twinlog.steps.survey import Survey
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the driver of a run tells whoever reports on it meanwhile; another thread reads it, so fields change whole.
+
+    `started_ms` is when the run began (epoch ms), `stopped` are partitions that the open window does not copy, and
+    `troubles` say by source partition what ended its copy in an earlier one.
+    """
+
+    run_id: str
+    started_ms: int
+    stopped: tuple[StoppedPartition, ...] = ()
+    troubles: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Judges and reports a run as it stands; one for each run.
+
+    `reached` is how far the map had each partition at the last report (upstream offset), `copied` how many records came
+    since the first one.
+    """
+
+    standing: Standing
+    reached: dict[TopicPartition, int] = field(default_factory=dict)
+    copied: Counter[TopicPartition] = field(default_factory=Counter)
+
+    def report(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Judge the copy as `validate` does after a cycle, and report it as `publish` does.
+
+        Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
+        """
+        with remembering(clusters) as both:
+            facts = validate.see(flow, both)
+            outcome = self.outcome(facts.seen)
+            publish.run(flow, both, self.standing.run_id, outcome, self.standing.started_ms, facts.seen)
+        failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
+        if failed:
+            raise TransientError(
+                "; ".join(f"{it.name}: {it.message}" for it in failed),
+                code="validation",
+                checks=[it.name for it in failed],
+            )
+
+    def outcome(self, seen: Survey) -> Mapping[str, Any]:
+        """Say what the copy has come to, as a CopyResult does at its end: of bytes nothing, which only lanes know."""
+        self._count(seen)
+        stopped, troubles = self.standing.stopped, self.standing.troubles
+        records = self.copied.total()
+        return {
+            "state": "failed" if stopped or troubles else "done" if records else "nothing",
+            "records": records,
+            "bytes": 0,
+            "partitions": [
+                {
+                    "topic": row.topic,
+                    "partition": row.partition,
+                    "copied_records": self.copied[it],
+                    "error": troubles.get(it, ""),
+                }
+                for row in seen.rows
+                if (it := TopicPartition(row.topic, row.partition))
+            ],
+            "stopped": to_json(stopped),
+        }
+
+    def _count(self, seen: Survey) -> None:
+        """Count what the map has got since the last report."""
+        ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
+        for row in seen.rows:
+            it = TopicPartition(row.topic, row.partition)
+            if it in self.reached:
+                life = SourceLife(row.topic, ids[row.topic], row.partition)
+                self.copied[it] += copied_from(seen.maps, life, self.reached[it])
+            self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
