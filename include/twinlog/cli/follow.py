@@ -70,7 +70,7 @@ def _followed(
 ) -> FlowRun:
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import follow
-    from twinlog.steps.beside import beside, turns
+    from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
     from twinlog.steps.follow_report import Standing
 
     def say_trouble(step: str, error: TwinlogError) -> None:
@@ -83,7 +83,7 @@ def _followed(
 
     with open_clusters(flow) as clusters:
         standing = Standing(asked.run_id, started_ms)
-        with beside(flow, turns(flow, standing), say_trouble):
+        with beside(flow, turns(flow, standing), say_trouble, head_start=HEAD_START_SECONDS):
             copied = follow.run(
                 flow,
                 clusters,

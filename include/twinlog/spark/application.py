@@ -18,7 +18,7 @@ from twinlog.steps import audit as audit_step
 from twinlog.steps import copy, follow
 from twinlog.steps.audit_plan import AuditRequest
 from twinlog.steps.audit_result import AuditResult
-from twinlog.steps.beside import beside, turns
+from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
 from twinlog.steps.copy_progress import Lines
 from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.follow_report import Standing
@@ -55,7 +55,7 @@ def replicate(
             )
         runner.warm()  # whoever followed until now goes on meanwhile
         standing = Standing(run_id, round(time.time() * 1000))
-        with beside(flow, turns(flow, standing), _log_trouble):
+        with beside(flow, turns(flow, standing), _log_trouble, head_start=HEAD_START_SECONDS):
             return follow.run(
                 flow,
                 clusters,

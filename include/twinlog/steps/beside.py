@@ -25,6 +25,9 @@ REPORT_SECONDS = 60.0
 
 UPKEEP_SECONDS = 600.0
 
+HEAD_START_SECONDS = 3.0
+"""What the copy has before the first turn: it fences then, and records wait for it."""
+
 Step = Callable[[FlowSettings, Clusters], object]
 
 
@@ -62,11 +65,19 @@ def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn
 
 @contextmanager
 def beside(
-    flow: FlowSettings, listed: Sequence[Turn], on_trouble: Callable[[str, TwinlogError], None]
+    flow: FlowSettings,
+    listed: Sequence[Turn],
+    on_trouble: Callable[[str, TwinlogError], None],
+    *,
+    head_start: float = 0.0,
 ) -> Iterator[None]:
-    """Keep the turns going until the context ends; `on_trouble` is told the name of a step that failed, and why."""
+    """Keep the turns going, from `head_start` seconds on until the context ends.
+
+    `on_trouble` is told the name of a step that failed, and why.
+    """
     over = threading.Event()
-    thread = threading.Thread(target=_keep_turns, args=(flow, listed, on_trouble, over), daemon=True)
+    arguments = (flow, listed, on_trouble, over, head_start)
+    thread = threading.Thread(target=_keep_turns, args=arguments, daemon=True)
     thread.start()
     try:
         yield
@@ -80,7 +91,9 @@ def _keep_turns(
     listed: Sequence[Turn],
     on_trouble: Callable[[str, TwinlogError], None],
     over: threading.Event,
+    head_start: float,
 ) -> None:
+    over.wait(head_start)
     last: dict[str, float] = {}
     with open_clusters(flow) as clusters:
         while not over.is_set():

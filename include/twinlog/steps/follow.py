@@ -69,6 +69,7 @@ def run(
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
+    rounds.read_ahead()
     following = Following(
         flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, standing
     )
