@@ -14,7 +14,7 @@ from twinlog.airflow import tasks
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps
+from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
 from twinlog.airflow.form import PARAMS, describe_flow
 from twinlog.airflow.operators import ReplicateOperator
 from twinlog.airflow.retries import RETRIES
@@ -37,7 +37,12 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
         max_active_runs=RUNS_AT_ONCE if overlaps(flow) else 1,
         params=PARAMS,
         # A backfill brings its own limit of runs; a step of two runs at once would fence the other.
-        default_args={"owner": "twinlog", "max_active_tis_per_dag": 1, **RETRIES},
+        default_args={
+            "owner": "twinlog",
+            "max_active_tis_per_dag": 1,
+            **RETRIES,
+            "retries": retries(flow, RETRIES["retries"]),
+        },
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Copy topics of {flow.source.alias} to {flow.target.alias}, exactly once",
         doc_md=describe_flow(flow),

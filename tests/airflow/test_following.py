@@ -13,6 +13,7 @@ from twinlog.airflow.following import (
     interval,
     longest,
     overlaps,
+    retries,
     who_follows,
 )
 from twinlog.airflow.request import CycleRequest
@@ -37,10 +38,16 @@ def flow(tmp_path, monkeypatch) -> Callable[[str], FlowSettings]:
     return read
 
 
-def test_a_run_goes_on_beyond_the_beginning_of_the_next(flow) -> None:
-    """By five minutes: the next one ends it when its own Spark session is ready."""
+def test_a_run_goes_on_until_the_second_after_it(flow) -> None:
+    """And five minutes: the next one ends it when its own Spark session is ready, unless that failed in something."""
     continuous = flow(CONTINUOUS + "twinlog.follow.seconds = 20\n")
-    assert (timedelta(minutes=5), timedelta(minutes=10)) == (interval(continuous), longest(continuous))
+    assert (timedelta(minutes=5), timedelta(minutes=15)) == (interval(continuous), longest(continuous))
+
+
+def test_a_task_of_a_run_that_relieves_another_is_tried_until_the_next_run(flow) -> None:
+    """Otherwise a cluster that was down for two minutes would be looked at again a quarter of an hour later."""
+    lines = ("", AT_LEAST_ONCE, CONTINUOUS, CONTINUOUS + "twinlog.follow.seconds = 1\n")
+    assert [2, 2, 30, 2] == [retries(flow(each), 2) for each in lines]
 
 
 def test_without_transactions_a_run_ends_before_the_next_begins(flow) -> None:
@@ -52,7 +59,7 @@ def test_without_transactions_a_run_ends_before_the_next_begins(flow) -> None:
 def test_only_a_continuous_dags_own_runs_follow(flow) -> None:
     """A run by hand, or a backfill, is the cycle it asks for; so is every run of a scheduled Dag."""
     asked, continuous = CycleRequest(("orders",)), flow(CONTINUOUS)
-    assert CycleRequest(("orders",), follow_seconds=20 * 60) == followed(asked, "scheduled", continuous)
+    assert CycleRequest(("orders",), follow_seconds=35 * 60) == followed(asked, "scheduled", continuous)
     assert [asked, asked] == [followed(asked, kind, continuous) for kind in ("manual", "backfill")]
     assert asked == followed(asked, "scheduled", flow(""))
 

@@ -1,8 +1,8 @@
 """How the runs of a continuous Dag follow the source one after the other, without a gap between them.  Pure.
 
 A run begins while the one before it still follows.  Its Spark session starts, and only then its copy fences: that ends
-the copy of the other, in order, and its own goes on from what is committed (decision 0019).  A run that is never
-relieved ends by itself, so that a Dag that was paused stops copying.
+the copy of the other, in order, and its own goes on from what is committed (decision 0019).  A run that could not
+relieve it costs nothing: it goes on until the one after that.  Then it ends, so that a paused Dag stops copying.
 
 Without transactions there is no fence, and two copies at once would copy twice: there runs follow strictly each other.
 """
@@ -19,8 +19,11 @@ from twinlog.config.settings import FlowSettings, Guarantee
 WINDOWS_A_RUN = 15
 """From the beginning of a run to that of the next, in times of `twinlog.follow.seconds`: as often is a run reported."""
 
-PATIENCE_SECONDS = 300.0
-"""For how much longer a run follows when nobody relieves it: a scheduler that was restarted has time to come back."""
+PATIENCE = timedelta(minutes=5)
+"""What a run that relieves another has for its tasks and its Spark session."""
+
+TRY_AGAIN = timedelta(seconds=30)
+"""About how long a task takes that fails in a cluster that is down, with the pause behind it."""
 
 RUNS_AT_ONCE = 3
 """One that follows, one that is about to relieve it, and one by hand."""
@@ -42,8 +45,13 @@ def interval(flow: FlowSettings) -> timedelta:
 
 
 def longest(flow: FlowSettings) -> timedelta:
-    """Return for how long one run follows at most."""
-    return interval(flow) + timedelta(seconds=PATIENCE_SECONDS if overlaps(flow) else 0.0)
+    """Return for how long one run follows at most: one that may be relieved, until the second run after it does."""
+    return 2 * interval(flow) + PATIENCE if overlaps(flow) else interval(flow)
+
+
+def retries(flow: FlowSettings, usual: int) -> int:
+    """Return how often a task is tried again: until the next run, where that does not begin when this one fails."""
+    return max(usual, interval(flow) // TRY_AGAIN) if overlaps(flow) else usual
 
 
 def followed(asked: CycleRequest, run_type: str, flow: FlowSettings) -> CycleRequest:
