@@ -11,10 +11,10 @@ from twinlog.airflow.following import (
     followed,
     gives_way_to,
     interval,
+    leaves_it_to,
     longest,
     overlaps,
     retries,
-    who_follows,
 )
 from twinlog.airflow.request import CycleRequest
 from twinlog.config.settings import FlowSettings
@@ -81,6 +81,21 @@ def test_a_driver_gives_way_to_other_runs_of_its_dag_alone(flow) -> None:
         ({"scheduled__1": "up_for_retry", "scheduled__2": "upstream_failed"}, "scheduled__1"),
     ],
 )
-def test_only_the_dags_own_runs_follow(states: dict[str, str], run: str) -> None:
-    """From the moment on in which one waits for a worker, until it has ended for good."""
-    assert run == who_follows({name: {"copy": state} for name, state in states.items()}, "copy")
+def test_a_run_by_hand_leaves_the_copy_to_one_that_follows(states: dict[str, str], run: str) -> None:
+    """From the moment on in which that waits for a worker, until it has ended for good; the Dag's own runs follow."""
+    assert run == left_to(states, "manual__7", CycleRequest(), 1)
+
+
+def left_to(states: dict[str, str], run_id: str, request: CycleRequest, try_number: int) -> str:
+    by_run = {name: {"copy": state} for name, state in states.items()}
+    return leaves_it_to(by_run, "copy", run_id, request, try_number)
+
+
+def test_a_run_that_follows_relieves_those_before_it() -> None:
+    """But one that died, and is tried again, does not take the flow from the run that has relieved it meanwhile."""
+    states, follows = (
+        dict.fromkeys(("scheduled__1", "scheduled__2"), "running"),
+        CycleRequest(follow_seconds=60),
+    )
+    assert ["", ""] == [left_to(states, run, follows, 1) for run in states]
+    assert ["scheduled__2", ""] == [left_to(states, run, follows, 2) for run in states]

@@ -71,14 +71,21 @@ def gives_way_to(flow: FlowSettings, dag_id: str) -> str:
     return f"{dag_id}/" if overlaps(flow) else ""
 
 
-def who_follows(states: Mapping[str, Mapping[str, str]], task_id: str) -> str:
-    """Return the newest run of the Dag's own whose copy is under way, or about to be; empty when there is none.
+def leaves_it_to(
+    states: Mapping[str, Mapping[str, str]], task_id: str, run_id: str, request: CycleRequest, try_number: int
+) -> str:
+    """Return the run that copies what this one would, and would only be interrupted; empty when there is none.
 
-    `states` are those of the task `task_id`, by run.
+    A run that does not follow leaves it to the newest one that does, or is about to.  One that follows relieves whoever
+    began before it; only when it is tried again it leaves the copy to one that began after it.  `states` are those of
+    the task `task_id`, by run.
     """
+    if request.follow_seconds and try_number == 1:
+        return ""
     following = [
         run
         for run, tasks in states.items()
         if run.startswith(f"{SCHEDULED}__") and tasks.get(task_id) in _UNDER_WAY
+        if not request.follow_seconds or run > run_id
     ]
     return max(following, default="")

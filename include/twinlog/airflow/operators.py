@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.copying import failure_of, job_arguments, why_no_job
 from twinlog.airflow.flows import REPLICATE_JOB, configuration_path
-from twinlog.airflow.following import driver_name, followed, gives_way_to, overlaps, who_follows
+from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.airflow.spark_job import JobOperator, Json
 
@@ -24,8 +24,9 @@ class ReplicateOperator(JobOperator):
         flow, ti, run = self.settings(), context["ti"], context["dag_run"]
         request = followed(request_of(context), run.run_type.value, flow)
         reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request)
-        if not reason and overlaps(flow) and not request.follow_seconds:
-            follower = who_follows(ti.get_task_states(run.dag_id, task_ids=[self.task_id]), self.task_id)
+        if not reason and overlaps(flow):
+            states = ti.get_task_states(run.dag_id, task_ids=[self.task_id])
+            follower = leaves_it_to(states, self.task_id, run.run_id, request, ti.try_number)
             reason = f"run {follower} follows the source, and copies all there is" if follower else ""
         if reason:
             raise AirflowSkipException(reason)

@@ -127,7 +127,7 @@ class Cluster(ClusterReader, Protocol):
         """Create topics and wait until metadata shows them; one that exists already is a success."""
 
     def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
-        """Grow topics to the given partition counts and wait until metadata shows them."""
+        """Grow topics to the given partition counts and wait until metadata shows them; one that has is a success."""
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records with acks=all and idempotence, outside any transaction; all or an error."""

@@ -110,7 +110,7 @@ def _exists_already(error: TwinlogError) -> bool:
 
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:
-    """Grow topics to `counts` partitions and wait until metadata shows them."""
+    """Grow topics to `counts` partitions and wait until metadata shows them; one somebody else grew is a success."""
     if not counts:
         return Answers({})
     futures = session.admin.create_partitions(
@@ -119,8 +119,19 @@ def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[st
         request_timeout=REQUEST_SECONDS,
     )
     answers = session.answers(futures, lambda name: _asked(session, "add partitions to", name, "ALTER"))
-    shown = wait_until_shown(session, {name: counts[name] for name in answers.found})
-    return Answers(shown.found, dict(answers.refused) | dict(shown.refused))
+    grown = _grown_already(session, answers.refused, counts)
+    refused = {name: error for name, error in answers.refused.items() if name not in grown}
+    shown = wait_until_shown(session, {name: counts[name] for name in (*answers.found, *grown)})
+    return Answers(shown.found, refused | dict(shown.refused))
+
+
+def _grown_already(
+    session: Session, refused: Mapping[str, TwinlogError], counts: Mapping[str, int]
+) -> frozenset[str]:
+    """Which of the topics that would not grow have that many partitions by now."""
+    doubtful = [name for name, it in refused.items() if it.data.get("kafka_error") == "INVALID_PARTITIONS"]
+    found = describe_topics(session, doubtful).found if doubtful else {}
+    return frozenset(name for name, it in found.items() if len(it.partitions) >= counts[name])
 
 
 def delete_topics(session: Session, names: Iterable[str]) -> Answers[str, None]:

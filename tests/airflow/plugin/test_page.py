@@ -52,7 +52,8 @@ def test_json_for_those_who_are_logged_in(scheduler) -> None:
 
     assert 200 == status
     flows = {flow["flow"]: flow for flow in json.loads(body)["flows"]}
-    assert {"east->west": "replicate__east__west", "west->east": "replicate__west__east"} == {
+    dags = [f"replicate__{ends}" for ends in ("east__west", "west__east", "upper__lower")]
+    assert dict(zip(("east->west", "west->east", "upper->lower"), dags, strict=True)) == {
         name: flow["dag_id"] for name, flow in flows.items()
     }
     assert all(not flow["error"] for flow in flows.values())
@@ -87,7 +88,8 @@ def test_page_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
     frame = page.frame_locator("iframe")
     frame.get_by_role("heading", name="twinlog").wait_for(timeout=60_000)
 
-    assert ["east→west", "west→east"] == [title.strip() for title in frame.locator("h2").all_inner_texts()]
+    titles = [title.strip() for title in frame.locator("h2").all_inner_texts()]
+    assert ["east→west", "west→east", "upper→lower"] == titles
     assert [] == [url for url in failures if "/twinlog" in url]
     page.screenshot(path=tmp_path / "page-in-airflow.png")
 
