@@ -88,7 +88,7 @@ def test_a_run_by_hand_leaves_the_copy_to_one_that_follows(states: dict[str, str
 
 def left_to(states: dict[str, str], run_id: str, request: CycleRequest, try_number: int) -> str:
     by_run = {name: {"copy": state} for name, state in states.items()}
-    return leaves_it_to(by_run, "copy", run_id, request, try_number)
+    return leaves_it_to(lambda: by_run, "copy", run_id, request, try_number)
 
 
 def test_a_run_that_follows_relieves_those_before_it() -> None:

@@ -11,8 +11,8 @@ from twinlog.relay.spec import RangeSpec
 from twinlog.steps.beside import Turn, beside, due
 from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
+from twinlog.steps.discover import with_offsets
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
-from twinlog.steps.follow_view import with_offsets
 from twinlog.steps.packing import pack
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)

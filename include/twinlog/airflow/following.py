@@ -9,7 +9,7 @@ Without transactions there is no fence, and two copies at once would copy twice:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -72,19 +72,23 @@ def gives_way_to(flow: FlowSettings, dag_id: str) -> str:
 
 
 def leaves_it_to(
-    states: Mapping[str, Mapping[str, str]], task_id: str, run_id: str, request: CycleRequest, try_number: int
+    ask: Callable[[], Mapping[str, Mapping[str, str]]],
+    task_id: str,
+    run_id: str,
+    request: CycleRequest,
+    try_number: int,
 ) -> str:
     """Return the run that copies what this one would, and would only be interrupted; empty when there is none.
 
     A run that does not follow leaves it to the newest one that does, or is about to.  One that follows relieves whoever
-    began before it; only when it is tried again it leaves the copy to one that began after it.  `states` are those of
-    the task `task_id`, by run.
+    began before it; only when it is tried again it leaves the copy to one that began after it.  `ask` returns the
+    states of the task `task_id`, by run: of every run there ever was, so most runs do without.
     """
     if request.follow_seconds and try_number == 1:
         return ""
     following = [
         run
-        for run, tasks in states.items()
+        for run, tasks in ask().items()
         if run.startswith(f"{SCHEDULED}__") and tasks.get(task_id) in _UNDER_WAY
         if not request.follow_seconds or run > run_id
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -25,8 +27,8 @@ class ReplicateOperator(JobOperator):
         request = followed(request_of(context), run.run_type.value, flow)
         reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request)
         if not reason and overlaps(flow):
-            states = ti.get_task_states(run.dag_id, task_ids=[self.task_id])
-            follower = leaves_it_to(states, self.task_id, run.run_id, request, ti.try_number)
+            ask = functools.partial(ti.get_task_states, run.dag_id, task_ids=[self.task_id])
+            follower = leaves_it_to(ask, self.task_id, run.run_id, request, ti.try_number)
             reason = f"run {follower} follows the source, and copies all there is" if follower else ""
         if reason:
             raise AirflowSkipException(reason)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.values import Answers, TopicDescription, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
 from twinlog.steps.discovery import (
-    DiscoveredPartition,
     DiscoveredTopic,
     Discovery,
     LeftOut,
@@ -76,25 +75,31 @@ def with_later_ends(
     was seen: what retention took since, `progress` may not have reached.
     """
     found = tuple(topics)
-    passed = [
-        it
-        for topic in found
-        for partition in topic.partitions
-        if progress.get(it := TopicPartition(topic.topic, partition.partition), -1) >= partition.source.end
-    ]
+    seen = {
+        TopicPartition(topic.topic, it.partition): it.source for topic in found for it in topic.partitions
+    }
+    passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
-    now, doubtful = source.fresh.offsets(passed).found, frozenset(passed)
+    now = source.fresh.offsets(passed).found
+    later = {it: replace(offsets, log_start=passed[it].log_start) for it, offsets in now.items()}
+    return with_offsets(found, {it: old for it, old in seen.items() if it not in passed} | later)
 
-    def renewed(topic: str, partition: DiscoveredPartition) -> DiscoveredPartition | None:
-        it = TopicPartition(topic, partition.partition)
-        if it not in now:
-            return partition if it not in doubtful else None
-        return replace(partition, source=replace(now[it], log_start=partition.source.log_start))
 
+def with_offsets(
+    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> tuple[DiscoveredTopic, ...]:
+    """Put newer source offsets into discovered topics; partitions without any are left out.  Pure."""
     return tuple(
-        replace(topic, partitions=tuple(filter(None, (renewed(topic.topic, it) for it in topic.partitions))))
-        for topic in found
+        replace(
+            topic,
+            partitions=tuple(
+                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
+                for it in topic.partitions
+                if TopicPartition(topic.topic, it.partition) in offsets
+            ),
+        )
+        for topic in topics
     )
 
 

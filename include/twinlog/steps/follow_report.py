@@ -20,6 +20,7 @@ from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
 from twinlog.quality.checks import Severity
 from twinlog.quality.coverage import copied_from
+from twinlog.quality.partitions import PartitionRow
 from twinlog.steps import publish, validate
 from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.survey import Survey
@@ -81,11 +82,10 @@ class Reporter:
                 {
                     "topic": row.topic,
                     "partition": row.partition,
-                    "copied_records": self.copied[it],
-                    "error": troubles.get(it, ""),
+                    "copied_records": self.copied[_place(row)],
+                    "error": troubles.get(_place(row), ""),
                 }
                 for row in seen.rows
-                if (it := TopicPartition(row.topic, row.partition))
             ],
             "stopped": to_json(stopped),
         }
@@ -94,8 +94,12 @@ class Reporter:
         """Count what the map has got since the last report."""
         ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
         for row in seen.rows:
-            it = TopicPartition(row.topic, row.partition)
+            it = _place(row)
             if it in self.reached:
                 life = SourceLife(row.topic, ids[row.topic], row.partition)
                 self.copied[it] += copied_from(seen.maps, life, self.reached[it])
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
+
+
+def _place(row: PartitionRow) -> TopicPartition:
+    return TopicPartition(row.topic, row.partition)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.steps import discover, sync_topics
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
@@ -43,20 +42,3 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
     return Prepared(discovery, chosen, max_bytes(clusters.target, chosen))
-
-
-def with_offsets(
-    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
-) -> tuple[DiscoveredTopic, ...]:
-    """Put newer source offsets into discovered topics; partitions without any are left out.  Pure."""
-    return tuple(
-        replace(
-            topic,
-            partitions=tuple(
-                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
-                for it in topic.partitions
-                if TopicPartition(topic.topic, it.partition) in offsets
-            ),
-        )
-        for topic in topics
-    )

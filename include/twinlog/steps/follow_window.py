@@ -15,9 +15,10 @@ from twinlog.relay.fence import Grant
 from twinlog.relay.spec import Follow, LaneSpec, RangeSpec
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
+from twinlog.steps.discover import with_offsets
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.follow_report import Standing
-from twinlog.steps.follow_view import Prepared, prepare, with_offsets
+from twinlog.steps.follow_view import Prepared, prepare
 from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
 from twinlog.steps.packing import deal_open, stable_ends
