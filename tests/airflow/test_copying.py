@@ -20,7 +20,7 @@ COMPLETE = {
 
 
 def plan(*, ranges: list = (), stopped: list = ()) -> dict:
-    return {"records": 9 * len(ranges), "ranges": list(ranges), "stopped": list(stopped)}
+    return {"records": 9 * len(ranges), "ranges": list(ranges), "stopped": list(stopped), "unended": []}
 
 
 class TestWhyNoJob:

@@ -272,9 +272,11 @@ def the_coordinator_dies(stage: Stage, cluster: Any) -> None:
 
 def a_leader_dies(stage: Stage, cluster: Any) -> None:
     """SIGKILL for a broker that leads a partition of the copy."""
-    kill_then_start(
-        cluster, node_of(stage, lambda brokers: brokers.node(brokers.leader(f"A.{stage.topic}", 0), "fetch"))
-    )
+    kill_then_start(cluster, leader_of_the_copy(stage))
+
+
+def leader_of_the_copy(stage: Stage) -> int:
+    return node_of(stage, lambda brokers: brokers.node(brokers.leader(f"A.{stage.topic}", 0), "fetch"))
 
 
 def node_of(stage: Stage, connection: Callable[[Brokers], Any]) -> int:

@@ -5,11 +5,10 @@ Costs about half a minute, brokers included.
 
 from __future__ import annotations
 
-import logging
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,25 +16,20 @@ from unittest import mock
 import pytest
 from batches import Rec, encode
 from confluent_kafka import Producer
-from confluent_kafka.admin import ResourceType
 from crc32c import crc32c
 from lab import (
     Seen,
-    alter_configs,
-    configure,
     create_topic,
     cycle,
     flow_of,
     produce,
     produce_transaction,
     read,
-    wait_until,
 )
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.config.connection import ConnectionSettings
-from twinlog.config.load import load
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
@@ -44,11 +38,10 @@ from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import LATEST, Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
-from twinlog.relay.fence import fence, init_writer, transactional_id
+from twinlog.relay.fence import fence
 from twinlog.relay.lane import Lane
 from twinlog.relay.relabel import relabel
-from twinlog.relay.state_records import StateRecord, batches
-from twinlog.relay.transaction import Transaction, Writer
+from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import Outgoing
 from twinlog.steps import sync_topics
 from twinlog.steps.copy_round import state_topics
@@ -302,39 +295,6 @@ def test_a_clock_hours_ahead_is_refused_by_name(
     assert cycle(flow).records == 1
 
 
-@pytest.mark.parametrize("sure", [True, False])
-def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
-    cluster_a: Any,
-    cluster_b: Any,
-    brokers: Brokers,
-    unique_topic: Callable[[str], str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    sure: bool,
-) -> None:
-    """The next commit would take along what is open: it is aborted, or where it may count its partition stops."""
-    caplog.set_level(logging.WARNING, "twinlog.steps.lost_ends")
-    topic = create_topic(cluster_a, unique_topic("torn"), 2)
-    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
-    for partition in (0, 1):
-        produce(cluster_a, topic, [Seen(None, b"0", NOW)], partition)
-    assert 2 == cycle(flow).records
-    for partition in (0, 1):
-        produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
-    leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): [outgoing(b"torn")]})
-    if not sure:
-        with mock.patch("twinlog.steps.lost_ends.never_counted", return_value=False):
-            for copied in (1, 0):
-                result = cycle(flow)
-                assert ("failed", copied) == (result.state, result.records)
-                assert [(0, "lost-marker")] == [(it.partition, it.code) for it in result.stopped]
-                assert f"A.{topic}-0 holds records open from offset 2" in result.stopped[0].message
-    assert ("done", 2 if sure else 1) == ((result := cycle(flow)).state, result.records)
-    assert f"A.{topic}-0: cluster B had lost the end of a transaction that never counted" in caplog.text
-    for partition in (0, 1):
-        assert read(cluster_a, topic, partition) == read(cluster_b, f"A.{topic}", partition)
-
-
 def test_a_delete_horizon_is_not_a_base_timestamp(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -353,61 +313,3 @@ def test_a_delete_horizon_is_not_a_base_timestamp(
 
 def _parts(item: Outgoing) -> tuple[memoryview, BatchHeader]:
     return item.buffer, item.header
-
-
-def leave_open(
-    cluster: Any, brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Sequence[Outgoing]]
-) -> None:
-    """Write as lane 0 of a flow what no marker will ever end: the coordinator does not know of it."""
-    unverified = {"transaction_partition_verification_enable": "false"}
-    alter_configs(cluster, ResourceType.BROKER, "1", **unverified)
-    try:
-        wait_until(lambda: _written_unknown_to_the_coordinator(brokers, flow, written))
-    finally:
-        alter_configs(cluster, ResourceType.BROKER, "1", **dict.fromkeys(unverified))
-
-
-def _written_unknown_to_the_coordinator(
-    brokers: Brokers, flow: str, written: Mapping[tuple[str, int], Sequence[Outgoing]]
-) -> bool:
-    lane = Lane(brokers, init_writer(brokers, transactional_id(flow, 0), 10_000))
-    with mock.patch.object(Transaction, "_ask_to_add", lambda _, items: dict.fromkeys(items, 0)):
-        try:
-            return [] == lane.write_state(written)
-        except TransientError:
-            return False  # the broker has not yet heard that it may take what is not verified
-
-
-def test_a_transaction_whose_end_was_lost_stops_the_flow(
-    cluster_a: Any, cluster_b: Any, brokers: Brokers, unique_topic: Callable[[str], str], tmp_path: Path
-) -> None:
-    """Its progress may be true or not, so nothing is copied or written, until somebody has ended it."""
-    topic = create_topic(cluster_a, unique_topic("torn"))
-    alias = f"T{uuid.uuid4().hex[:4]}"
-    path = configure(
-        tmp_path,
-        {alias: cluster_a, "B": cluster_b},
-        [f"{alias}->B"],
-        topics=topic,
-        heartbeats__replication__enabled="false",
-    )
-    flow = load(path).flows[f"{alias}->B"]
-    produce(cluster_a, topic, [Seen(None, b"0", NOW)])
-    assert 1 == cycle(flow).records
-    produce(cluster_a, topic, [Seen(None, b"1", NOW)])
-    with open_clusters(flow) as clusters:
-        state = state_topics(flow, clusters)
-    key = source_offset_key(flow.connector_name, alias, 0, topic)
-    place = (state.offsets_topic, partition_for(key, state.offsets_partitions))
-    record = StateRecord(*place, key, offset_value(7))
-    leave_open(cluster_b, brokers, flow.name, batches([record], NOW))
-    for _ in range(2):
-        with pytest.raises(TerminalError, match=f"the last records of {topic}-0") as caught:
-            cycle(flow)
-        assert "lost-marker" == caught.value.code
-        assert [b"0"] == values(cluster_b, f"{alias}.{topic}")
-    lane = Lane(brokers, init_writer(brokers, transactional_id(flow.name, 0), 10_000))
-    assert [] == lane.add([place])
-    lane.abort()
-    assert 1 == cycle(flow).records
-    assert [b"0", b"1"] == values(cluster_b, f"{alias}.{topic}")

@@ -43,12 +43,16 @@ class Appended:
 
 @dataclass
 class Entry:
-    """A batch in a log: where it begins, who wrote it, and whether its transaction is decided."""
+    """A batch in a log: where it begins, who wrote it, and whether its transaction is decided.
+
+    `owed` is how it was decided when its partition was passed over.
+    """
 
     base: int
     header: BatchHeader
     batch: bytes
     state: str
+    owed: str = ""
 
 
 @dataclass
@@ -168,7 +172,9 @@ class FakeTarget:
     def forget_coordinators(self) -> None:
         pass
 
-    def node(self, node: int, purpose: str) -> FakeConnection:
+    def node(self, node: int, purpose: str) -> Any:
+        if purpose == "coordinate":
+            return SimpleNamespace(offers=lambda _: 0, call=self._describe_producers)
         return self._connection
 
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
@@ -176,15 +182,49 @@ class FakeTarget:
             name: TopicMetadata(
                 name,
                 0 if name in self.topics else Code.UNKNOWN_TOPIC_OR_PARTITION,
-                dict.fromkeys(range(self.topics.get(name, 0)), 1),
+                {n: -1 if (name, n) in self.leaderless else 1 for n in range(self.topics.get(name, 0))},
             )
             for name in topics
         }
 
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        groups: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        for item in partitions:
+            groups[self.leader(*item)].append(item)
+        return groups
+
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        return {item: self._end(item) for item in partitions}
+        return {item: self._stable(item) if read_committed else self._end(item) for item in partitions}
+
+    def _stable(self, item: TopicPartition) -> int:
+        return min(
+            (entry.base for entry in self.logs[item] if entry.state == "open"), default=self._end(item)
+        )
+
+    def _describe_producers(self, api: Any, topics: Iterable[Any]) -> Any:
+        """KIP-664: whose transactions are open in some partitions, and from where on."""
+        assert api is kafka_python.DESCRIBE_PRODUCERS
+
+        def described(name: str, number: int) -> Any:
+            opened: dict[int, int] = {}
+            for entry in self.logs[name, number]:
+                if entry.state == "open":
+                    opened.setdefault(entry.header.producer_id, entry.base)
+            active = [
+                SimpleNamespace(producer_id=it, current_txn_start_offset=base) for it, base in opened.items()
+            ]
+            return SimpleNamespace(partition_index=number, error_code=0, active_producers=active)
+
+        return SimpleNamespace(
+            topics=[
+                SimpleNamespace(
+                    name=it.name, partitions=[described(it.name, n) for n in it.partition_indexes]
+                )
+                for it in topics
+            ]
+        )
 
     def coordinator(self, transactional_id: str) -> Any:
         self.look_ups += 1
@@ -238,9 +278,17 @@ class FakeTarget:
     def _decide(self, producer_id: int, state: str) -> None:
         producer = self.producers[producer_id]
         for partition in producer.open:
-            for entry in self.logs[partition]:
-                if entry.header.producer_id == producer_id and entry.state == "open":
-                    entry.state = state
+            unended = [
+                entry
+                for entry in self.logs[partition]
+                if entry.header.producer_id == producer_id and entry.state == "open"
+            ]
+            if partition in self.leaderless:  # passed over: KAFKA-20734
+                for entry in unended:
+                    entry.owed = entry.owed or state
+                continue
+            for entry in unended:
+                entry.state = state
             marker = BatchHeader(0, 49, 0, 2, 0, 0x30, 0, 0, 0, producer_id, 0, -1, 0)
             self.logs[partition].append(Entry(self._end(partition), marker, b"", state))
         producer.open = set()

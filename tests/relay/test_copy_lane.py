@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 from batches import Rec, encode
@@ -16,7 +16,8 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.relay import copy_transaction, range_copy, state_records
+from twinlog.relay import copy_transaction, ends, range_copy, state_records
+from twinlog.relay.brokers import TopicMetadata, TopicPartition
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
@@ -27,6 +28,12 @@ NOWHERE = ConnectionSettings("X", ())
 
 
 FETCH = {"version": 0}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markers of the fake are written at once or never."""
+    monkeypatch.setattr(ends, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module", params=[11, 13], autouse=True)
@@ -80,6 +87,17 @@ def copy(
         transaction_bytes=bytes_,
     )
     return LaneCopy(spec, source, target).run()  # type: ignore[arg-type]
+
+
+def doubts(source: FakeSource, target: FakeTarget, log: Log, bytes_: int) -> Iterator[LaneReport]:
+    """Copy a partition as a driver does, lane after lane until one is done; yield each that stopped in doubt."""
+    for _ in range(30):
+        start = progress(target).get(0, -1) + 1
+        report = copy(source, target, {0: start}, {0: log.end}, bytes_=bytes_)
+        if report.state == "done":
+            return
+        assert report.state == "fence-again"
+        yield report
 
 
 def progress(target: FakeTarget) -> dict[int, int]:
@@ -228,12 +246,8 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
     target.faults["produce"] = produce_faults
     target.faults["end_txn"] = commit_faults
     source = source_of([log], 300)
-    for _ in range(30):
-        start = progress(target).get(0, -1) + 1
-        report = copy(source, target, {0: start}, {0: log.end}, bytes_=bytes_)
-        if report.state == "done":
-            break
-        assert report.state == "fence-again"
+    for _ in doubts(source, target, log, bytes_):
+        pass
     agree(target, 0, log)
 
 
@@ -265,6 +279,59 @@ def test_a_partition_that_stays_without_a_leader_is_left_to_the_next_cycle(
         (1, "", 2),
     ]
     agree(target, 1, log)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(), st.integers(1, 500), st.lists(st.integers(0, 8), max_size=4))
+def test_no_batch_left_open_by_a_leader_that_went_away_comes_to_count(
+    log: Log, bytes_: int, gone_after: list[int]
+) -> None:
+    """The target leaves out markers meanwhile: the lane stops before it writes behind what is open."""
+    target = Forsaken(["A.t", "offsets", "map", "ledger", "aside"], ("A.t", 0), gone_after)
+    source = source_of([log], 300)
+    for _ in doubts(source, target, log, bytes_):
+        target.mend()
+    target.mend()  # as the next cycle does
+    agree(target, 0, log)
+
+
+class Forsaken(FakeTarget):
+    """The leader of a partition goes away after some batches, for three looks, and again after some more."""
+
+    def __init__(self, topics: Iterable[str], partition: TopicPartition, gone_after: list[int]) -> None:
+        super().__init__(topics)
+        self._partition, self._gone_after, self._looks = partition, gone_after, 0
+
+    def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
+        answer = super()._append(item, batch)
+        if item == self._partition and self._gone_after:
+            self._gone_after[0] -= 1
+            if self._gone_after[0] < 0:
+                self._gone_after.pop(0)
+                self.leaderless.add(item)
+                self._looks = 3
+        return answer
+
+    def leader(self, topic: str, partition: int) -> int:
+        if (topic, partition) == self._partition:
+            self._looked()
+        return super().leader(topic, partition)
+
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        self._looked()
+        return super().metadata(topics)
+
+    def _looked(self) -> None:
+        self._looks -= 1
+        if self._looks < 0:
+            self.leaderless.clear()
+
+    def mend(self) -> None:
+        """What the driver does behind its fence."""
+        self.leaderless.clear()
+        for entry in self.logs[self._partition]:
+            if entry.state == "open":
+                entry.state = entry.owed
 
 
 def test_more_refused_batches_than_may_be_on_their_way() -> None:

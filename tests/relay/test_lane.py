@@ -109,13 +109,13 @@ def test_settling_asks_until_the_markers_are_written() -> None:
     assert len(target.committed(TP)) == 3
 
 
-def test_there_is_nothing_to_settle_after_an_abort() -> None:
-    """Nobody is asked to commit what was aborted."""
+def test_an_abort_is_settled_as_an_abort() -> None:
+    """Nobody is asked to commit what was aborted: it is aborted once more, until its markers are written."""
     target, lane = a_lane()
     transaction(lane, outgoing())
     lane.abort()
     lane.settle()
-    assert (target.calls.count("end_txn"), target.committed(TP)) == (1, [])
+    assert (target.calls.count("end_txn"), target.committed(TP)) == (2, [])
 
 
 def test_a_commit_that_never_arrived_is_sent_again() -> None:

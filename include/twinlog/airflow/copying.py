@@ -25,7 +25,7 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
         return (
             f"dry run: up to {plan['records']} records in {all_of(plan, 'ranges')} partitions would be copied"
         )
-    if plan["ranges"] or request.follow_seconds:
+    if plan["ranges"] or plan["unended"] or request.follow_seconds:
         return ""
     if plan["stopped"]:
         raise TerminalError(

@@ -102,8 +102,7 @@ class OffsetMap:
         touching = (self.covered_from < end) & (self.covered_to > first)
         if not touching.any():
             return self._with(piece)
-        around = (self.covered_from <= first) & (self.covered_to >= end)
-        if not around.any():
+        if not self.covers_all(first, end):
             self._fail(f"overlaps the piece [{first}, {end}) only in part", first)
         if OffsetMap.of([piece]).runs != self._cut(first, end):
             self._fail(f"contradicts the piece [{first}, {end})", first)
@@ -190,6 +189,10 @@ class OffsetMap:
     def covers(self, upstream: int) -> bool:
         """Whether the map knows what becomes of a reader at `upstream`: it lies in a covered stretch, or at its end."""
         return bool(((self.covered_from <= upstream) & (upstream <= self.covered_to)).any())
+
+    def covers_all(self, first: int, end: int) -> bool:
+        """Whether the map knows what became of every upstream offset in [first, end)."""
+        return bool(((self.covered_from <= first) & (self.covered_to >= end)).any())
 
     def records_before(self, downstream: Sequence[int] | Column) -> Column:
         """Count the mapped records below each of many downstream offsets."""

@@ -34,13 +34,14 @@ from twinlog.recovery.proof import Place, prove
 from twinlog.recovery.review import review_checkpoints, review_syncs, syncs_by_partition
 from twinlog.recovery.takeover_report import PartitionProof, TakeoverReport, proof_of
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import Grant, fence
+from twinlog.relay.fence import Grant
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord, map_record, progress_record
 from twinlog.steps import sync_topics
 from twinlog.steps.copy_round import state_topics
 from twinlog.steps.discovery import Discovery
+from twinlog.steps.lost_state import fence_and_mend
 
 DEPTH = 10_000
 """Records compared before the position.  Must be more than MM2 copies of one partition between two flushes (60 s)."""
@@ -139,8 +140,7 @@ def fenced(flow: FlowSettings, clusters: Clusters, run_id: str) -> tuple[StateTo
         sync_topics.run(flow, clusters)
     state = state_topics(flow, clusters)
     with Brokers(flow.target.connection) as target:
-        timeout = flow.copy.transaction_timeout_ms
-        return state, fence(target, flow.name, state, run_id=run_id, lanes=1, transaction_timeout_ms=timeout)
+        return state, fence_and_mend(flow, target, state, run_id=run_id, lanes=1)
 
 
 def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[Proved]:

@@ -14,7 +14,8 @@ from twinlog.errors import FormatError, TransientError
 from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.error_codes import REFUSED_RECORDS, Code
-from twinlog.relay.lane import Lane, Refused, Written
+from twinlog.relay.lane import Lane
+from twinlog.relay.produced import Refused, Written
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.spec import LaneSpec
 from twinlog.relay.transform import Outgoing

@@ -7,10 +7,9 @@
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
-A transaction of ours that is still open in step 4 has lost its end: brokers of Kafka 4 leave out markers for
-partitions that have no leader while they are sent, as after a restart of the only replica ("likely deleted already
-and hence can be skipped").  The same transaction may be committed in the copy, so nothing is written then and nothing
-copied until a person has looked.  In partitions of the copy relay/hanging.py looks for the same, before lanes write.
+A transaction of ours that is still open in step 4 has lost its end (relay/hanging.py).  The same transaction may be
+committed in the copy, so nothing is written then: the driver finds out which it was, or stops (steps/lost_state.py).
+In the map and the copy it looks for the same, before lanes write.
 
 Why a gate: two drivers that interleave their inits lane by lane would each own some lanes, and copy the same
 partition twice.  If step 3 commits, nobody inited lane 0 in between, and whoever does so later will fence all our
@@ -20,11 +19,11 @@ lanes before reading anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
-from twinlog.formats.connect_offset import SourceOffsetKey, parse_offset_value, parse_source_key
+from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.ledger import LaneFence, lane_writers, parse_ledger
 from twinlog.formats.ledger_entry import LedgerEntry
 from twinlog.formats.ledger_writers import LaneWriter
@@ -35,13 +34,11 @@ from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import LogState, StateLog, read_state
+from twinlog.relay.lost_progress import LostProgressError, lost_progress
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import FenceMark, StateTopics
-from twinlog.relay.state_records import StateRecord, batches
+from twinlog.relay.state_records import StateRecord, batches, own_key
 from twinlog.relay.transaction import Writer
-
-LOST_MARKER = "lost-marker"
-"""Code of the error for a transaction whose end the target lost."""
 
 _NO_PRODUCER = -1
 _PATIENCE_SECONDS = 30.0
@@ -63,7 +60,8 @@ class Grant:
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
     absent.  `repaired` counts progress records written again because an aborted one lay above them.  `mark` tells this
-    fence from later ones; None where nothing was fenced.
+    fence from later ones; None where nothing was fenced.  `writers` are those of all lanes that were fenced, granted
+    or not; `ours` are the producer ids of all lanes there ever were.
     """
 
     run_id: str
@@ -71,6 +69,8 @@ class Grant:
     progress: Mapping[tuple[str, int], int]
     repaired: int = 0
     mark: FenceMark | None = None
+    writers: tuple[Writer, ...] = ()
+    ours: frozenset[int] = frozenset()
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -104,7 +104,7 @@ def fence(
     """Fence the flow for `run_id` and read its progress.
 
     Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing, and
-    `lost-marker` when the target lost the end of a transaction.
+    LostProgressError when the target lost the end of a transaction.
     """
     logs = logs or FenceLogs.of(state)
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
@@ -121,16 +121,19 @@ def fence(
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     log = logs.progress.read(target)
-    if lost := _ends_that_were_lost(log, state, writers, ledger):
+    ours = frozenset(lane_writers(ledger.committed)).union(it.producer_id for it in writers)
+    if lost := lost_progress(log, state, ours):
         _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
-        raise _lost_end(lost, target.settings.alias, state)
+        sure = own_progress(log.committed, state)
+        raise LostProgressError(target.settings.alias, state, writers, lost, sure)
     progress, repaired = _progress(gate_lane, log, state)
     used = tuple(
         (topic, partition, number) for (topic, partition), number in gate_lane.sequences.next.items()
     )
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
-    return Grant(run_id, tuple(granted), progress, repaired, FenceMark(run_id, now, ledger_end))
+    mark = FenceMark(run_id, now, ledger_end)
+    return Grant(run_id, tuple(granted), progress, repaired, mark, tuple(writers), ours)
 
 
 def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
@@ -195,28 +198,6 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
             yield record
 
 
-def _ends_that_were_lost(
-    log: LogState, state: StateTopics, writers: Iterable[Writer], ledger: LogState
-) -> list[tuple[str, int]]:
-    """Partitions of the source whose progress one of our lanes wrote in a transaction that has no end."""
-    if not log.undecided:
-        return []
-    ours = {it.producer_id for it in writers} | lane_writers(ledger.committed)
-    keys = (_own_key(key, state) for key, producer_id in log.undecided.items() if producer_id in ours)
-    return sorted({(it.topic, it.partition) for it in keys if it is not None})
-
-
-def _lost_end(lost: Sequence[tuple[str, int]], alias: str, state: StateTopics) -> TerminalError:
-    shown = ", ".join(f"{topic}-{partition}" for topic, partition in lost[:5])
-    return TerminalError(
-        f"cluster {alias} lost the end of a transaction: whether the last records of {shown} were committed is not"
-        f" known from {state.offsets_topic}",
-        hint='see docs/topics.md, "A transaction without an end"',
-        code=LOST_MARKER,
-        partitions=[f"{topic}-{partition}" for topic, partition in lost],
-    )
-
-
 def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:
     entries = [StateRecord(state.ledger_topic, 0, record.key(), record.value()) for record in records]
     try:
@@ -234,7 +215,7 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tu
     repairs = [
         StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
         for key, value in log.overshadowed.items()
-        if _own_key(key, state) is not None
+        if own_key(state, key) is not None
     ]
     if repairs:
         _write(gate, repairs)
@@ -272,15 +253,11 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
     )
 
 
-def _own_key(key: bytes, state: StateTopics) -> SourceOffsetKey | None:
-    return parse_source_key(key, state.connector_name, state.source_alias)
-
-
 def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
     """Progress of this flow's own keys; keys of other connectors, which may share the topic, are left alone."""
     result = {}
     for key, value in committed.items():
-        parsed = _own_key(key, state)
+        parsed = own_key(state, key)
         offset = parse_offset_value(value) if parsed else None
         if parsed is not None and offset is not None:
             result[parsed.topic, parsed.partition] = offset

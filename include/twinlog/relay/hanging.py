@@ -1,37 +1,51 @@
-"""Transactions of ours that partitions of the copy hold open behind the fence: the target lost their ends.
+"""Transactions of ours that partitions of the target hold open though they have been ended: their ends were lost.
 
-The fence ends what its lanes had open, and returns when that is decided and told.  But brokers of Kafka 4 pass over
-partitions without a leader while they tell (see relay/fence.py), as after a restart of the only replica.  What lies
-there then belongs to whatever the same lane writes next, and would be committed or aborted with it: records are
-doubled, or lost.
+While a coordinator of Kafka 4 writes the markers of a transaction, it passes over partitions that have no leader, as
+after a restart of the only replica, and then calls the transaction complete (KAFKA-20734; its log says "likely deleted
+already and hence can be skipped").  What is open in such a partition belongs to whatever the same producer writes there
+next, and is committed or aborted with it: an aborted record would be doubled, a committed one lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from twinlog.relay import kafka_python
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
-from twinlog.relay.error_codes import error_for
+from twinlog.relay.error_codes import Code, error_for
+
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that has no end in a partition: whose, and its first downstream offset."""
+    """A transaction that has no end in a partition: whose, its first downstream offset, and where the log ends."""
 
     producer_id: int
     first_offset: int
+    log_end: int
 
 
-def hanging(
-    target: Brokers, partitions: Iterable[TopicPartition], ours: Collection[int]
-) -> dict[TopicPartition, Open]:
-    """Return the partitions in which a producer of `ours` has a transaction open: the first one in each.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen: the first open transaction by partition, and which partitions cannot be looked at now.
 
-    Call behind the fence: before, lanes have transactions open rightly.  Two questions for all partitions that have a
-    leader, and one more where something is open.  Raises TransientError and ClusterRefused (it needs Read).
+    `gone` are partitions of topics that the broker which was asked does not know.
+    """
+
+    open: Mapping[TopicPartition, Open]
+    leaderless: frozenset[TopicPartition]
+    gone: frozenset[TopicPartition]
+
+
+def look(target: Brokers, partitions: Iterable[TopicPartition], ours: Collection[int]) -> Look:
+    """Find the partitions in which a producer of `ours` has a transaction open.
+
+    Call while no lane of theirs writes: lanes have transactions open rightly.  Two questions for all partitions that
+    have a leader, and one more where something is open.  Raises TransientError and ClusterRefused (it needs Read).
     """
     wanted = list(partitions)
     topics = target.metadata({topic for topic, _ in wanted})
@@ -40,12 +54,26 @@ def hanging(
     ends = target.offsets(led, LATEST)
     found: dict[TopicPartition, Open] = {}
     for node, group in target.by_leader(item for item in led if stable[item] < ends[item]).items():
-        found |= _open_at(target, node, group, ours)
-    return found
+        found |= _open_at(target, node, {item: ends[item] for item in group}, ours)
+    gone = frozenset(it for it in wanted if topics[it[0]].error == Code.UNKNOWN_TOPIC_OR_PARTITION)
+    return Look(found, frozenset(wanted) - gone - set(led), gone)
+
+
+def look_until_ended(
+    target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
+) -> Look:
+    """Look again and again until nothing is open, for so long: markers are written behind the answer to EndTxn.
+
+    Raises as `look`.
+    """
+    deadline = time.monotonic() + seconds
+    while (seen := look(target, partitions, ours)).open and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+    return seen
 
 
 def _open_at(
-    target: Brokers, node: int, partitions: Iterable[TopicPartition], ours: Collection[int]
+    target: Brokers, node: int, ends: Mapping[TopicPartition, int], ours: Collection[int]
 ) -> dict[TopicPartition, Open]:
     """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no ends)."""
     connection = target.node(node, "coordinate")
@@ -53,7 +81,7 @@ def _open_at(
     if connection.offers(api.request.API_KEY) < 0:
         return {}
     names: dict[str, list[int]] = {}
-    for topic, partition in partitions:
+    for topic, partition in ends:
         names.setdefault(topic, []).append(partition)
     entry: Any = api.request.TopicRequest
     answer = connection.call(
@@ -66,11 +94,12 @@ def _open_at(
                 target.forget_leaders()
                 doing = f"the question who writes to {topic.name}-{item.partition_index}"
                 raise error_for(item.error_code, doing, target.settings.alias)
+            place = topic.name, item.partition_index
             mine = [
-                Open(int(it.producer_id), int(it.current_txn_start_offset))
+                Open(int(it.producer_id), int(it.current_txn_start_offset), ends[place])
                 for it in item.active_producers
                 if it.current_txn_start_offset >= 0 and it.producer_id in ours
             ]
             if mine:
-                found[topic.name, item.partition_index] = min(mine, key=lambda it: it.first_offset)
+                found[place] = min(mine, key=lambda it: it.first_offset)
     return found

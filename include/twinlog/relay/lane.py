@@ -20,6 +20,7 @@ from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.error_codes import Code, code_name
 from twinlog.relay.foresight import Foresight
+from twinlog.relay.produced import Refused, Written
 from twinlog.relay.relabel import relabel
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.sequences import Sequences
@@ -27,31 +28,6 @@ from twinlog.relay.transaction import LaneState, Transaction, Writer
 from twinlog.relay.transform import Outgoing
 from twinlog.relay.wire import Buffer
 from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One batch the target has acknowledged, with the downstream offset of its first record."""
-
-    partition: TopicPartition
-    outgoing: Outgoing
-    base_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """One batch, or one partition, that the target did not take; the transaction has to be aborted.
-
-    `outgoing` is None when the partition could not even be added to the transaction.  With `resend` it will be
-    taken when its leader is found again, otherwise never.
-    """
-
-    partition: TopicPartition
-    code: int
-    message: str
-    outgoing: Outgoing | None = None
-    record_errors: tuple[tuple[int, str], ...] = ()
-    resend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +91,10 @@ class Lane:
     def add(self, partitions: Collection[TopicPartition]) -> list[Refused]:
         """Make partitions part of the transaction; return those the target refuses (then none was added)."""
         refused = self.transaction.add(partitions)
-        return [Refused(item, code, "it cannot be written to") for item, code in refused.items()]
+        return [
+            Refused(item, code, "it cannot be written to", resend=code == Code.LEADER_NOT_AVAILABLE)
+            for item, code in refused.items()
+        ]
 
     def send(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> None:
         """Send batches of partitions that were added, one request a round and leader, without waiting.
@@ -169,7 +148,7 @@ class Lane:
         self._end(commit=True)
 
     def settle(self) -> None:
-        """Wait until every reader sees what was committed last.  Call when nothing more will be sent."""
+        """Wait until the last transaction's end is in the logs.  Call when nothing more will be sent."""
         self.transaction.settle()
 
     def abort(self) -> None:
@@ -258,6 +237,8 @@ class Lane:
 
     def _unsent(self, group: Round, error: TwinlogError) -> None:
         transient = isinstance(error, TransientError)
+        if transient:
+            self.transaction.ends.doubt()
         code = Code.LEADER_NOT_AVAILABLE if transient else Code.UNKNOWN_TOPIC_OR_PARTITION
         self.refused += [
             Refused(partition, code, error.message, outgoing, resend=transient)
@@ -305,6 +286,7 @@ class Lane:
         if what in {Remedy.FENCED, Remedy.STOP}:
             raise self.transaction.stop(Request.PRODUCE, code, f"records of {_name(partition)}")
         if what is Remedy.RESEND:
+            self.transaction.ends.doubt()
             self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
         if self._was_refused(partition):
             return  # it was sent behind a refused batch: out of order, by design

@@ -45,12 +45,20 @@ class LogState:
     `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
     record of all was not committed, with their committed value (None: there is none); readers that ignore
     transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
-    transaction has no end in the log, with the producer id that wrote it.
+    transaction has no end in the log, and the newest such record.
     """
 
     committed: Mapping[bytes, bytes]
     overshadowed: Mapping[bytes, bytes | None]
-    undecided: Mapping[bytes, int] = field(default_factory=dict)
+    undecided: Mapping[bytes, UndecidedRecord] = field(default_factory=dict)
+
+
+class UndecidedRecord(NamedTuple):
+    """A record whose transaction has no end in the log: who wrote it, its value (None: a tombstone), where."""
+
+    producer_id: int
+    value: bytes | None
+    partition: int
 
 
 class KeptRecord(NamedTuple):
@@ -230,10 +238,10 @@ def _state(resolvers: Collection[_Resolver]) -> LogState:
             if newest > kept.offset:
                 overshadowed[key] = kept.value
     undecided = {
-        key: producer_id
+        key: UndecidedRecord(producer_id, record.value, record.partition)
         for resolver in resolvers
         for producer_id, waiting in resolver.undecided.items()
-        for key, _ in waiting
+        for key, record in waiting
     }
     return LogState(committed, overshadowed, undecided)
 

@@ -122,6 +122,10 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
     ),
     Request.ADD_PARTITIONS: _rows(
         (_BUSY, Remedy.REPEAT),
+        (
+            frozenset({Code.LEADER_NOT_AVAILABLE}),
+            Remedy.RESEND,
+        ),  # not asked for: our own answer (relay/ends.py)
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, Remedy.END_RANGE),
         (FENCED, Remedy.FENCED),
         (_NOT_ALLOWED, Remedy.STOP),

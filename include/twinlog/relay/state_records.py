@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.formats.connect_offset import (
+    SourceOffsetKey,
+    offset_value,
+    parse_source_key,
+    source_offset_key,
+)
 from twinlog.formats.ledger import Quarantine
 from twinlog.formats.ledger_topics import LeaderEpoch
 from twinlog.formats.offset_map import MapKey, encode_map_key
@@ -56,6 +61,11 @@ def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartit
     """Where `of_ranges` writes progress and map of some ranges: known before anything of them was sent."""
     progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
     return progress | {(state.map_topic, _map_partition(*it.source, state.map_partitions)) for it in ranges}
+
+
+def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
+    """Read a key of the progress topic, if it is this flow's: other connectors may share the topic."""
+    return parse_source_key(key, state.connector_name, state.source_alias)
 
 
 def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int) -> StateRecord:

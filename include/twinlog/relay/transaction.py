@@ -16,6 +16,7 @@ An event that is not in the table is a doubt.  Sources: KIP-98, KIP-360; the ans
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,12 +28,16 @@ from twinlog.relay import kafka_python
 from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
-from twinlog.relay.error_codes import COORDINATOR_MOVED, code_name, error_for
+from twinlog.relay.ends import Ends
+from twinlog.relay.error_codes import COORDINATOR_MOVED, Code, code_name, error_for
 from twinlog.relay.remedies import Remedy, Request, remedy, repeats
 
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
+
+_UNUSUAL_SECONDS = 1.0
+"""A coordinator that writes markers for so long misses a leader."""
 
 
 class LaneState(StrEnum):
@@ -79,15 +84,20 @@ class Writer:
 class Transaction:
     """The transactions of one writer, one after the other.  Single-threaded.
 
-    For a writer without a transactional id it only keeps the states: nothing is asked of the target.
+    For a writer without a transactional id it only keeps the states: nothing is asked of the target.  `ends` holds that
+    partitions are added only behind the end of what they were part of before.
     """
 
     brokers: Brokers
     writer: Writer
     state: LaneState = LaneState.IDLE
+    ends: Ends = field(init=False)
     _added: set[TopicPartition] = field(default_factory=set)
-    _committed: bool = False
+    _ended: bool | None = None
     _known_coordinator: Connection | None = None
+
+    def __post_init__(self) -> None:
+        self.ends = Ends(self.brokers, self.writer.producer_id)
 
     @property
     def added(self) -> frozenset[TopicPartition]:
@@ -120,7 +130,8 @@ class Transaction:
     def add(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Make partitions part of the transaction; return those refused with their codes (then none was added).
 
-        Raises FencedError when another driver has taken the lane.
+        A partition that nobody leads, and that may lack the end of the transaction before, is refused with
+        LEADER_NOT_AVAILABLE.  Raises FencedError when another driver has taken the lane.
         """
         missing = [item for item in partitions if item not in self._added]
         if self.writer.transactional_id is None or not missing:
@@ -128,12 +139,14 @@ class Transaction:
                 self.move("added")
             return {}
         codes = self._until_settled(
-            Request.ADD_PARTITIONS, lambda: self._ask_to_add(missing), "add partitions"
+            Request.ADD_PARTITIONS,
+            lambda: self._without_ends(missing) or self._ask_to_add(missing),
+            "add partitions",
         )
         refused = {
             item: code
             for item, code in codes.items()
-            if code and remedy(Request.ADD_PARTITIONS, code) is Remedy.END_RANGE
+            if code and remedy(Request.ADD_PARTITIONS, code) in {Remedy.END_RANGE, Remedy.RESEND}
         }
         if refused:
             return refused
@@ -141,7 +154,10 @@ class Transaction:
             raise self.stop(
                 Request.ADD_PARTITIONS, code, f"AddPartitionsToTxn of {self.writer.transactional_id}"
             )
+        if unseen := self.ends.doubted(missing):
+            raise self.doubt(f"{next(iter(unseen))[0]} was gone and is there again")
         self._added.update(missing)
+        self.ends.added(missing)
         self.move("added")
         return {}
 
@@ -160,20 +176,21 @@ class Transaction:
             )
             if answer[""]:
                 raise self.stop(Request.END_TXN, answer[""], f"EndTxn of {self.writer.transactional_id}")
-            self._committed = commit
+            self._ended = commit
         self.move("answered")
         self._added.clear()
 
     def settle(self) -> None:
-        """Wait until every reader sees the last commit, if that is how the last transaction ended.
+        """Wait until the end of the last transaction is in the logs, and every reader sees a commit.
 
-        A commit is answered when it is decided, before its markers are in the logs; asked to end it once more, the
-        coordinator answers CONCURRENT_TRANSACTIONS until they are.  It counts whatever becomes of this question.
+        An end is answered when it is decided, before its markers are written; asked to end it once more the same
+        way, the coordinator answers CONCURRENT_TRANSACTIONS until they are.  It counts whatever becomes of that.
         """
-        if self.state is LaneState.IDLE and self._committed:
+        ended = self._ended
+        if self.state is LaneState.IDLE and ended is not None:
             with suppress(TwinlogError):
                 self._until_settled(
-                    Request.END_TXN, lambda: {"": self._end_once(commit=True)}, "see the commit through"
+                    Request.END_TXN, lambda: {"": self._end_once(commit=ended)}, "see the transaction through"
                 )
 
     def _ask_to_end(self, commit: bool) -> int:
@@ -193,6 +210,13 @@ class Transaction:
             committed=commit,
         )
         return int(answer.error_code)
+
+    def _without_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Refuse what cannot be looked at.  Raises a doubt for what lacks the end of an earlier transaction."""
+        try:
+            return dict.fromkeys(self.ends.unseen(partitions), Code.LEADER_NOT_AVAILABLE)
+        except TransientError as error:
+            raise self.doubt(error.message) from None
 
     def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         topics: dict[str, list[int]] = {}
@@ -225,9 +249,10 @@ class Transaction:
         """Repeat a question while the coordinator moves, writes our last markers, or cannot be reached.
 
         Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
-        the same way, change nothing.
+        the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.
         """
         failure = ""
+        began = time.monotonic()
 
         def answer() -> dict[Any, int] | None:
             nonlocal failure
@@ -236,6 +261,7 @@ class Transaction:
             except ClusterUnreachable as error:
                 self.brokers.forget_coordinators()
                 self._known_coordinator = None
+                self.ends.doubt()
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
@@ -244,8 +270,11 @@ class Transaction:
             busy = [code for code in bad if repeats(request, code)]
             if busy:
                 failure = code_name(busy[0])
-                if not COORDINATOR_MOVED.isdisjoint(busy):
+                moved = not COORDINATOR_MOVED.isdisjoint(busy)
+                if moved:
                     self._known_coordinator = None
+                if moved or time.monotonic() - began > _UNUSUAL_SECONDS:
+                    self.ends.doubt()
             return None if busy else codes
 
         return until(

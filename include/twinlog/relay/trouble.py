@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
-from twinlog.relay.lane import Refused
+from twinlog.relay.produced import Refused
 from twinlog.relay.transform import Poison
 
 SOURCE_LOST = "source-lost"
 """Code of ranges that the next cycle goes on with."""
+
+NO_LEADER = "no-leader"
+"""Code of ranges whose copy nobody leads; the next cycle goes on with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list
 def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> Trouble:
     """Nobody took a partition's records for `seconds`; the other partitions of its lane need not wait any longer."""
     return Trouble(
-        "no-leader", f"{name}: {remote_topic} could not be written to for {seconds:.0f} s: {refusal.message}"
+        NO_LEADER, f"{name}: {remote_topic} could not be written to for {seconds:.0f} s: {refusal.message}"
     )
 
 

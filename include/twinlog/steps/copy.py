@@ -61,7 +61,7 @@ def run(
         settled = with_echoes(
             flow, clusters.source, settle_now(flow, clusters, chosen, progress, ends, limits)
         )
-        settled = rounds.without_lost_ends(clusters, settled, grant)
+        settled = rounds.without_lost_ends(clusters, settled, chosen, grant)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
         packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, chosen=flow.copy.lanes)

@@ -15,13 +15,15 @@ from typing import Protocol
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
-from twinlog.formats.ledger import FlowPhase, FlowState, lane_writers, parse_ledger
+from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence, last_fence, own_progress
+from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, last_fence, own_progress
 from twinlog.relay.log_reader import LogState
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
+from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
+from twinlog.steps.lost_state import fence_and_mend
 from twinlog.steps.plan_ranges import (
     DEFAULT_MAX_MESSAGE_BYTES,
     Settled,
@@ -92,29 +94,24 @@ class Rounds:
             self.logs.progress.read(target)
 
     def _fence(self, target: Brokers) -> Grant:
-        copy = self.flow.copy
-        if copy.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
             return at_least_once_grant(target, self.state, run_id=self.run_id, lanes=self.lanes)
-        return fence(
-            target,
-            self.flow.name,
-            self.state,
-            run_id=self.run_id,
-            lanes=self.lanes,
-            transaction_timeout_ms=copy.transaction_timeout_ms,
-            logs=self.logs,
+        return fence_and_mend(
+            self.flow, target, self.state, run_id=self.run_id, lanes=self.lanes, logs=self.logs
         )
 
-    def without_lost_ends(self, clusters: Clusters, settled: Settled, grant: Grant) -> Settled:
+    def without_lost_ends(
+        self, clusters: Clusters, settled: Settled, topics: Sequence[DiscoveredTopic], grant: Grant
+    ) -> Settled:
         """See that no partition of the copy holds a transaction of ours open; call behind the fence.
 
         Raises as `steps.lost_ends.without_lost_ends`.
         """
-        if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE or not settled.ranges:
+        needed = settled.ranges or any(it.unended for it in topics)
+        if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE or not needed:
             return settled
         with Brokers(self.flow.target.connection) as target:
-            ours = lane_writers(self.logs.ledger.read(target).committed)
-            return without_lost_ends(self.flow, clusters, target, settled, grant, ours)
+            return without_lost_ends(self.flow, clusters, target, settled, topics, grant)
 
     def progress(self) -> Mapping[tuple[str, int], int]:
         """Read how far the flow has come by now: the last copied upstream offset of each partition."""

@@ -144,6 +144,12 @@ class DiscoveredTopic:
         return not self.blocked and not self.paused and self.remote is not None
 
     @property
+    def unended(self) -> tuple[int, ...]:
+        """Partitions whose copy has a transaction open: a lane is at it, or the target lost the end."""
+        found = ((it.partition, it.target) for it in self.partitions)
+        return tuple(number for number, copy in found if copy is not None and copy.stable_end < copy.end)
+
+    @property
     def placed(self) -> tuple[DiscoveredPartition, ...]:
         """The partitions that have their place on the target; those added since wait for the next cycle."""
         count = self.remote.partitions if self.remote is not None else 0

@@ -11,11 +11,12 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import Grant, at_least_once_grant, fence
+from twinlog.relay.fence import Grant, at_least_once_grant
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps.copy_round import state_topics
+from twinlog.steps.lost_state import fence_and_mend
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Held:
 def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
     """Fence the flow, for `why`, as a run of its own or as `run_id`.
 
-    Raises FencedError, and errors of a target that cannot be reached.
+    Raises as `fence_and_mend`.
     """
     state = state_topics(flow, clusters)
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
@@ -49,6 +50,5 @@ def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = 
         if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
             grant = at_least_once_grant(target, state, run_id=run_id, lanes=1)
         else:
-            timeout = flow.copy.transaction_timeout_ms
-            grant = fence(target, flow.name, state, run_id=run_id, lanes=1, transaction_timeout_ms=timeout)
+            grant = fence_and_mend(flow, target, state, run_id=run_id, lanes=1)
         yield Held(state, grant, target)

@@ -149,7 +149,7 @@ class Following:
             self.flow, self.clusters, seen, progress, {}, self.prepared.max_bytes, follow=True
         )
         settled = with_echoes(self.flow, self.clusters.source, settled)
-        settled = self.rounds.without_lost_ends(self.clusters, settled, grant)
+        settled = self.rounds.without_lost_ends(self.clusters, settled, seen, grant)
         self.open_ranges = settled.ranges
         if self.standing is not None:
             self.standing.stopped = settled.stopped

@@ -1,32 +1,43 @@
-"""Transactions of ours whose end the target lost in a partition of the copy: aborted, or the partition stops.
+"""Transactions of ours whose ends the target lost: ended once more as they were, or what depends on them stops.
 
-Data, progress and map of a transaction are committed together.  So one that is still open in the copy behind the fence
-never counted if progress and map agree that nothing from its beginning on is copied: then its abort is what the target
-lost, and is written once more.  In any other case it may have been committed, and a person has to look.
+The driver calls this behind its fence, before a lane writes: what is open would be committed or aborted with whatever
+the same lane writes next (relay/hanging.py).  Progress is mended first (steps/lost_state.py), then the map by
+progress, then the copy by both.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.fence import LOST_MARKER, Grant
-from twinlog.relay.hanging import Open, hanging
+from twinlog.relay.fence import Grant
+from twinlog.relay.hanging import Look, Open, look, look_until_ended
 from twinlog.relay.lane import Lane
-from twinlog.relay.spec import RangeSpec
+from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO
+from twinlog.relay.transaction import Writer
+from twinlog.relay.trouble import NO_LEADER
+from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
+from twinlog.steps.verdicts import Verdict, of_copy
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_SECONDS = 10.0
-_PAUSE_SECONDS = 0.05
-"""How long the markers of an abort may take to arrive, and how often is looked for them."""
+MARKERS_SECONDS = 10.0
+"""How long markers that are written again may take to arrive."""
+
+LEADER_SECONDS = 3.0
+"""How long partitions of the copy may be without a leader before they are left to the next round."""
+
+_PAUSE_SECONDS = 0.1
+
+Endings = Mapping[tuple[TopicPartition, int], Verdict]
+"""How the transaction ended that is open in a partition of the target, by partition and producer id."""
 
 
 def without_lost_ends(
@@ -34,80 +45,99 @@ def without_lost_ends(
     clusters: Clusters,
     target: Brokers,
     settled: Settled,
+    topics: Iterable[DiscoveredTopic],
     grant: Grant,
-    ours: Collection[int],
 ) -> Settled:
-    """Abort what never counted, and stop the other partitions in which a producer of `ours` has something open.
+    """End what our lanes have open in the copy; stop where that cannot be known, or nobody leads.
 
-    Call behind the fence that gave `grant`, before a lane writes.  Raises TransientError and ClusterRefused.
+    Looked at are the copies that are to be written to, and those of `topics` that had something open when they were
+    discovered.  Progress and map have to be whole.  Raises TransientError and ClusterRefused.
     """
-    by_copy = {(it.remote_topic, it.partition): it for it in settled.ranges}
-    lost = hanging(target, by_copy, ours)
-    if not lost:
-        return settled
-    maps = read_packed(flow, clusters.target)
-    ended = []
-    for place, found in lost.items():
-        item = by_copy[place]
-        last = grant.progress.get((item.topic, item.partition))
-        known = maps.seen(SourceLife(item.topic, item.topic_id, item.partition))
-        if never_counted(found.first_offset, last, known) and _aborted(target, grant, place, found):
-            ended.append(place)
-    left = _still_open(target, ended, ours)
-    healed = [place for place in ended if place not in left]
-    for topic, partition in healed:
-        log.warning(
-            "%s-%s: cluster %s had lost the end of a transaction that never counted; it was aborted again",
-            topic,
-            partition,
-            flow.target.alias,
-        )
-    lost = {place: found for place, found in lost.items() if place not in healed}
-    ranges = tuple(it for place, it in by_copy.items() if place not in lost)
-    stopped = tuple(_stopped(by_copy[place], found, flow.target.alias) for place, found in lost.items())
+    lives = {
+        (it.remote_topic, it.partition): SourceLife(it.topic, it.topic_id, it.partition)
+        for it in settled.ranges
+    }
+    copies = lives | {
+        (it.remote_topic, number): SourceLife(it.topic, it.topic_id, number)
+        for it in topics
+        for number in it.unended
+    }
+    seen = look_when_led(target, copies, grant.ours)
+    still_open = seen.open
+    if still_open:
+        end_again(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
+        still_open = look_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
+    stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
+    stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
+    left = {(it.topic, it.partition) for it in stopped}
+    ranges = tuple(it for it in settled.ranges if (it.topic, it.partition) not in left)
     return Settled(ranges, (*settled.stopped, *stopped))
 
 
-def never_counted(
-    first_offset: int, last_copied: int | None, known: PackedMap | UnreadableMap | None
-) -> bool:
-    """Whether nothing from downstream `first_offset` on is copied, by progress (upstream) and map alike.  Pure."""
-    if known is None or last_copied is None:
-        return known is None and last_copied is None
-    if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
-        return False
-    try:
-        return known.open().end_downstream <= first_offset
-    except UnreadableMap:
-        return False
-
-
-def _aborted(target: Brokers, grant: Grant, place: TopicPartition, found: Open) -> bool:
-    """Write the marker again, if one of our lanes has the same producer id; return whether one had."""
-    for granted in grant.lanes:
-        if granted.writer.producer_id == found.producer_id:
-            lane = Lane(target, granted.writer)
-            refused = lane.add([place])
-            lane.abort()
-            return not refused
-    return False
-
-
-def _still_open(
-    target: Brokers, places: Collection[TopicPartition], ours: Collection[int]
-) -> Collection[TopicPartition]:
-    """Return what is open even when the markers have had their time."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    left: Collection[TopicPartition] = places
-    while left and (left := hanging(target, places, ours)) and time.monotonic() < deadline:
+def look_when_led(target: Brokers, places: Collection[TopicPartition], ours: Collection[int]) -> Look:
+    """Look, and again for a while as long as some have no leader.  Raises as `look`."""
+    deadline = time.monotonic() + LEADER_SECONDS
+    while (seen := look(target, places, ours)).leaderless and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
-    return left
+    return seen
 
 
-def _stopped(item: RangeSpec, found: Open, alias: str) -> StoppedPartition:
+def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
+    """Write markers once more, by the lane that has the producer id; what is UNKNOWN, or whose lane has gone, stays.
+
+    Raises TransientError when the target does not take them.
+    """
+    by_id = {it.producer_id: it for it in writers}
+    places: dict[tuple[int, Verdict], list[TopicPartition]] = defaultdict(list)
+    for (place, producer_id), verdict in endings.items():
+        if verdict is not Verdict.UNKNOWN and producer_id in by_id:
+            places[producer_id, verdict].append(place)
+    for (producer_id, verdict), found in places.items():
+        lane = Lane(target, by_id[producer_id])
+        if lane.add(found):
+            continue  # it has no leader, or has gone
+        if verdict is Verdict.COMMITTED:
+            lane.commit()
+        else:
+            lane.abort()
+        lane.settle()
+        for topic, partition in found:
+            log.warning(
+                "%s-%s: cluster %s had lost the end of a transaction that was %s; it is written again",
+                topic,
+                partition,
+                target.settings.alias,
+                "committed" if verdict is Verdict.COMMITTED else "aborted",
+            )
+
+
+def _endings(
+    flow: FlowSettings,
+    clusters: Clusters,
+    found: Mapping[TopicPartition, Open],
+    copies: Mapping[TopicPartition, SourceLife],
+    grant: Grant,
+) -> Endings:
+    maps = read_packed(flow, clusters.target)
+    endings = {}
+    for place, it in found.items():
+        life = copies[place]
+        last = grant.progress.get((life.topic, life.partition))
+        endings[place, it.producer_id] = of_copy(it, last, maps.seen(life))
+    return endings
+
+
+def _stopped(place: TopicPartition, life: SourceLife, found: Open, flow: FlowSettings) -> StoppedPartition:
     message = (
-        f"cluster {alias} lost the end of a transaction: {item.remote_topic}-{item.partition} holds records open from"
-        f" offset {found.first_offset} on, and they may have been committed; see docs/topics.md,"
-        ' "A transaction without an end"'
+        f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
+        f" offset {found.first_offset} on, and they may have been committed; {WHAT_TO_DO}"
     )
-    return StoppedPartition(item.topic, item.partition, LOST_MARKER, message)
+    return StoppedPartition(life.topic, life.partition, LOST_MARKER, message)
+
+
+def _not_led(place: TopicPartition, life: SourceLife, flow: FlowSettings) -> StoppedPartition:
+    message = (
+        f"{life.topic}-{life.partition}: {place[0]} has no leader on cluster {flow.target.alias} that could be asked"
+        " whether it holds all it was given"
+    )
+    return StoppedPartition(life.topic, life.partition, NO_LEADER, message)

@@ -40,6 +40,7 @@ class RangePlan:
     """What the next copy would do.
 
     `records` is the sum of the ranges' lengths: an upper bound, since markers and compacted offsets are counted.
+    `unended` are copies with a transaction open, which the copy ends if it is ours.
     """
 
     flow: str
@@ -48,6 +49,7 @@ class RangePlan:
     stopped: tuple[StoppedPartition, ...]
     lanes: tuple[tuple[str, ...], ...]
     records: int
+    unended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def run(
         stopped=settled.stopped,
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in settled.ranges),
+        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
     )
 
 

@@ -1,0 +1,64 @@
+"""Whether the partitions of the target hold the ends of a lane's transactions: where it is in doubt, it is looked.
+
+A target may lose such ends (relay/hanging.py).
+
+Invariant E: a partition becomes part of a transaction only when every earlier one of its lane has an end in it.  Asking
+before each would double the questions of a transaction, so it is asked when there was a sign: a leader refused or could
+not be reached, the coordinator was lost or moved, or a transaction took unusually long to be complete.  Before a
+lane's first transaction the driver has looked (steps/lost_ends.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from twinlog.errors import TransientError
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.hanging import look_until_ended
+
+_PATIENCE_SECONDS = 5.0
+"""How long markers may be on their way."""
+
+
+@dataclass(slots=True)
+class Ends:
+    """What one producer has written to, and which of it has to be looked at.  Single-threaded."""
+
+    brokers: Brokers
+    producer_id: int
+    _known: set[TopicPartition] = field(default_factory=set)
+    _doubted: set[TopicPartition] = field(default_factory=set)
+
+    def added(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take note of partitions that became part of a transaction."""
+        self._known.update(partitions)
+
+    def doubt(self) -> None:
+        """There was a sign: look at everything that was ever added, before it is added again."""
+        self._doubted |= self._known
+
+    def unseen(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Look at those of `partitions` that are doubted; return the ones without a leader to ask.
+
+        Those stay doubted, and so does what no longer exists, by the broker that was asked: AddPartitions has the say.
+        Raises TransientError (`lost-marker`) for a transaction that stays open, ClusterRefused as `look`.
+        """
+        doubted = self.doubted(partitions)
+        if not doubted:
+            return doubted
+        try:
+            seen = look_until_ended(self.brokers, doubted, {self.producer_id}, _PATIENCE_SECONDS)
+        except TransientError:
+            return doubted
+        for (topic, partition), it in seen.open.items():
+            raise TransientError(
+                f"{topic}-{partition} lacks the end of a transaction that began at {it.first_offset}",
+                code="lost-marker",
+            )
+        self._doubted -= doubted - seen.leaderless - seen.gone
+        return seen.leaderless
+
+    def doubted(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return those of `partitions` that have not been seen since the last sign."""
+        return frozenset(self._doubted.intersection(partitions))

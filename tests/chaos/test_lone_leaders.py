@@ -1,0 +1,110 @@
+"""A target whose topics have one replica, and a broker of it dies: transactions end while partitions have no leader.
+
+The coordinator then leaves out their markers and calls the transaction complete (KAFKA-20734).  What lies open in such
+a partition must neither come to count with the next transaction, nor stop counting with it; and nobody has to look.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import ThreadRunner
+from stage import Stage
+from test_schedules import SLOW, leader_of_the_copy
+from wired import MINUTES
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.steps import follow
+
+pytestmark = [pytest.mark.chaos, pytest.mark.integration]
+
+TURNS = int(os.environ.get("TWINLOG_LONE_TURNS", "10" if MINUTES else "1"))
+"""How often each is played."""
+
+ONE_TRANSACTION = {
+    "twinlog__bytes__per__second": "200000",
+    "twinlog__transaction__bytes": "100000000",
+    "twinlog__transaction__ms": "50000",
+    "offset__storage__replication__factor": "3",
+}
+"""All that is copied in about six seconds is open when the broker dies; progress and map live on."""
+
+
+@pytest.mark.parametrize("seed", range(TURNS))
+@pytest.mark.parametrize("properties", [ONE_TRANSACTION, SLOW], ids=["one_transaction", "many"])
+def test_a_lone_leader_dies(
+    seed: int,
+    properties: dict[str, str],
+    cluster_a: Any,
+    three_brokers: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """A broker is killed in the middle of a copy, and comes back before or after the cluster knows that it is dead."""
+    stage = Stage(tmp_path, cluster_a, three_brokers, unique_topic("lone"), seed, properties=properties)
+    stage.traffic()
+    stage.copy()
+    stage.begun.wait(60)
+    time.sleep(stage.chance.uniform(0, 2) + 0.5 * (properties is ONE_TRANSACTION))
+    three_brokers.kill(leader_of_the_copy(stage))
+    time.sleep(stage.chance.uniform(0, 12))
+    three_brokers.start()
+    stage.traffic(200)
+    stage.check("a_lone_leader_dies")
+
+
+@pytest.mark.parametrize("seed", range(TURNS))
+def test_a_lone_leader_dies_while_it_is_followed(
+    seed: int, cluster_a: Any, three_brokers: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Records come all the while; a lane goes on in the same epoch, or its driver fences: either way they are equal."""
+    stage = Stage(
+        tmp_path,
+        cluster_a,
+        three_brokers,
+        unique_topic("lone"),
+        seed,
+        properties={"twinlog__follow__seconds": "15", "offset__storage__replication__factor": "3"},
+    )
+    stop, enough = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        followed = pool.submit(_follow, stage, stop)
+        producing = pool.submit(_produce_until, stage, enough)
+        try:
+            time.sleep(6.0 + stage.chance.uniform(0, 2))
+            three_brokers.kill(leader_of_the_copy(stage))
+            time.sleep(stage.chance.uniform(0, 12))
+            three_brokers.start()
+            time.sleep(5.0)
+        finally:
+            enough.set()
+            producing.result()
+            stop.set()
+            followed.result()
+    stage.check("a_lone_leader_dies_while_it_is_followed")
+
+
+def _follow(stage: Stage, stop: threading.Event) -> None:
+    with open_clusters(stage.flow) as clusters:
+        follow.run(
+            stage.flow,
+            clusters,
+            ThreadRunner(),
+            run_id=uuid.uuid4().hex,
+            seconds=300,
+            stop=stop,
+            on_window=lambda window: print(window.line),
+        )
+
+
+def _produce_until(stage: Stage, enough: threading.Event) -> None:
+    while not enough.wait(0.05):
+        stage.traffic(20)
