@@ -33,7 +33,7 @@ def _twinlog(*words: str) -> tuple[int, dict[str, Any], str]:
 
 
 def _produce(cluster: EmbeddedKafka, topic: str, values: range) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "max.in.flight": 1})
     for value in values:
         producer.produce(topic, str(value).encode(), partition=value % 2)
     producer.flush()
