@@ -33,7 +33,7 @@ def _twinlog(*words: str) -> tuple[int, dict[str, Any], str]:
 
 
 def _produce(cluster: EmbeddedKafka, topic: str, values: range) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "max.in.flight": 1})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, str(value).encode(), partition=value % 2)
     producer.flush()

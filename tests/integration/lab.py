@@ -148,15 +148,16 @@ def grow_topic(cluster: Any, name: str, partitions: int) -> None:
 def produce(cluster: Any, topic: str, records: Iterable[Seen], partition: int = 0, **settings: Any) -> None:
     """Produce records in order to one partition; `settings` are librdkafka's, dots as underscores.
 
-    One request at a time: a new topic may refuse the first and take the second.
+    Idempotent by default: a new topic may refuse the first batch and take the second.
     """
     settings = {key.replace("_", "."): value for key, value in settings.items()}
     producer = Producer({
         "bootstrap.servers": cluster.bootstrap_servers,
         "linger.ms": 5,
-        "max.in.flight": 1,
+        "enable.idempotence": True,
         **settings,
     })
+    producer.list_topics(topic, timeout=30)  # with metadata it gets its producer id at once, not after 0.5 s
     for number, record in enumerate(records):
         _produce(producer, topic, partition, record)
         if number % 1000 == 999:

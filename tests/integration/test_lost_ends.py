@@ -6,7 +6,6 @@ Costs half a minute.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from unittest import mock
 import pytest
 from confluent_kafka.admin import ResourceType
 from lab import Seen, alter_configs, configure, create_topic, cycle, flow_of, produce, read, wait_until
-from test_traps import brokers, outgoing, values
+from test_traps import NOW, brokers, outgoing, values
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
@@ -37,8 +36,6 @@ from twinlog.steps.copy_round import state_topics
 from twinlog.steps.verdicts import Verdict
 
 __all__ = ["brokers"]
-
-NOW = int(time.time() * 1000)
 
 
 @pytest.mark.parametrize("sure", [True, False])
