@@ -9,6 +9,8 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,7 +32,7 @@ from lab import (
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import TerminalError, TransientError
+from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python, wire
@@ -38,7 +40,7 @@ from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import LATEST, Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
-from twinlog.relay.fence import fence
+from twinlog.relay.fence import fence, init_writer
 from twinlog.relay.lane import Lane
 from twinlog.relay.relabel import relabel
 from twinlog.relay.transaction import Writer
@@ -156,6 +158,26 @@ def test_nothing_joins_the_transaction_before(
     lane.settle()
     assert Code.CONCURRENT_TRANSACTIONS in codes
     assert values(cluster_b, topic) == expected
+
+
+def test_an_end_that_meets_a_fence_has_happened_or_not(
+    cluster_b: Any, brokers: Brokers, unique_topic: Callable[[str], str]
+) -> None:
+    """Between the two a coordinator answers UNKNOWN_SERVER_ERROR; asked again it knows, and the log agrees."""
+    topic = create_topic(cluster_b, unique_topic("trap"))
+    same = writer(brokers)
+    committed = []
+    with Brokers(brokers.settings) as elsewhere, ThreadPoolExecutor(1) as pool:
+        for number in range(100):
+            lane = Lane(brokers, same)
+            assert [] == lane.write_state({(topic, 0): [outgoing(b"%d" % number)]})
+            fencing = pool.submit(init_writer, elsewhere, same.transactional_id, 10_000)
+            time.sleep(number % 20 / 10_000)
+            with suppress(FencedError):
+                lane.commit()
+                committed.append(b"%d" % number)
+            same = fencing.result()
+    assert committed == values(cluster_b, topic)
 
 
 def test_a_partition_twice_in_a_request_is_answered_once(

@@ -122,16 +122,14 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
     ),
     Request.ADD_PARTITIONS: _rows(
         (_BUSY, Remedy.REPEAT),
-        (
-            frozenset({Code.LEADER_NOT_AVAILABLE}),
-            Remedy.RESEND,
-        ),  # not asked for: our own answer (relay/ends.py)
+        (frozenset({Code.LEADER_NOT_AVAILABLE}), Remedy.RESEND),  # our own answer (relay/ends.py)
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, Remedy.END_RANGE),
         (FENCED, Remedy.FENCED),
         (_NOT_ALLOWED, Remedy.STOP),
     ),
     Request.END_TXN: _rows(
-        (_BUSY, Remedy.REPEAT),
+        # A coordinator that is just being asked to fence us fails to end the transaction, too (IllegalStateException).
+        (_BUSY | {Code.UNKNOWN_SERVER_ERROR}, Remedy.REPEAT),
         (FENCED, Remedy.FENCED),
         (_NOT_ALLOWED, Remedy.STOP),
     ),
