@@ -135,6 +135,7 @@ class FakeTarget:
         self.leaderless: set[TopicPartition] = set()
         self.calls: list[str] = []
         self.look_ups = 0
+        self.closes_connections = False
         self._connection = FakeConnection(self._produce)
 
     def init(self, producer_id: int = 7) -> tuple[int, int]:
@@ -171,6 +172,10 @@ class FakeTarget:
 
     def forget_coordinators(self) -> None:
         pass
+
+    def close_ended(self, purpose: str) -> bool:
+        closed, self.closes_connections = self.closes_connections, False
+        return closed
 
     def node(self, node: int, purpose: str) -> Any:
         if purpose == "coordinate":

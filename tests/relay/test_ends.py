@@ -76,6 +76,17 @@ def test_a_commit_whose_answer_was_lost_may_lack_markers() -> None:
     lacks_an_end(lane)
 
 
+def test_a_closed_connection_is_a_sign() -> None:
+    """Its broker was away when the markers were written, and is there again."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    target.leaderless.add(TP)
+    lane.commit()
+    target.leaderless.clear()
+    target.closes_connections = True
+    lacks_an_end(lane)
+
+
 @pytest.mark.parametrize("sign", [LOSE, Code.NOT_COORDINATOR, Code.CONCURRENT_TRANSACTIONS])
 def test_an_unusual_beginning_is_a_sign(sign: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator died, moved, or was busy for long with the markers of the transaction before."""

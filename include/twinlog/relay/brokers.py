@@ -83,12 +83,26 @@ class Brokers:
         return self._bootstrap
 
     def node(self, node: int, purpose: str) -> Connection:
-        """Return the connection to a node for one purpose ("fetch", "produce", "coordinate")."""
+        """Return the connection to a node for one purpose ("fetch", "produce", "coordinate").
+
+        One that the broker has closed meanwhile is made anew: brokers do so when nothing was asked for ten minutes
+        (`connections.max.idle.ms`).
+        """
         found = self._open.get((node, purpose))
+        if found is not None and found.ended:
+            self.drop(found)
+            found = None
         if found is None:
             host, port = self._addresses[node]
             found = self._open[node, purpose] = Connection(self.settings, host, port)
         return found
+
+    def close_ended(self, purpose: str) -> bool:
+        """Close the connections for a purpose that their brokers have closed; return whether there were any."""
+        ended = [it for (_, its), it in self._open.items() if its == purpose and it.ended]
+        for connection in ended:
+            self.drop(connection)
+        return bool(ended)
 
     def drop(self, connection: Connection) -> None:
         """Forget and close a connection that failed."""

@@ -7,6 +7,7 @@ connection: what was in flight is then unknown, and the caller decides what that
 from __future__ import annotations
 
 import itertools
+import select
 import selectors
 import socket
 import ssl
@@ -72,6 +73,17 @@ class Connection:
     def buffered(self) -> bool:
         """Whether bytes of an answer were already taken from the socket (by TLS)."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the broker has closed it; False while something is in flight, whose loss is no secret."""
+        if self._in_flight:
+            return False
+        if self.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))  # nothing was asked, so this is the end, or TLS announcing it
 
     def fileno(self) -> int:
         """Return the socket's descriptor, for `answering`."""
@@ -146,6 +158,7 @@ class Connection:
         except OSError as error:
             raise self._unreachable(error.strerror or str(error)) from None
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's own clients do
         # Logging in counts as connecting: a host that takes connections and stays silent is no broker.
         if not settings.protocol.tls:
             _block_for(plain, settings.connect_timeout_ms)

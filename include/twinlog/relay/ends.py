@@ -3,9 +3,9 @@
 A target may lose such ends (relay/hanging.py).
 
 Invariant E: a partition becomes part of a transaction only when every earlier one of its lane has an end in it.  Asking
-before each would double the questions of a transaction, so it is asked when there was a sign: a leader refused or could
-not be reached, the coordinator was lost or moved, or a transaction took unusually long to be complete.  Before a
-lane's first transaction the driver has looked (steps/lost_ends.py).
+before each would double the questions of a transaction, so it is asked when there was a sign: a leader refused, closed
+its connection or could not be reached, the coordinator was lost or moved, or a transaction took unusually long to be
+complete.  Before a lane's first transaction the driver has looked (steps/lost_ends.py).
 """
 
 from __future__ import annotations

@@ -90,6 +90,8 @@ class Lane:
 
     def add(self, partitions: Collection[TopicPartition]) -> list[Refused]:
         """Make partitions part of the transaction; return those the target refuses (then none was added)."""
+        if self.transaction.state is LaneState.IDLE and self.brokers.close_ended("produce"):
+            self.transaction.ends.doubt()  # it was idle, or its broker was away when markers were written
         refused = self.transaction.add(partitions)
         return [
             Refused(item, code, "it cannot be written to", resend=code == Code.LEADER_NOT_AVAILABLE)

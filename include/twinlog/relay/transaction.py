@@ -246,7 +246,7 @@ class Transaction:
     def _until_settled(
         self, request: Request, ask: Callable[[], dict[Any, int]], what: str
     ) -> dict[Any, int]:
-        """Repeat a question while the coordinator moves, writes our last markers, or cannot be reached.
+        """Repeat a question while the coordinator moves, writes our last markers, fences us, or cannot be reached.
 
         Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
         the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.
