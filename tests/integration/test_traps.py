@@ -35,7 +35,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
-from twinlog.relay import kafka_python, wire
+from twinlog.relay import wire
 from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import LATEST, Brokers
 from twinlog.relay.connection import fresh_buffer
@@ -61,21 +61,7 @@ def brokers(cluster_b: Any) -> Iterator[Brokers]:
 
 def writer(brokers: Brokers) -> Writer:
     """A transactional producer of its own."""
-    name = f"trap-{uuid.uuid4().hex}"
-    deadline = time.monotonic() + 30  # a fresh cluster makes its coordinators first
-    while True:
-        answer = brokers.coordinator(name).call(
-            kafka_python.INIT_PRODUCER_ID,
-            transactional_id=name,
-            transaction_timeout_ms=10_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        if answer.error_code == 0:
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return Writer(name, answer.producer_id, answer.producer_epoch)
+    return init_writer(brokers, f"trap-{uuid.uuid4().hex}", 10_000)
 
 
 def outgoing(*values: bytes) -> Outgoing:

@@ -16,7 +16,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.relay import copy_transaction, ends, range_copy, state_records
+from twinlog.relay import copy_transaction, range_copy, state_records
 from twinlog.relay.brokers import TopicMetadata, TopicPartition
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
@@ -28,12 +28,6 @@ NOWHERE = ConnectionSettings("X", ())
 
 
 FETCH = {"version": 0}
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markers of the fake are written at once or never."""
-    monkeypatch.setattr(ends, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module", params=[11, 13], autouse=True)

@@ -7,7 +7,6 @@ from fakes import LOSE, Appended, FakeTarget
 from test_lane import TP, a_lane, outgoing, transaction
 
 from twinlog.errors import TransientError
-from twinlog.relay import ends as ends_module
 from twinlog.relay import transaction as transaction_module
 from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
@@ -16,12 +15,6 @@ from twinlog.relay.transaction import LaneState
 
 OTHER = ("A.t", 1)
 UNLED = [Refused(TP, Code.LEADER_NOT_AVAILABLE, "it cannot be written to", resend=True)]
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markers of the fake are written at once or never."""
-    monkeypatch.setattr(ends_module, "_PATIENCE_SECONDS", 0.0)
 
 
 def refused_and_given_up(target: FakeTarget, lane: Lane, *, led: bool = True) -> None:

@@ -7,7 +7,6 @@ connection: what was in flight is then unknown, and the caller decides what that
 from __future__ import annotations
 
 import itertools
-import select
 import selectors
 import socket
 import ssl
@@ -79,11 +78,8 @@ class Connection:
         """Whether the broker has closed it; False while something is in flight, whose loss is no secret."""
         if self._in_flight:
             return False
-        if self.fileno() < 0:
-            return True
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))  # nothing was asked, so this is the end, or TLS announcing it
+        # Nothing was asked, so what can be read is the end, or TLS announcing it.
+        return self.fileno() < 0 or bool(answering([self], 0.0))
 
     def fileno(self) -> int:
         """Return the socket's descriptor, for `answering`."""

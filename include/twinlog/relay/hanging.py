@@ -9,7 +9,7 @@ next, and is committed or aborted with it: an aborted record would be doubled, a
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from twinlog.relay import kafka_python
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.error_codes import Code, error_for
 
-_PAUSE_SECONDS = 0.02
+_ENDS_PAUSE_SECONDS = 0.02
+_LEADERS_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,29 @@ def look_until_ended(
 
     Raises as `look`.
     """
+    return _look_while(lambda seen: seen.open, target, partitions, ours, seconds, _ENDS_PAUSE_SECONDS)
+
+
+def look_until_led(
+    target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
+) -> Look:
+    """Look again and again until all have a leader, for so long.  Raises as `look`."""
+    return _look_while(
+        lambda seen: seen.leaderless, target, partitions, ours, seconds, _LEADERS_PAUSE_SECONDS
+    )
+
+
+def _look_while(
+    unsettled: Callable[[Look], Collection[TopicPartition]],
+    target: Brokers,
+    partitions: Collection[TopicPartition],
+    ours: Collection[int],
+    seconds: float,
+    pause_seconds: float,
+) -> Look:
     deadline = time.monotonic() + seconds
-    while (seen := look(target, partitions, ours)).open and time.monotonic() < deadline:
-        time.sleep(_PAUSE_SECONDS)
+    while unsettled(seen := look(target, partitions, ours)) and time.monotonic() < deadline:
+        time.sleep(pause_seconds)
     return seen
 
 

@@ -17,13 +17,13 @@ from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, last_fence, own_progress
+from twinlog.relay.fence import FenceLogs, Grant, last_fence, own_progress
 from twinlog.relay.log_reader import LogState
 from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
-from twinlog.steps.lost_state import fence_and_mend
+from twinlog.steps.lost_state import granted
 from twinlog.steps.plan_ranges import (
     DEFAULT_MAX_MESSAGE_BYTES,
     Settled,
@@ -83,7 +83,9 @@ class Rounds:
         fence, because a hand-over to MirrorMaker pauses it in a transaction of the gate lane.
         """
         with Brokers(self.flow.target.connection) as target:
-            grant = self._fence(target)
+            grant = granted(
+                self.flow, target, self.state, run_id=self.run_id, lanes=self.lanes, logs=self.logs
+            )
             _require_not_paused(self.flow, self.logs.ledger.read(target))
             return grant
 
@@ -92,13 +94,6 @@ class Rounds:
         with Brokers(self.flow.target.connection) as target:
             self.logs.ledger.read(target)
             self.logs.progress.read(target)
-
-    def _fence(self, target: Brokers) -> Grant:
-        if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-            return at_least_once_grant(target, self.state, run_id=self.run_id, lanes=self.lanes)
-        return fence_and_mend(
-            self.flow, target, self.state, run_id=self.run_id, lanes=self.lanes, logs=self.logs
-        )
 
     def without_lost_ends(
         self, clusters: Clusters, settled: Settled, topics: Sequence[DiscoveredTopic], grant: Grant

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.config.settings import FlowSettings
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import Grant, at_least_once_grant
+from twinlog.relay.fence import Grant
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps.copy_round import state_topics
-from twinlog.steps.lost_state import fence_and_mend
+from twinlog.steps.lost_state import granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,9 @@ class Held:
 def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
     """Fence the flow, for `why`, as a run of its own or as `run_id`.
 
-    Raises as `fence_and_mend`.
+    Raises as `granted`.
     """
     state = state_topics(flow, clusters)
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
     with Brokers(flow.target.connection) as target:
-        if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-            grant = at_least_once_grant(target, state, run_id=run_id, lanes=1)
-        else:
-            grant = fence_and_mend(flow, target, state, run_id=run_id, lanes=1)
-        yield Held(state, grant, target)
+        yield Held(state, granted(flow, target, state, run_id=run_id, lanes=1), target)

@@ -8,16 +8,15 @@ progress, then the copy by both.
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fence import Grant
-from twinlog.relay.hanging import Look, Open, look, look_until_ended
+from twinlog.relay.hanging import Open, look_until_ended, look_until_led
 from twinlog.relay.lane import Lane
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO
 from twinlog.relay.transaction import Writer
@@ -33,8 +32,6 @@ MARKERS_SECONDS = 10.0
 
 LEADER_SECONDS = 3.0
 """How long partitions of the copy may be without a leader before they are left to the next round."""
-
-_PAUSE_SECONDS = 0.1
 
 Endings = Mapping[tuple[TopicPartition, int], Verdict]
 """How the transaction ended that is open in a partition of the target, by partition and producer id."""
@@ -62,7 +59,7 @@ def without_lost_ends(
         for it in topics
         for number in it.unended
     }
-    seen = look_when_led(target, copies, grant.ours)
+    seen = look_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open
     if still_open:
         end_again(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
@@ -72,14 +69,6 @@ def without_lost_ends(
     left = {(it.topic, it.partition) for it in stopped}
     ranges = tuple(it for it in settled.ranges if (it.topic, it.partition) not in left)
     return Settled(ranges, (*settled.stopped, *stopped))
-
-
-def look_when_led(target: Brokers, places: Collection[TopicPartition], ours: Collection[int]) -> Look:
-    """Look, and again for a while as long as some have no leader.  Raises as `look`."""
-    deadline = time.monotonic() + LEADER_SECONDS
-    while (seen := look(target, places, ours)).leaderless and time.monotonic() < deadline:
-        time.sleep(_PAUSE_SECONDS)
-    return seen
 
 
 def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:

@@ -11,27 +11,42 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.formats.offset_map import MapKey, decode_map_key, decode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.fence import FenceLogs, Grant, fence
-from twinlog.relay.hanging import look, look_until_ended
+from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence
+from twinlog.relay.hanging import look, look_until_ended, look_until_led
 from twinlog.relay.log_reader import LogState, read_state
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.relay.partition_reader import Block, PartitionReader
 from twinlog.relay.spec import StateTopics
 from twinlog.steps.discovery import remote_name
-from twinlog.steps.lost_ends import MARKERS_SECONDS, end_again, look_when_led
+from twinlog.steps.lost_ends import LEADER_SECONDS, MARKERS_SECONDS, end_again
 from twinlog.steps.verdicts import MapSeen, Verdict, of_map, of_progress, together
 
 _FETCH_BYTES = 1 << 20
 
 Source = tuple[str, int]
 """A partition of the source."""
+
+
+def granted(
+    flow: FlowSettings,
+    target: Brokers,
+    state: StateTopics,
+    *,
+    run_id: str,
+    lanes: int,
+    logs: FenceLogs | None = None,
+) -> Grant:
+    """Take the flow as its guarantee asks: `fence_and_mend`, whose errors it raises, or at least once, unfenced."""
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+        return at_least_once_grant(target, state, run_id=run_id, lanes=lanes)
+    return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
 
 
 def fence_and_mend(
@@ -112,7 +127,7 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     cannot be judged, TransientError also while part of the map has no leader, and ClusterRefused.
     """
     places = [(state.map_topic, number) for number in range(state.map_partitions)]
-    seen = look_when_led(target, places, grant.ours)
+    seen = look_until_led(target, places, grant.ours, LEADER_SECONDS)
     if seen.leaderless:
         topic, number = min(seen.leaderless)
         raise TransientError(
