@@ -25,7 +25,14 @@ def test_damage_stays_visible() -> None:
     assert changed_head(wrong, head, new, len(tail)) != crc32c(new + tail)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(0, 2**20))
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**20))
+def test_zeros_are_appended_without_reading_them(checksum: int, length: int) -> None:
+    """As if they had been read."""
+    inverted = checksum ^ 0xFFFFFFFF
+    assert append_zeros(inverted, length) ^ 0xFFFFFFFF == crc32c(bytes(length), checksum)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**30), st.integers(0, 2**30 - 1))
 def test_zeros_add_up(register: int, first: int, second: int) -> None:
     """Appending a zeros and then b zeros is appending a + b zeros."""
     assert append_zeros(append_zeros(register, first), second) == append_zeros(register, first + second)

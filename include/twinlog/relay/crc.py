@@ -2,7 +2,7 @@
 
 A CRC is linear: crc(new) = crc(old) xor raw(old xor new), where `raw` is the CRC register started at zero.
 Old and new differ only in the first bytes that the CRC covers, so the difference is followed by zeros, and
-feeding n zero bytes into a register is a linear map that the digits of n compose.
+feeding n zero bytes into a register is a linear map, composed of those of n's digits.
 
 Two things follow.  Relabelling a batch costs the same whatever its size.  And the checksum its producer made
 travels on: a batch damaged between the source's disk and the target's socket is refused by the target, where
@@ -11,6 +11,7 @@ a checksum computed anew would have blessed the damage.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,74 @@ from crc32c import crc32c
 _POLYNOMIAL = 0x82F63B78
 """Castagnoli, reflected (RFC 3720)."""
 
-_DIGITS = 8
-"""Lengths are below 2**31: eight digits of base 16."""
+_INVERTED = 0xFFFFFFFF
+"""A checksum is its register inverted; `crc32c` inverts what it is given and what it gives back."""
+
+_READ_BITS = 12
+_READ = (1 << _READ_BITS) - 1
+_ZEROS = memoryview(bytes(_READ))
+"""So few zero bytes are quicker read than mapped."""
+
+_DIGIT_BITS = 6
+_DIGIT = (1 << _DIGIT_BITS) - 1
+"""Of what is mapped, a digit of base 64 at a time: one step for batches of up to 256 KiB."""
+
+_SINGLE_BITS: Any = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
 
 _Map = tuple[list[int], list[int], list[int], list[int]]
 """A linear map of the register, as one table for each of its bytes."""
+
+
+def append_zeros(register: int, length: int) -> int:
+    """Return the CRC register after `length` further zero bytes."""
+    few = length & _READ
+    if few:
+        register = crc32c(_ZEROS[:few], register ^ _INVERTED) ^ _INVERTED
+    more, place = length >> _READ_BITS, _READ_BITS
+    while more:
+        digit = more & _DIGIT
+        if digit:
+            t0, t1, t2, t3 = _zeros(digit << place)
+            register = (
+                t0[register & 0xFF]
+                ^ t1[register >> 8 & 0xFF]
+                ^ t2[register >> 16 & 0xFF]
+                ^ t3[register >> 24]
+            )
+        more >>= _DIGIT_BITS
+        place += _DIGIT_BITS
+    return register
+
+
+def changed_head(crc: int, old_head: bytes | memoryview, new_head: bytes | memoryview, unchanged: int) -> int:
+    """Return the CRC of (new_head + tail), given that of (old_head + tail).
+
+    Heads are of equal length; `unchanged` is the length of the tail in bytes, which is not looked at.
+    """
+    return crc ^ append_zeros(crc32c(old_head) ^ crc32c(new_head), unchanged)
+
+
+@functools.cache
+def _zeros(length: int) -> _Map:
+    """The map that appends `length` zero bytes.
+
+    Made when first wanted, 40 KB each: lengths are below 2**31, so there are 256 at most, and as a rule 64.
+    """
+    registers = _SINGLE_BITS
+    for bit in range(length.bit_length()):
+        if length >> bit & 1:
+            registers = _applied(_doubled(bit), registers)
+    first, second, third, fourth = _tables(registers).tolist()
+    return first, second, third, fourth
+
+
+@functools.cache
+def _doubled(times: int) -> Any:
+    """The map that appends 2**times zero bytes, as one array."""
+    if not times:
+        return _tables(np.array([_one_zero_byte(1 << bit) for bit in range(32)], np.uint32))
+    half = _doubled(times - 1)
+    return _tables(_applied(half, _applied(half, _SINGLE_BITS)))
 
 
 def _one_zero_byte(register: int) -> int:
@@ -32,61 +96,15 @@ def _one_zero_byte(register: int) -> int:
     return register
 
 
-def _as_map(images: Any) -> _Map:
-    """Turn a linear map, given as the images of the 32 single bits, into tables."""
+def _tables(images: Any) -> Any:
+    """Turn a linear map, given as the images of the 32 single bits, into a table for each byte of a register."""
     tables = np.zeros((4, 256), np.uint32)
     for bit in range(8):
         tables[:, 1 << bit : 2 << bit] = tables[:, : 1 << bit] ^ images.reshape(4, 8)[:, bit, None]
-    first, second, third, fourth = tables.tolist()
-    return first, second, third, fourth
+    return tables
 
 
-def _applied(tables: _Map, registers: Any) -> Any:
+def _applied(tables: Any, registers: Any) -> Any:
     """Apply a map to many registers."""
     bytes_ = registers.astype("<u4").view(np.uint8).reshape(-1, 4)
-    arrays = np.array(tables, np.uint32)
-    return np.bitwise_xor.reduce(arrays[np.arange(4), bytes_], axis=1)
-
-
-def _append_zeros() -> list[list[_Map]]:
-    """`_append_zeros()[k][d]` appends d * 16**k zero bytes."""
-    single = np.array([_one_zero_byte(1 << bit) for bit in range(32)], np.uint32)
-    unchanged = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
-    result = []
-    for _ in range(_DIGITS):
-        step, images, maps = _as_map(single), single, [_as_map(unchanged)]
-        for _ in range(1, 16):
-            maps.append(_as_map(images))
-            images = _applied(step, images)
-        single = images
-        result.append(maps)
-    return result
-
-
-_APPEND_ZEROS = _append_zeros()
-
-
-def append_zeros(register: int, length: int) -> int:
-    """Return the CRC register after `length` further zero bytes."""
-    place = 0
-    while length:
-        digit = length & 15
-        if digit:
-            t0, t1, t2, t3 = _APPEND_ZEROS[place][digit]
-            register = (
-                t0[register & 0xFF]
-                ^ t1[register >> 8 & 0xFF]
-                ^ t2[register >> 16 & 0xFF]
-                ^ t3[register >> 24]
-            )
-        length >>= 4
-        place += 1
-    return register
-
-
-def changed_head(crc: int, old_head: bytes, new_head: bytes, unchanged: int) -> int:
-    """Return the CRC of (new_head + tail), given that of (old_head + tail).
-
-    Heads are of equal length; `unchanged` is the length of the tail in bytes, which is not looked at.
-    """
-    return crc ^ append_zeros(crc32c(old_head) ^ crc32c(new_head), unchanged)
+    return np.bitwise_xor.reduce(tables[np.arange(4), bytes_], axis=1)

@@ -30,7 +30,7 @@ from twinlog.relay.wire import Buffer
 from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
     """One batch in flight, the sequence it started at, and where it will lie downstream if that can be foreseen."""
 
@@ -254,16 +254,18 @@ class Lane:
             payload = request.connection.receive(fresh_buffer)
         except ClusterUnreachable as error:
             raise self.transaction.doubt(error.message) from None
-        answers = {(item.topic, item.partition): item for item in wire.produce_response(payload)}
-        for partition, sent in request.sent.items():
-            answer = answers.get(partition)
-            if answer is None:
-                raise self.transaction.doubt(f"no answer for {_name(partition)}")
+        for answer in wire.produce_response(payload):
+            partition = answer.topic, answer.partition
+            sent = request.sent.pop(partition, None)
+            if sent is None:
+                raise self.transaction.doubt(f"an answer for {_name(partition)}, which was not asked for")
             if answer.error == 0:
                 self._acknowledged(partition, sent.outgoing, sent.sequence, answer.base_offset)
             else:
                 self._foresight.refused(partition)
                 self._rejected(partition, sent.outgoing, sent.sequence, answer)
+        if request.sent:
+            raise self.transaction.doubt(f"no answer for {_name(next(iter(request.sent)))}")
 
     def _acknowledged(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, base_offset: int
@@ -272,8 +274,9 @@ class Lane:
             raise self.transaction.doubt(
                 f"{_name(partition)} took a batch for a duplicate of offset {base_offset}"
             )
-        self._last_base[partition] = base_offset + outgoing.header.record_count - 1
-        self._foresight.acknowledged(partition, base_offset + outgoing.header.record_count)
+        end = base_offset + outgoing.header.record_count
+        self._last_base[partition] = end - 1
+        self._foresight.acknowledged(partition, end)
         self.sequences.found(partition)
         if self._was_refused(partition):
             # A partition that knew nothing of this producer takes any first sequence: go on behind it.

@@ -8,9 +8,12 @@ from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.transform import Outgoing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written:
-    """One batch the target has acknowledged, with the downstream offset of its first record."""
+    """One batch the target has acknowledged, with the downstream offset of its first record.
+
+    Not frozen, as nothing is that is made for each batch: that takes three times as long.
+    """
 
     partition: TopicPartition
     outgoing: Outgoing

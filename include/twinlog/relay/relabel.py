@@ -7,7 +7,7 @@ import struct
 from twinlog.relay.batch import CHECKED_FROM, CODEC_MASK, CRC_AT, HEADER_BYTES, TRANSACTIONAL, BatchHeader
 from twinlog.relay.crc import changed_head
 
-_FRONT = struct.Struct(">qiib")
+_FRONT = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _CRC = struct.Struct(">I")
 _NO_EPOCH = -1
@@ -30,7 +30,6 @@ def relabel(
     `header` it had first.
     """
     (old_crc,) = _CRC.unpack_from(batch, CRC_AT)
-    old_head = bytes(batch[CHECKED_FROM:HEADER_BYTES])
     attributes = header.attributes & CODEC_MASK
     if transactional:
         attributes |= TRANSACTIONAL
@@ -44,8 +43,8 @@ def relabel(
         sequence,
         header.record_count,
     )
-    crc = changed_head(old_crc, old_head, new_head, len(batch) - HEADER_BYTES)
-    _FRONT.pack_into(batch, 0, 0, header.batch_length, _NO_EPOCH, header.magic)
-    _CRC.pack_into(batch, CRC_AT, crc)
-    batch[CHECKED_FROM:HEADER_BYTES] = new_head
+    head = batch[CHECKED_FROM:HEADER_BYTES]
+    crc = changed_head(old_crc, head, new_head, len(batch) - HEADER_BYTES)
+    _FRONT.pack_into(batch, 0, 0, header.batch_length, _NO_EPOCH, header.magic, crc)
+    head[:] = new_head
     return batch

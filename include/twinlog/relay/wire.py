@@ -9,6 +9,7 @@ Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v11.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
-_PRODUCED_PARTITION = struct.Struct(">ihqqq")
+_PRODUCED_PARTITION = struct.Struct(">ihqqqi")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -73,7 +74,7 @@ class Fetched:
     asked_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Produced:
     """The broker's answer for one partition: error code, base (downstream) offset, and what it says of records.
 
@@ -88,8 +89,9 @@ class Produced:
     message: str = ""
 
 
+@functools.lru_cache(1000)
 def string(text: str | None) -> bytes:
-    """Encode a nullable string with its int16 length."""
+    """Encode a nullable string with its int16 length.  Remembered: each request names the same topics again."""
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
@@ -99,7 +101,7 @@ def string(text: str | None) -> bytes:
 def framed(api: int, version: int, correlation: int, client_id: str, body: Sequence[Buffer]) -> list[Buffer]:
     """Put size and request header (v1) in front of a body of several buffers, without joining them."""
     name = string(client_id)
-    size = 8 + len(name) + sum(len(part) for part in body)
+    size = 8 + len(name) + sum(map(len, body))
     return [_REQUEST_HEAD.pack(size, api, version, correlation) + name, *body]
 
 
@@ -195,18 +197,23 @@ def produce_response(payload: memoryview) -> list[Produced]:
         (partitions,) = _INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
-            number, code, base, _, _ = _PRODUCED_PARTITION.unpack_from(payload, at)
+            number, code, base, _, _, count = _PRODUCED_PARTITION.unpack_from(payload, at)
             at += _PRODUCED_PARTITION.size
-            (count,) = _INT32.unpack_from(payload, at)
-            at += 4
-            errors = []
-            for _ in range(max(count, 0)):
-                (index,) = _INT32.unpack_from(payload, at)
-                text, at = _read_string(payload, at + 4)
-                errors.append((index, text))
+            errors, at = _read_record_errors(payload, at, count)
             message, at = _read_string(payload, at)
-            result.append(Produced(topic, number, code, base, tuple(errors), message))
+            result.append(Produced(topic, number, code, base, errors, message))
     return result
+
+
+def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str], ...], int]:
+    if count <= 0:
+        return (), at
+    errors = []
+    for _ in range(count):
+        (index,) = _INT32.unpack_from(payload, at)
+        text, at = _read_string(payload, at + 4)
+        errors.append((index, text))
+    return tuple(errors), at
 
 
 def _read_string(payload: memoryview, at: int) -> tuple[str, int]:
