@@ -8,6 +8,9 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+Json = Mapping[str, Any]
+"""A result as `to_json` gives it."""
+
 
 def to_json(value: Any) -> Any:
     """Turn frozen dataclasses, tuples, enums and times into dicts, lists, strings and numbers.

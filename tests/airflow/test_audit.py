@@ -59,10 +59,10 @@ def test_two_things_at_once_are_refused() -> None:
 
 def test_xcom_holds_no_record() -> None:
     """Only where to look."""
-    from twinlog.airflow.audit import for_xcom
+    from twinlog.airflow.audit import without_contents
 
-    assert "secret" not in str(for_xcom(OUTCOME))
-    assert 7 == for_xcom(OUTCOME)["differences"][0]["upstream_offset"]
+    assert "secret" not in str(without_contents(OUTCOME))
+    assert 7 == without_contents(OUTCOME)["differences"][0]["upstream_offset"]
 
 
 def test_a_failure_says_where() -> None:

@@ -40,10 +40,8 @@ def task(monkeypatch: pytest.MonkeyPatch):
             yield None
 
         monkeypatch.setattr(translation, "get_current_context", lambda: {"params": form, "ti": ti})
-        monkeypatch.setattr(
-            translation, "read_configuration", lambda _: SimpleNamespace(flows={"A->B": "the flow"})
-        )
-        monkeypatch.setattr("twinlog.cluster.clusters.open_clusters", no_clusters)
+        monkeypatch.setattr(translation, "flow_of", {"A->B": "the flow"}.__getitem__)
+        monkeypatch.setattr(translation, "opened", no_clusters)
         monkeypatch.setattr("twinlog.client.standing_translations.translate_groups", translate)
         try:
             done.result = translation.translate_group()

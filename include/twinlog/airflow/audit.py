@@ -10,9 +10,9 @@ from airflow.sdk import Context, Param
 
 from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import AUDIT_JOB, configuration_path
-from twinlog.airflow.spark_job import JobOperator, Json
+from twinlog.airflow.spark_job import JobOperator
 from twinlog.errors import TerminalError, UsageError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.steps.audit_plan import AuditMode, AuditRequest
 
 MOST_DIFFERENCES = 100
@@ -59,7 +59,7 @@ class AuditOperator(JobOperator):
         error = error_of(outcome)
         if error is not None or outcome is None:
             raise error or TerminalError("the audit has no result")
-        shown = for_xcom(outcome)
+        shown = without_contents(outcome)
         if not outcome["equal"]:
             context["ti"].xcom_push("return_value", shown)
             raise not_equal(outcome)
@@ -99,7 +99,7 @@ def job_arguments(config: Path, flow: str, request: AuditRequest) -> list[str]:
     return arguments
 
 
-def for_xcom(outcome: Json) -> Json:
+def without_contents(outcome: Json) -> Json:
     """Leave the contents of records out: offsets and kinds say where to look."""
     hidden = {"source", "target"}
     differences = [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from twinlog import errors
 from twinlog.airflow.request import CycleRequest
 from twinlog.airflow.xcom import all_of
 from twinlog.errors import TerminalError, TransientError, TwinlogError
+from twinlog.jsonable import Json
 
-Json = Mapping[str, Any]
 SHOWN = 5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Json = Mapping[str, Any]
+from twinlog.jsonable import Json
 
 _UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
 _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}

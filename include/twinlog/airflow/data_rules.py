@@ -7,8 +7,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import DATA_JOB, configuration_path
-from twinlog.airflow.spark_job import JobOperator, Json
+from twinlog.airflow.spark_job import JobOperator
 from twinlog.errors import TerminalError
+from twinlog.jsonable import Json
 
 
 class DataRulesOperator(JobOperator):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.metadata_schedule import due
-from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.task_frame import flow_of, opened
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
+from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Json = Mapping[str, Any]
 PLAN_KEY = "diff"
 """The XCom of task `plan` that holds the plan as text, for the person who approves it."""
 
@@ -99,14 +98,13 @@ def apply_approved(flow_name: str) -> Json:
 
 @contextmanager
 def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
-    from twinlog.cluster.clusters import open_clusters
     from twinlog.steps.apply_plan import with_profile
 
-    flow = read_configuration(ask_airflow).flows[flow_name]
+    flow = flow_of(flow_name)
     profile = get_current_context()["params"].get("profile")
     if profile:
         flow = with_profile(flow, Profile(profile))
-    with open_clusters(flow) as clusters:
+    with opened(flow) as clusters:
         yield flow, clusters
 
 

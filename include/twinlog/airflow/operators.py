@@ -11,7 +11,8 @@ from twinlog.airflow.copying import failure_of, job_arguments, why_no_job
 from twinlog.airflow.flows import REPLICATE_JOB, configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.request import CycleRequest, request_of
-from twinlog.airflow.spark_job import JobOperator, Json
+from twinlog.airflow.spark_job import JobOperator
+from twinlog.jsonable import Json
 
 
 class ReplicateOperator(JobOperator):

@@ -12,6 +12,7 @@ from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import gauge_gate
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.task_frame import opened
 from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 
@@ -45,7 +46,6 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
 
     Raises TerminalError `not-ready` when it is not, after everything is kept.
     """
-    from twinlog.cluster.clusters import open_clusters
     from twinlog.quality.evidence import read_private_key
     from twinlog.quality.gate_suites import Mode
     from twinlog.steps import gate as step
@@ -64,7 +64,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     configuration = read_configuration(ask_airflow)
     flow = configuration.flows[flow_name]
     key = read_private_key(flow.gate.sign_with) if flow.gate.sign_with is not None else None
-    with open_clusters(flow) as clusters:
+    with opened(flow) as clusters:
         answer = step.run(flow, clusters, request)
         kept = keep(
             flow,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.readable import lines_of
-from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.settings import FlowSettings
+from twinlog.airflow.task_frame import flow_of, opened, shown
 from twinlog.errors import UsageError
-from twinlog.jsonable import to_json
-
-log = logging.getLogger(__name__)
-
-Json = Mapping[str, Any]
+from twinlog.jsonable import Json
 
 PARAMS = {
     "topic": Param(
@@ -49,19 +41,17 @@ PARAMS = {
 
 def plan(flow_name: str) -> Json:
     """Say what a rebuild would do.  Raises UsageError for a form that is not filled in."""
-    from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import rebuild_plan
 
     params = get_current_context()["params"]
     topic = asked_topic(params)
-    flow = _flow(flow_name)
-    with open_clusters(flow) as clusters:
-        return _show(rebuild_plan.plan(flow, clusters, topic))
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        return shown(rebuild_plan.plan(flow, clusters, topic))
 
 
 def do(flow_name: str) -> Json:
     """Delete the copy and make it anew; skipped in a dry run.  A retry goes on where the last try stopped."""
-    from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import rebuild
 
     context = get_current_context()
@@ -69,9 +59,9 @@ def do(flow_name: str) -> Json:
     topic = asked_topic(params)
     if params["dry_run"]:
         raise AirflowSkipException("dry run: nothing is deleted")
-    flow = _flow(flow_name)
-    with open_clusters(flow) as clusters:
-        return _show(
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        return shown(
             rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
         )
 
@@ -86,14 +76,3 @@ def asked_topic(params: Mapping[str, Any]) -> str:
             f"`confirm` does not say {topic}", hint="write the topic's name again: its copy is deleted"
         )
     return topic
-
-
-def _flow(name: str) -> FlowSettings:
-    return read_configuration(ask_airflow).flows[name]
-
-
-def _show(result: object) -> Json:
-    document: Json = to_json(result)
-    for line in lines_of(document):
-        log.info(line)
-    return document

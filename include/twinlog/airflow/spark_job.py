@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.config.settings import FlowSettings
-
-Json = Mapping[str, Any]
+from twinlog.jsonable import Json
 
 
 class JobOperator(BaseOperator):  # type: ignore[misc]

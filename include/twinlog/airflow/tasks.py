@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
@@ -13,19 +11,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 from twinlog.airflow.alerts import sound_if_over_budget
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
-from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import gauge_checks
-from twinlog.airflow.readable import lines_of
 from twinlog.airflow.request import CycleRequest, request_of
-from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.task_frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened
-from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
-from twinlog.garbage import collect_rarely
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.clusters import Clusters
     from twinlog.steps.group_report import CheckpointsResult
 
 log = logging.getLogger(__name__)
@@ -33,15 +26,14 @@ log = logging.getLogger(__name__)
 MOST_GROUPS = 100
 """Groups named in an event, and in a task's result: XCom is a table of the metadata database."""
 
-Json = Mapping[str, Any]
-
 
 def discover(flow_name: str) -> Json:
     """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate."""
     from twinlog.steps import discover as step
 
     request = _request()
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         discovery = step.run(flow, clusters)
     known = {topic.topic for topic in discovery.topics}
     unknown = [topic for topic in request.topics if topic not in known]
@@ -52,15 +44,16 @@ def discover(flow_name: str) -> Json:
             hint="correct `topics` in the trigger form",
             flow=flow.name,
         )
-    return shortened(_show(discovery))
+    return shortened(shown(discovery))
 
 
 def sync_topics(flow_name: str) -> Json:
     """Run the step; a dry run only says what it would change."""
     from twinlog.steps import sync_topics as step
 
-    with _open(flow_name) as (flow, clusters):
-        return _show(step.run(flow, clusters, dry_run=_request().dry_run))
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        return shown(step.run(flow, clusters, dry_run=_request().dry_run))
 
 
 def plan_ranges(flow_name: str) -> Json:
@@ -68,9 +61,10 @@ def plan_ranges(flow_name: str) -> Json:
     from twinlog.steps import plan_ranges as step
 
     request = _request()
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         topics = frozenset(request.topics) or None
-        return shortened(_show(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
+        return shortened(shown(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -82,13 +76,14 @@ def offset_syncs(flow_name: str) -> Json:
     from twinlog.steps import offset_syncs as step
 
     dry_run = _request().dry_run
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         result = step.run(flow, clusters, dry_run=dry_run)
         if not dry_run:
             log.info("%s", map_upkeep.run(flow, clusters))
     if result.warning:
         log.warning(result.warning)
-    return _show(result)
+    return shown(result)
 
 
 def checkpoints(flow_name: str, outlet_events: Any) -> Json:
@@ -98,7 +93,8 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
     """
     from twinlog.steps import checkpoints as step
 
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         try:
             result = step.run(flow, clusters, dry_run=_request().dry_run)
         except ClusterRefused as error:
@@ -111,7 +107,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
             "positions": result.committed,
         }
         outlet_events[groups_synced(flow.name)].add(remote_groups(flow.target.alias), extra=extra)
-    return _show(shown_groups(result))
+    return shown(shown_groups(result))
 
 
 def heartbeats(flow_name: str) -> Json:
@@ -120,11 +116,12 @@ def heartbeats(flow_name: str) -> Json:
 
     if _request().dry_run:
         raise AirflowSkipException("dry run: no heartbeat is written")
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         result = step.run(flow, clusters)
     if result.warning:
         log.warning("%s", result.warning)
-    return _show(result)
+    return shown(result)
 
 
 def validate(flow_name: str) -> Json:
@@ -138,21 +135,22 @@ def validate(flow_name: str) -> Json:
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
     context = get_current_context()
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
-    with _open(flow_name) as (flow, clusters):
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
         facts = step.see(flow, clusters)
         result = step.judge(flow, facts)
         if copied.get("records") or result.failed:
             result = step.judge_with_pages(flow, facts, context["dag_run"].run_id)
     gauge_checks(flow, result)
-    shown = _show(result)
+    document = shown(result)
     if not result.success:
-        context["ti"].xcom_push("return_value", shown)
+        context["ti"].xcom_push("return_value", document)
         raise TerminalError(
             "; ".join(f"{check.name}: {check.message}" for check in result.failed),
             hint="do not rely on this copy before it is understood",
             code="validation",
         )
-    return shown
+    return document
 
 
 def publish(flow_name: str, outlet_events: Any) -> Json:
@@ -171,8 +169,9 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
     copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
     started_ms = round(run.start_date.timestamp() * 1000)
-    with _open(flow_name) as (flow, clusters):
-        report = _show(step.run(flow, clusters, run.run_id, copied, started_ms))
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        report = shown(step.run(flow, clusters, run.run_id, copied, started_ms))
     sound_if_over_budget(flow, report["topics"], context)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     if reasons:
@@ -202,21 +201,3 @@ def shown_groups(result: CheckpointsResult) -> Json:
         "uncovered": to_json(result.uncovered[:MOST_GROUPS]),
         "notes": list(result.notes),
     }
-
-
-@contextmanager
-def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
-    from twinlog.cluster.clusters import open_clusters
-
-    collect_rarely()
-    flow = read_configuration(ask_airflow).flows[flow_name]
-    with open_clusters(flow) as clusters:
-        yield flow, clusters
-
-
-def _show(result: object) -> Json:
-    """Write a result to the task log, line by line, and return it as JSON."""
-    document: Json = to_json(result)
-    for line in lines_of(document):
-        log.info(line)
-    return document

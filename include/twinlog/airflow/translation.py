@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from airflow.sdk import Param, get_current_context
 
-from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.readable import lines_of
-from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.task_frame import flow_of, opened, shown
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
-from twinlog.jsonable import to_json
-
-log = logging.getLogger(__name__)
-
-Json = Mapping[str, Any]
+from twinlog.jsonable import Json
 
 DOC = """\
 ### Where a consumer group goes on
@@ -71,19 +63,16 @@ def translate_group() -> Json:
     """
     from twinlog.client.group_positions import Groups
     from twinlog.client.standing_translations import translate_groups
-    from twinlog.cluster.clusters import open_clusters
 
     context = get_current_context()
     params = context["params"]
     groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
     if not groups:
         raise UsageError("the form names no group", hint="give Groups, or a Pattern")
-    flow = read_configuration(ask_airflow).flows[params["flow"]]
-    with open_clusters(flow) as clusters:
+    flow = flow_of(params["flow"])
+    with opened(flow) as clusters:
         found = translate_groups(flow, clusters, groups, _time(params["at"]))
-    document: Json = to_json(found)
-    for line in lines_of(document):
-        log.info(line)
+    document = shown(found)
     if not found.complete:
         context["ti"].xcom_push("return_value", document)
         first = found.unanswered[0]

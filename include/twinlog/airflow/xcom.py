@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from twinlog.jsonable import Json
+
 WHOLE_ITEMS = 300
 """Items of all its lists, lists in lists included, up to which a result is kept as it is."""
 
@@ -19,8 +21,6 @@ FIRST_ITEMS = 100
 
 NOT_SHOWN = "not_shown"
 """The key under which a result that was cut says how many items of each list are missing, by the list's name."""
-
-Json = Mapping[str, Any]
 
 
 def shortened(result: Json) -> Json:

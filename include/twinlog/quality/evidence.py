@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from twinlog import __version__
 from twinlog.errors import ConfigError, FormatError, TerminalError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.quality.gate import GateResult
 
 FORMAT = "twinlog-evidence"
@@ -40,8 +40,6 @@ VERSION = 1
 ALGORITHM = "Ed25519"
 DECIMALS = 3
 PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
