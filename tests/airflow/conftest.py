@@ -26,6 +26,8 @@ from twinlog.demo.api import AirflowApi
 from twinlog.demo.processes import Processes
 from twinlog.errors import ClusterUnreachable, TerminalError
 
+DAGS = Path(__file__).parents[2] / "dags"
+
 RUN_TIMEOUT_S = 300
 
 CONFIGURATION = """\
@@ -200,6 +202,7 @@ def scheduler(
     with AirflowInstance(folder / "airflow", config) as instance:
         instance.wait_until_healthy()
         running = Scheduler(instance)
-        dags = {"replicate__east__west", "replicate__west__east", "replicate__upper__lower"}
-        running.wait("Dags", lambda: dags <= instance.api.dag_ids(), 60)
+        kinds = {path.stem for path in DAGS.glob("*.py")} - {"translate_group"}
+        dags = {f"{kind}__{flow}" for kind in kinds for flow in ("east__west", "west__east", "upper__lower")}
+        running.wait("Dags", lambda: dags | {"translate_group"} <= instance.api.dag_ids(), 60)
         yield running
