@@ -17,9 +17,6 @@ pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
 DAG = "sync_metadata__west__east"
 
-READING_SECONDS = 3.0
-"""For how long a person looks at a plan, at the least."""
-
 
 @pytest.fixture(scope="module")
 def flow(scheduler) -> FlowSettings:
@@ -52,13 +49,18 @@ def topic(flow: FlowSettings, clusters: Clusters) -> str:
 
 
 def answer(scheduler, run_id: str, choice: str) -> str:
-    """Wait for the request, answer it as a person would, and return what the person was shown."""
+    """Wait for the request, answer it as a person would, and return what the person was shown.
+
+    Not before the scheduler has heard that the process that asked has ended: an answer in that moment goes astray (the
+    task fails, and asks again).
+    """
     task = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/approve"
-    # The request can be seen a moment before the task waits for it, and before the scheduler has heard that its process
-    # has ended; an answer in that moment goes astray (the task fails, and asks again).
     scheduler.wait("the request", lambda: scheduler.api.get(task)["state"] == "awaiting_input")
+    heard = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{DAG}', "
+    heard += f"task_id='approve', run_id='{run_id}'"
+    log = scheduler.instance.home / "logs" / "scheduler.log"
+    scheduler.wait("the scheduler", lambda: heard in log.read_text(errors="replace"))
     request = scheduler.api.get(f"{task}/-1/hitlDetails")
-    time.sleep(READING_SECONDS)
     scheduler.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [choice]})
     return str(request["body"])
 
