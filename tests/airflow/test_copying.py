@@ -7,7 +7,13 @@ from twinlog.airflow.request import CycleRequest
 from twinlog.errors import FencedError, TerminalError, TransientError
 
 RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}
-STOPPED = {"topic": "orders", "partition": 1, "message": "orders-1: upstream offsets 3 to 5 were deleted"}
+STOPPED = {
+    "topic": "orders",
+    "partition": 1,
+    "code": "gap",
+    "message": "orders-1: upstream offsets 3 to 5 were deleted",
+}
+PLACELESS = STOPPED | {"code": "no-target-partition", "message": "orders-2 has no place yet"}
 COMPLETE = {
     "state": "done",
     "records": 12,
@@ -47,7 +53,12 @@ class TestWhyNoJob:
     def test_only_stopped_partitions_fail_without_a_job(self) -> None:
         """Starting Spark each minute to say the same would help nobody."""
         with pytest.raises(TerminalError, match="3 to 5 were deleted"):
-            why_no_job(plan(stopped=[STOPPED]), CycleRequest())
+            why_no_job(plan(stopped=[STOPPED, PLACELESS]), CycleRequest())
+
+    def test_partitions_that_may_go_on_by_themselves_are_tried_again(self) -> None:
+        """A person could do nothing about them."""
+        with pytest.raises(TransientError, match="no place yet"):
+            why_no_job(plan(stopped=[PLACELESS]), CycleRequest())
 
 
 class TestFailureOf:

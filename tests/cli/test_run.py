@@ -14,6 +14,7 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.quality.checks import Severity
 from twinlog.quality.suites import CheckResult
+from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
 
 
@@ -167,3 +168,23 @@ def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.Captu
     assert (code, run["state"]) == (1, "failed")
     assert [(it["topic"], it["partition"], it["code"]) for it in run["failures"]] == [("orders", 0, "gap")]
     assert "A->B: orders-0 was not copied: " in err
+
+
+def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
+    world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end may be lost: readers of the copy would wait for ever while the source is idle."""
+    world.source.add_topic("orders")
+    _run(world, capsys)
+    world.target.append(TopicPartition("A.orders", 0), key=None, value=b"open", timestamp=1)
+    world.target.topics["A.orders"].logs[0].undecided = 1
+    looked: list[str] = []
+
+    def copied(flow: Any, *_: object, run_id: str, **__: object) -> CopyResult:
+        looked.append(flow.name)
+        return CopyResult(flow.name, run_id, "nothing", 0, 0, 0.0, ())
+
+    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
+    monkeypatch.setattr("twinlog.steps.copy.run", copied)
+    _run(world, capsys)
+    assert ["A->B"] == looked

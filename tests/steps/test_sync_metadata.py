@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.access_values import AclBinding, QuotaEntity
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.config.secret import Secret
@@ -341,3 +343,40 @@ def test_a_user_who_is_no_longer_declared_gets_no_credential(everything, cluster
     with pytest.raises(TerminalError, match="SCRAM-SHA-512 would not be set to 4096 iterations any more"):
         apply_plan.run(gone, clusters, plan)
     assert {} == target.scram
+
+
+def test_a_topic_made_anew_takes_nothing_off_its_copy(everything, clusters, source, target):
+    """It has its defaults: followed, the only copy of the earlier records would expire.  Rights go on."""
+    sync_metadata.run(everything, clusters)
+    del source.topics["orders"]
+    source.add_topic("orders")
+    source.acls = set(source.acls) - {
+        AclBinding("TOPIC", "LITERAL", "orders", "User:eve", "*", "READ", "DENY")
+    }
+    result = sync_metadata.run(everything, clusters)
+    assert {"retention.ms": "6", "cleanup.policy": "compact"} == target.topics["A.orders"].configs
+    assert [("configs of A.orders", "recreated")] == [(it.name, it.code) for it in result.refused]
+    assert [("topic A.orders", "User:eve READ", None)] == rows(result.applied)
+
+
+def test_a_copy_made_anew_keeps_what_it_was_given(everything, clusters, target):
+    """Whoever made it meant something by it."""
+    sync_metadata.run(everything, clusters)
+    del target.topics["A.orders"]
+    target.add_topic("A.orders", configs={"retention.ms": "6"})
+    result = sync_metadata.run(everything, clusters)
+    assert {"retention.ms": "6"} == target.topics["A.orders"].configs
+    assert [("configs of A.orders", "recreated")] == [(it.name, it.code) for it in result.refused]
+
+
+def test_another_cluster_under_the_address_of_the_source_changes_nothing(everything, clusters, target):
+    """An empty primary took nothing back: it never had anything."""
+    sync_metadata.run(everything, clusters)
+    before = dict(target.topics["A.orders"].configs), set(target.acls), target.describe_quotas()
+    other = FakeCluster("A", cluster_id="another")
+    other.add_topic("orders")
+    other.acls = {AclBinding("GROUP", "LITERAL", "g", "User:jo", "*", "READ", "ALLOW")}
+    result = sync_metadata.run(everything, Clusters(other, target))
+    assert before == (target.topics["A.orders"].configs, target.acls, target.describe_quotas())
+    assert ([], ["source-changed"]) == ([*result.applied], [it.code for it in result.refused])
+    assert "its id was cluster-A and is another" in result.refused[0].message

@@ -10,6 +10,7 @@ from twinlog.airflow.request import CycleRequest
 from twinlog.airflow.xcom import all_of
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
+from twinlog.steps.copy_result import TRANSIENT_CODES
 
 SHOWN = 5
 
@@ -17,8 +18,8 @@ SHOWN = 5
 def why_no_job(plan: Json, request: CycleRequest) -> str:
     """Say why no Spark job is needed, empty when one is.  `plan` is a RangePlan as JSON.
 
-    Raises TerminalError when there is nothing to copy because partitions have stopped: the job could do no
-    more than say so, and would cost a Spark session each time.
+    Raises TerminalError when there is nothing to copy because partitions have stopped (TransientError when all of them
+    may go on by themselves): the job could do no more than say so, and would cost a Spark session each time.
     """
     if request.dry_run:
         return (
@@ -27,9 +28,9 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
     if plan["ranges"] or plan["unended"] or request.follow_seconds:
         return ""
     if plan["stopped"]:
-        raise TerminalError(
-            _listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped"
-        )
+        passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
+        kind = TransientError if passing else TerminalError
+        raise kind(_listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
     return "nothing to copy"
 
 

@@ -144,7 +144,7 @@ def run_cycle(
         planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
     _say_planned(flow, discovery, synced, planned)
     copied = None
-    if planned.ranges:
+    if planned.ranges or planned.unended:
         until, topics = request.until_ms, request.topics
         with shown() as on_progress:
             copied = copy.run(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, RangeReport, RangeSpec
+from twinlog.relay.trouble import NO_LEADER, SOURCE_LOST
 from twinlog.steps.discovery import Discovery, Problem
 from twinlog.steps.plan_ranges import StoppedPartition
 
-TRANSIENT_CODES = frozenset({"source-lost", "stalled", "fence-again", "no-target-partition"})
+TRANSIENT_CODES = frozenset({SOURCE_LOST, NO_LEADER, "stalled", "fence-again", "no-target-partition"})
 """Trouble of a partition that may be gone at the next cycle."""
 
 

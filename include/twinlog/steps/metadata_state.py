@@ -9,12 +9,14 @@ from typing import TypeVar
 
 from twinlog.cluster.access_values import Quotas, ScramCredential
 from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import Ledger
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.steps.acl_plan import AclState
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import remote_name
+from twinlog.steps.metadata_lives import another_source, copied_lives
 from twinlog.steps.topic_config_plan import TopicConfigState
 from twinlog.steps.topic_plan import Refusal
 
@@ -71,12 +73,20 @@ def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
     return frozenset(subject for subject, is_on in chosen.items() if is_on)
 
 
-def read_state(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject]) -> MetadataState:
-    """Read what the subjects need.  Raises ClusterUnreachable when a cluster does not answer at all."""
+def read_state(
+    flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject], ledger: Ledger
+) -> MetadataState:
+    """Read what the subjects need, of the cluster and of the lives of topics that are copied.
+
+    Raises ClusterUnreachable when a cluster does not answer at all.
+    """
+    strange = another_source(flow, ledger, clusters.source.cluster_id())
+    if strange is not None:
+        return MetadataState(refused=(strange,))
     asking = _Asking()
     topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
     return MetadataState(
-        configs=_configs(flow, clusters, topics) if Subject.CONFIGS in subjects else None,
+        configs=_configs(flow, clusters, topics, ledger, asking) if Subject.CONFIGS in subjects else None,
         acls=_acls(clusters, topics, asking) if Subject.ACLS in subjects else None,
         quotas=_quotas(clusters, asking) if Subject.QUOTAS in subjects else None,
         scram=_scram(clusters, asking) if Subject.SCRAM in subjects else None,
@@ -108,10 +118,14 @@ def _topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
     return tuple(name for name in clusters.source.topic_names() if left_out_reason(flow, name) is None)
 
 
-def _configs(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...]) -> TopicConfigState:
+def _configs(
+    flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _Asking
+) -> TopicConfigState:
     remote = {topic: remote_name(flow, topic) for topic in topics}
     described = clusters.target.describe_topics(remote.values()).found
-    copies = {topic: described[name] for topic, name in remote.items() if name in described}
+    copied = {topic: described[name] for topic, name in remote.items() if name in described}
+    copies, refused = copied_lives(flow, ledger, clusters.source.describe_topics(copied).found, copied)
+    asking.refused += refused
     return TopicConfigState(
         copies,
         clusters.source.topic_configs(copies),

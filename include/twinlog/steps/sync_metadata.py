@@ -85,7 +85,7 @@ def make_plan(
     ledger = read_ledger(flow, clusters.target)
     _respect_phase(flow, ledger)
     chosen = subjects_of(flow) if subjects is None else subjects & subjects_of(flow)
-    state = read_state(flow, clusters, chosen)
+    state = read_state(flow, clusters, chosen, ledger)
     return join(flow.name, flow.metadata.profile, _parts(flow, state, ledger))
 
 
