@@ -8,8 +8,10 @@ from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
 
 # The state topics of Connect's worker and ours keep their dots whatever the policy's separator, and then
-# escape its rule for internal names.  A flow must never copy the state of a flow.
-_STATE_TOPIC = re.compile(r"mm2-(offsets|status|configs|offset-map|ledger)\..*\.internal", re.DOTALL)
+# escape its rule for internal names.  A flow must never copy the state of a flow, nor what one has set aside.
+_STATE_TOPIC = re.compile(
+    r"mm2-(offsets|status|configs|offset-map|ledger|quarantine)\..*\.internal", re.DOTALL
+)
 
 
 def why_left_out(
