@@ -1,6 +1,6 @@
 r"""Java's bracket expressions, escapes of one character, and quotation.
 
-What Java does oddly is refused, not imitated: an intersection with an empty side, `^` after `&&`, single
+What Java does oddly is refused, not imitated: an intersection with an empty side, `^` or another `&` after `&&`, single
 characters and brackets mixed on the right of `&&` (Java forgets some of them), ranges that start with \v.
 """
 
@@ -47,6 +47,8 @@ def _operand(source: Source, ignore_case: bool, *, first: bool) -> CharSet:
     chars, brackets, singles = CharSet(), 0, 0
     if not first and source.peek() == "^":
         raise Refused("has a '^' after '&&', which Java takes for a character")
+    if not first and source.peek() == "&":
+        raise Refused("has more than two '&' in a row in brackets, which Java pairs in its own way")
     # A ']' that comes first of all is a character: an empty class does not exist.
     while not _ends(source, empty=not brackets + singles, first=first):
         if source.took("["):
