@@ -4,10 +4,13 @@ import time
 from threading import Event
 
 import pytest
+from batches import Rec, encode
+from damage import TOPIC, DamagingBrokers, flipped
 
+from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import FencedError
 from twinlog.formats.ledger import FlowPhase, FlowState, LaneFence
-from twinlog.relay import rhythm
+from twinlog.relay import recall, rhythm
 from twinlog.relay.recall import is_later_fence
 from twinlog.relay.spec import FenceMark, Follow
 
@@ -26,6 +29,36 @@ def test_only_another_fence_calls_back(record, later: bool) -> None:
 def test_what_is_no_record_calls_nobody_back(key, value) -> None:
     """Tombstones, strangers' bytes, records of a later version."""
     assert not is_later_fence(key, value, MARK)
+
+
+def ledger(*records: LaneFence | FlowState) -> list[bytes]:
+    """A ledger's batches, of one record each."""
+    return [
+        bytes(encode([Rec(it.value(), it.key())], base_offset=offset)) for offset, it in enumerate(records)
+    ]
+
+
+def heard(brokers: DamagingBrokers, monkeypatch: pytest.MonkeyPatch, within: float) -> bool:
+    """Whether somebody who listens to the ledger is called back."""
+    monkeypatch.setattr(recall, "Brokers", lambda _: brokers)
+    with recall.Recall(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, MARK) as listening:
+        return listening.heard.wait(within)
+
+
+def test_a_later_fence_is_heard_and_other_records_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the mark on."""
+    assert not heard(DamagingBrokers(ledger(OWN, PAUSED)), monkeypatch, 0.2)
+    assert heard(DamagingBrokers(ledger(OWN, PAUSED, OTHER)), monkeypatch, 30)
+
+
+@pytest.mark.parametrize(
+    "bit", [8 * 10, 8 * 11 + 4, 8 * 16 + 2, 8 * 20, 8 * 22 + 5, 8 * 25, 8 * 60, 8 * 62, 8 * 80, -1]
+)
+def test_damage_calls_back_as_a_later_fence_would(bit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been one: lengths, magic, checksum, the bit of a marker, counts, the record.  The driver looks."""
+    brokers = DamagingBrokers(ledger(OWN, OTHER))
+    brokers.served[1] = flipped(brokers.logs[TOPIC, 0][1], bit)
+    assert heard(brokers, monkeypatch, 30)
 
 
 class Copy:

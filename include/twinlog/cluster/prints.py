@@ -11,11 +11,12 @@ from hashlib import blake2b
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import TransientError
-from twinlog.relay.batch import BatchHeader, walk
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers
 from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import Record, key_and_value, read_records
+from twinlog.relay.sound import naming, walk_sound
 from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.wire import Fetched
 
@@ -47,8 +48,8 @@ def read_prints(
 ) -> tuple[RecordPrint, ...]:
     """Read up to `limit` records from offset `start` on, up to the last stable offset of now; markers left out.
 
-    A start below the log start reads from there.  Raises TransientError when the cluster does not serve it, and
-    its refusal when it may not be read.
+    A start below the log start reads from there.  Raises TransientError when the cluster does not serve it, FormatError
+    when it is damaged, and its refusal when it may not be read.
     """
     with Brokers(connection) as brokers:
         it = (topic, partition)
@@ -98,10 +99,11 @@ def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[RecordP
     if fetched.error:
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     aborted = AbortedTransactions.of(fetched.aborted)
-    for header, batch in walk(fetched.block):
-        hidden = aborted.hides(header, batch)
-        found.extend(_prints(header, batch, position, hidden=hidden))
-        position = max(position, header.next_offset)
+    with naming(fetched, brokers.settings.alias):
+        for header, batch in walk_sound(fetched.block):
+            hidden = aborted.hides(header, batch)
+            found.extend(_prints(header, batch, position, hidden=hidden))
+            position = max(position, header.next_offset)
     return position
 
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import ClusterRefused, TerminalError, TransientError
+from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
 from twinlog.relay import state_cache
-from twinlog.relay.batch import walk
 from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.sound import naming, walk_sound
 from twinlog.relay.transform import is_abort_marker
 from twinlog.relay.wire import Fetched
 
@@ -90,8 +90,11 @@ class _Resolver:
         self.committed, self.newest, self.undecided = {}, {}, {}
 
     def add(self, block: memoryview, position: int) -> int:
-        """Take one fetched block; return the position behind it."""
-        for header, batch in walk(block):
+        """Take one fetched block; return the position behind it.
+
+        Raises FormatError for damage: what was taken by then says nothing, and is to be forgotten.
+        """
+        for header, batch in walk_sound(block):
             if header.last_offset < position:
                 continue
             position = header.next_offset
@@ -140,7 +143,8 @@ class StateLog:
     def read(self, brokers: Brokers) -> LogState:
         """Read up to the high watermarks of now.
 
-        Raises TerminalError when the topic does not exist, TransientError when the cluster does not serve it.
+        Raises TerminalError when the topic does not exist, FormatError when it is damaged, TransientError when the
+        cluster does not serve it.
         """
         self._follow_topic(_described(brokers, self._topic))
         before = sum(self._positions.values())
@@ -316,7 +320,14 @@ def _take(
         raise _not_allowed(brokers, "read", "READ", fetched.topic)
     if fetched.error:
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
-    behind = resolvers[item].add(fetched.block, positions[item])
+    try:
+        with naming(fetched, brokers.settings.alias):
+            behind = resolvers[item].add(fetched.block, positions[item])
+    except FormatError:
+        # Half of a block was taken, and reading it again would decide some of its transactions twice.
+        resolvers[item].forget()
+        positions[item] = 0
+        raise
     moved = behind > positions[item]
     positions[item] = behind
     return moved

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.ledger import LaneFence, parse_ledger
-from twinlog.relay.batch import walk
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.sound import walk_sound
 from twinlog.relay.spec import FenceMark
 from twinlog.relay.wire import Fetched
 
@@ -31,8 +31,8 @@ _PAUSE_SECONDS = 2.0
 class Recall:
     """Listens in a thread of its own, over a connection of its own, while the context is open.
 
-    `heard` is set when a fence later than `mark` is in the ledger.  Never raises: a ledger that cannot be read is
-    asked for again.
+    `heard` is set when a fence later than `mark` is in the ledger, or may be: in a batch that is damaged.  The driver
+    then looks, and says what is wrong with its ledger.  Never raises: a ledger that is not served is asked for again.
     """
 
     def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
@@ -74,10 +74,13 @@ class Recall:
             for fetched in (it for answer in fetcher.answers() for it in answer):
                 if fetched.error:
                     return
-                self._take(fetched)
+                try:
+                    self._take(fetched)
+                except FormatError:  # asked for again it would be no better, and hide every later fence
+                    self.heard.set()
 
     def _take(self, fetched: Fetched) -> None:
-        for header, batch in walk(fetched.block):
+        for header, batch in walk_sound(fetched.block):
             if header.last_offset < self._position:
                 continue
             self._position = header.next_offset
