@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from batches import Rec, encode
 from crc32c import crc32c
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from twinlog.errors import FormatError
 from twinlog.relay.batch import walk
 from twinlog.relay.codec import compress
-from twinlog.relay.columns import read_columns
+from twinlog.relay.columns import Columns, read_columns
 from twinlog.relay.rewrite import read_records
 
 RECORDS = st.lists(
@@ -40,6 +42,12 @@ def block_of(groups: list[list[Rec]], codec: int) -> tuple[memoryview, list[int]
     return memoryview(block), begins
 
 
+def rows(read: Columns) -> list[tuple[int, int, bytes]]:
+    """(offset, timestamp, end of the record), one by one."""
+    rests = [bytes(read.data[a:b]) for a, b in zip(read.starts, read.ends, strict=True)]
+    return list(zip(read.offsets.tolist(), read.timestamps.tolist(), rests, strict=True))
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([0, 1, 2, 3, 4]))
 def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int) -> None:
@@ -51,8 +59,23 @@ def test_columns_are_the_records_one_by_one(groups: list[list[Rec]], codec: int)
         for header, batch in walk(block)
         for record in read_records(header, batch)
     ]
-    rests = [bytes(read.data[a:b]) for a, b in zip(read.starts, read.ends, strict=True)]
-    assert expected == list(zip(read.offsets.tolist(), read.timestamps.tolist(), rests, strict=True))
+    assert expected == rows(read)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(RECORDS, min_size=1, max_size=6), st.sampled_from([1, 2, 3, 4]), st.integers(1, 1000))
+def test_compressed_batches_are_read_some_at_a_time(groups: list[list[Rec]], codec: int, room: int) -> None:
+    """Each time at least one, no more than there is room for, and in the end the same records."""
+    block, begins = block_of(groups, codec)
+    whole = read_columns(block, begins)
+    found: list[tuple[int, int, bytes]] = []
+    with mock.patch("twinlog.relay.columns.TOGETHER_BYTES", room):
+        while begins:
+            read = read_columns(block, begins)
+            assert read.batches == 1 or len(read.data) <= room
+            found += rows(read)
+            begins = begins[read.batches :]
+    assert rows(whole) == found
 
 
 @settings(max_examples=60, deadline=None)

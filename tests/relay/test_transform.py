@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from unittest import mock
 
 from batches import Rec, decode, encode
 from crc32c import crc32c
@@ -165,6 +166,18 @@ def test_exactly_the_visible_records_of_the_range_go_out_in_order(log: Log, data
     assert all(len(item.buffer) <= limit for item in cut.outgoing)
     if start < end:
         assert cut.next_upstream == end
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs(), st.integers(1, 120))
+def test_what_is_decompressed_at_once_makes_no_difference_to_what_goes_out(log: Log, room: int) -> None:
+    """Runs of compressed batches are read some at a time, where they are larger than they look."""
+    with (
+        mock.patch("twinlog.relay.columns.TOGETHER_BYTES", room),
+        mock.patch("twinlog.relay.few.MOST_RECORDS", 0),
+    ):
+        cut = cut_all([bytearray(item) for item in log.batches], aborted=list(log.aborted))
+    assert (None, list(log.visible)) == (cut.poison, content(cut.outgoing))
 
 
 @settings(max_examples=60, deadline=None)

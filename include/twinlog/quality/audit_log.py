@@ -71,10 +71,15 @@ class Side:
         return self._ends[self._at : self._at + self._by_columns()] - read
 
     def columns(self, count: int) -> Columns | None:
-        """Read the next `count` records, which `ends` has announced, without taking them; None when that fails."""
+        """Read the next `count` records, which `ends` has announced, without taking them; None when that fails.
+
+        It fails, too, when they are more than is decompressed at once: what was read of them is next.
+        """
         if self._rows is None and not self._read_columns(count):
             return None
-        return None if self._rows is None else self._rows.where(slice(0, count))
+        if self._rows is None or len(self._rows) < count:
+            return None
+        return self._rows.where(slice(0, count))
 
     def take(self, count: int = 1) -> None:
         """Take the next records, which `columns` or `head` have returned."""
@@ -143,16 +148,17 @@ class Side:
         return int(others[0]) if len(others) else self._until - self._at
 
     def _read_columns(self, count: int) -> bool:
-        """Read as many batches as hold `count` records."""
+        """Read as many batches as hold `count` records, or as are decompressed at once."""
         block = self._block
         assert block is not None
         read = int(self._ends[self._at - 1]) if self._at else 0
         behind = int(np.searchsorted(self._ends, read + count, side="left")) + 1
-        heads = block.heads[self._at : behind]
         try:
             self._rows = read_columns(block.data, block.begins[self._at : behind], checked=True)
         except FormatError:
             return False
+        behind = self._at + self._rows.batches
+        heads = block.heads[self._at : behind]
         self._rows_dense = bool((heads["record_count"] == heads["last_offset_delta"] + 1).all())
         self._at = behind
         return True

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 import cramjam
+import numpy as np
 
 from twinlog.errors import FormatError
 
@@ -68,23 +69,27 @@ _INTO: Final = {
 }
 
 
-def _inflate(into: Callable[[memoryview, bytearray], int], block: memoryview) -> memoryview:
-    """Decompress into memory of a usual size, then of a larger one, then of the largest allowed."""
+def _inflate(into: Callable[[memoryview, memoryview], int], block: memoryview) -> memoryview:
+    """Decompress into memory of a usual size, then of a larger one, then of the largest allowed.
+
+    The kernel gives pages only where something is written: what is not used costs nothing.  (A bytearray would be
+    written to by Python, with zeros.)
+    """
     usual = max(_USUAL, len(block) * _USUAL_RATIO)
     for size in (usual, usual * _USUAL_RATIO):
         if size < MAX_DECOMPRESSED:
-            out = bytearray(size)
+            out = np.empty(size, np.uint8).data
             with suppress(_FullError):
-                return memoryview(out)[: _into(into, block, out)]
-    out = bytearray(MAX_DECOMPRESSED)  # the kernel gives pages only where something is written
-    return memoryview(out)[: _into(into, block, out)]
+                return out[: _into(into, block, out)]
+    out = np.empty(MAX_DECOMPRESSED, np.uint8).data
+    return out[: _into(into, block, out)]
 
 
 class _FullError(Exception):
     """It decompresses to more than there is room for."""
 
 
-def _into(into: Callable[[memoryview, bytearray], int], block: memoryview, out: bytearray) -> int:
+def _into(into: Callable[[memoryview, memoryview], int], block: memoryview, out: memoryview) -> int:
     try:
         return into(block, out)
     except cramjam.DecompressionError as error:

@@ -9,7 +9,7 @@ new batch is built.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ from twinlog.relay.stepping import MAX_VARINT, record_starts
 
 _MAX_VARLONG: Final = 10
 
+TOGETHER_BYTES: Final = 16 << 20
+"""Compressed batches that are read at once hold no more than this uncompressed, unless it is one batch alone."""
+
 HEADERS: Final = np.dtype({
     "names": list(BatchHeader._fields),
     "formats": [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"],
@@ -40,13 +43,17 @@ HEADERS: Final = np.dtype({
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), places of their rests."""
+    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), places of their rests.
+
+    `batches` is how many batches they were read from, whatever was left out since.
+    """
 
     data: memoryview
     offsets: Int64s
     timestamps: Int64s
     starts: Int64s
     ends: Int64s
+    batches: int
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -59,7 +66,12 @@ class Columns:
     def where(self, chosen: Any) -> Columns:
         """Leave out records, by a mask, or take some, by a slice."""
         return Columns(
-            self.data, self.offsets[chosen], self.timestamps[chosen], self.starts[chosen], self.ends[chosen]
+            self.data,
+            self.offsets[chosen],
+            self.timestamps[chosen],
+            self.starts[chosen],
+            self.ends[chosen],
+            self.batches,
         )
 
     def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
@@ -81,6 +93,7 @@ def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
 def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = False) -> Columns:
     """Read the records of batches that share one codec, lie whole in `block`, and begin at `begins`.
 
+    Of compressed ones it reads the first `Columns.batches`: as many as TOGETHER_BYTES hold, and at least one.
     Under LogAppendTime every record has its batch's maxTimestamp, which is what a consumer sees.  Raises FormatError
     when a checksum does not fit (unless the caller has `checked` them), when a block does not hold exactly its
     records, or when offsets do not ascend.
@@ -91,10 +104,11 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
     behind = first + heads["batch_length"] + LOG_OVERHEAD
     if not checked:
         _check(block, first, behind, heads["crc"], bases)
-    counts = heads["record_count"].astype(np.int64)
     data, starts, ends = _uncompressed(
         block, first + HEADER_BYTES, behind, int(heads["attributes"][0]) & CODEC_MASK
     )
+    heads, bases = heads[: len(starts)], bases[: len(starts)]
+    counts = heads["record_count"].astype(np.int64)
     try:
         bytes_ = np.frombuffer(data, np.uint8)
         at = record_starts(data, bytes_, starts, ends, counts)
@@ -113,7 +127,7 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
     beyond = (offsets[lasts] > bases + heads["last_offset_delta"]).any()
     if beyond or (number < 0).any() or (np.diff(offsets) <= 0).any():
         raise _bad(bases[0], "has offsets that do not ascend within it")
-    return Columns(data, offsets, _timestamps(heads, counts, time), rest, end)
+    return Columns(data, offsets, _timestamps(heads, counts, time), rest, end, len(heads))
 
 
 def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
@@ -137,14 +151,28 @@ def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:
 def _uncompressed(
     block: memoryview, starts: Int64s, ends: Int64s, codec: int
 ) -> tuple[memoryview, Int64s, Int64s]:
-    """Return where the records are: in the block itself, or behind one another in new memory."""
+    """Return where the records are: in the block itself, or, of the first batches, behind one another in new memory."""
     if not codec:
         return block, starts, ends
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-    parts = [decompress(codec, block[start:end]) for start, end in bounds]
+    parts = _together(decompress(codec, block[start:end]) for start, end in bounds)
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
     data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
     return data, np.concatenate(([0], ends[:-1])), ends
+
+
+def _together(parts: Iterable[memoryview]) -> list[memoryview]:
+    """Take parts while they are small enough together.  One that is too much is made again for the next reading."""
+    taken: list[memoryview] = []
+    left = TOGETHER_BYTES
+    for part in parts:
+        left -= len(part)
+        if left < 0 and taken:
+            break
+        taken.append(part)
+        if left <= 0:
+            break
+    return taken
 
 
 def _timestamps(heads: Any, counts: Int64s, deltas: Int64s) -> Int64s:

@@ -206,14 +206,18 @@ class Cutter:
             if few is not None and len(few.buffer) <= self.max_message_bytes:
                 done.outgoing.append(few)
                 return True
-        try:
-            records = read_columns(block, begins)
-        except FormatError as error:
-            return self._up_to_the_bad_one(run, begins, positions, block, done, error)
-        poison = self._rewrite(records, positions[0], run.codec, done)
-        if poison is not None:
-            done.next_upstream, done.poison = poison.offset, poison
-        return poison is None
+        while begins:
+            try:
+                records = read_columns(block, begins)
+            except FormatError as error:
+                return self._up_to_the_bad_one(run, begins, positions, block, done, error)
+            poison = self._rewrite(records, positions[0], run.codec, done)
+            if poison is not None:
+                done.next_upstream, done.poison = poison.offset, poison
+                return False
+            begins, positions = begins[records.batches :], positions[records.batches :]
+            del records  # its memory is needed for the next ones
+        return True
 
     def _up_to_the_bad_one(
         self,

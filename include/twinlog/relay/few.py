@@ -35,11 +35,10 @@ def merge_few(
     if sum(header.record_count for header in heads) > MOST_RECORDS:
         return None
     try:
-        found = _records(block, zip(heads, begins, strict=True))
-        records = [record for record in found if first <= record.offset < end]
+        records = _within(_records(block, zip(heads, begins, strict=True)), first, end, most_bytes)
     except FormatError:
         return None
-    if not records or sum(len(record.rest) + LARGEST_PREFIX for record in records) > most_bytes:
+    if not records:
         return None
     times = [record.timestamp for record in records]
     earliest, latest = min(times), max(times)
@@ -59,6 +58,19 @@ def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> I
             _require_ascending(header, record.offset, behind)
             behind = record.offset + 1
             yield record
+
+
+def _within(found: Iterable[Record], first: int, end: int, most_bytes: int) -> list[Record] | None:
+    """Keep what is in the range; None as soon as it is too much: a record keeps its batch in memory, decompressed."""
+    kept: list[Record] = []
+    left = most_bytes
+    for record in found:
+        if first <= record.offset < end:
+            left -= len(record.rest) + LARGEST_PREFIX
+            if left < 0:
+                return None
+            kept.append(record)
+    return kept
 
 
 def _require_ascending(header: BatchHeader, offset: int, behind: int) -> None:
