@@ -9,6 +9,7 @@ A few kilobytes can decompress to gigabytes, so no more than MAX_DECOMPRESSED is
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,7 @@ NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: 
 MAX_DECOMPRESSED: Final = 128 * 1024 * 1024
 """Bytes one batch may decompress to where it has to be read: half of a worker's memory."""
 
+_ZSTD_HARDEST: Final = 19
 _USUAL: Final = 64 * 1024
 _USUAL_RATIO: Final = 16
 _FULL: Final = "whole buffer"
@@ -119,6 +121,15 @@ def compress(codec: int, records: bytes) -> bytes:
         case 4:
             return bytes(cramjam.zstd.compress(records))
     raise FormatError(f"unknown compression codec {codec}", code="bad-batch", codec=codec)
+
+
+def compress_hard(codec: int, records: bytes) -> bytes:
+    """Compress as hard as gzip and zstd can in memory that is not out of proportion (zstd's levels from 20 on)."""
+    if codec == GZIP:
+        return gzip.compress(records, 9, mtime=0)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(records, level=_ZSTD_HARDEST))
+    return compress(codec, records)
 
 
 def _unsnappy(block: memoryview) -> bytearray:

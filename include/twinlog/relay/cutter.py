@@ -32,6 +32,7 @@ from twinlog.relay.codec import NONE
 from twinlog.relay.columns import Columns, headers, read_columns
 from twinlog.relay.echoes import Echoes
 from twinlog.relay.few import merge_few
+from twinlog.relay.lone import lone_batch, uncompressed
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
 from twinlog.relay.passing import pass_on
 from twinlog.relay.pieces import Int64s
@@ -39,9 +40,6 @@ from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
 
 REWRITTEN_BYTES = 512 * 1024
 """Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
-
-_WHOLE = np.zeros(1, np.int64)
-"""Where the only piece begins, of records that are not cut up."""
 
 
 @dataclass(slots=True)
@@ -211,7 +209,7 @@ class Cutter:
                 records = read_columns(block, begins)
             except FormatError as error:
                 return self._up_to_the_bad_one(run, begins, positions, block, done, error)
-            poison = self._rewrite(records, positions[0], run.codec, done)
+            poison = self._rewrite(records, positions[0], run.codec, done, block, begins)
             if poison is not None:
                 done.next_upstream, done.poison = poison.offset, poison
                 return False
@@ -238,8 +236,16 @@ class Cutter:
                 return False
         return True
 
-    def _rewrite(self, records: Columns, position: int, codec: int, done: Cut) -> Poison | None:
-        """Build batches of the records of the range; stop before one that is too large."""
+    def _rewrite(
+        self,
+        records: Columns,
+        position: int,
+        codec: int,
+        done: Cut,
+        block: memoryview,
+        begins: list[int],
+    ) -> Poison | None:
+        """Build batches of the records of the range, read from those at `begins`; stop before one that is too large."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
         if self.excluded:
             left_out = chosen & np.isin(records.offsets, list(self.excluded))
@@ -248,29 +254,31 @@ class Cutter:
         if self.echoes is not None:
             chosen &= ~self.echoes.among(records.offsets)
         records = records if chosen.all() else records.where(chosen)
-        poison = None
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
-        for index in np.flatnonzero(large):
-            lone = records.where(slice(index, index + 1))
-            (batch,) = build_batches(lone, _WHOLE, codec, Arena())
-            if len(batch) <= self.max_message_bytes:
-                large[index] = False
-                continue
+        behind = 0
+        for index in np.flatnonzero(large).tolist():
+            self._build(records.where(slice(behind, index)), codec, done)
+            behind = index + 1
+            lone = records.where(slice(index, behind))
+            batch = lone_batch(lone, codec, self.max_message_bytes, block, begins)
             offset = int(records.offsets[index])
+            if len(batch) <= self.max_message_bytes:
+                done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))
+                continue
             reason = (
-                f"{int(records.sizes[index])} bytes do not fit the target's"
-                f" max.message.bytes={self.max_message_bytes}"
+                f"a batch of this record alone has {len(batch)} bytes,"
+                f" more than the target's max.message.bytes={self.max_message_bytes}"
             )
             if not self.quarantine:
-                poison, large[index:] = Poison(offset, reason), True
-                break
+                return Poison(offset, reason)
             self.excluded[offset] = reason
-            self._capture(records, [int(index)])
-        if large.any():
-            records = records.where(~large)
+            self._capture(records, [index])
+        self._build(records.where(slice(behind, None)) if behind else records, codec, done)
+        return None
+
+    def _build(self, records: Columns, codec: int, done: Cut) -> None:
         for group, firsts in pieces(records, self.rewritten_bytes):
             done.outgoing += self._fitting(group, firsts, codec)
-        return poison
 
     def _capture(self, records: Columns, indices: Iterable[int]) -> None:
         for index in indices:
@@ -278,15 +286,22 @@ class Cutter:
             self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
 
     def _fitting(self, records: Columns, firsts: Int64s, codec: int) -> Iterator[Outgoing]:
-        """Build a batch of each piece, or halve one where compression did not help enough."""
+        """Build a batch of each piece, or halve one where compression did not help enough.
+
+        One record is not `large`: uncompressed it fits.
+        """
         built = build_batches(records, firsts, codec, self.arena)
         edges = itertools.pairwise([*firsts.tolist(), len(records)])
         for (first, end), batch, stretches in zip(edges, built, records.stretches(firsts), strict=True):
-            if len(batch) > self.max_message_bytes and end - first > 1:
+            if len(batch) <= self.max_message_bytes:
+                yield Outgoing.built(batch, stretches, rewritten=True)
+            elif end - first > 1:
                 halves = np.array([0, (end - first) // 2])
                 yield from self._fitting(records.where(slice(first, end)), halves, codec)
             else:
-                yield Outgoing.built(batch, stretches, rewritten=True)
+                yield Outgoing.built(
+                    uncompressed(records.where(slice(first, end))), stretches, rewritten=True
+                )
 
 
 def _require_possible(header: BatchHeader, behind: int) -> None:
