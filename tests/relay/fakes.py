@@ -12,6 +12,7 @@ import struct
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -308,20 +309,27 @@ class FakeTarget:
         assert api == wire.PRODUCE
         self.calls.append("produce")
         fault = self.faults["produce"].pop(0) if self.faults["produce"] else None
-        out = b""
-        batches = _read_produce(body)
-        for topic, partitions in batches.items():
-            out += wire.string(topic) + struct.pack(">i", len(partitions))
+        answers: dict[str, list[bytes]] = {}
+        for topic, partitions in _read_produce(body).items():
             for number, batch in partitions:
                 code, base, errors = (
                     (fault, -1, []) if isinstance(fault, int) else self._append((topic, number), batch)
                 )
                 if isinstance(fault, Appended) and code == 0:
                     code, base = fault.code, -1
-                out += struct.pack(">ihqqqi", number, code, base, -1, 0, len(errors))
-                out += b"".join(struct.pack(">i", index) + wire.string("too bad") for index in errors)
-                out += wire.string(None)
-        return None if fault == LOSE else struct.pack(">i", len(batches)) + out + bytes(4)
+                answer = struct.pack(">ihqqqi", number, code, base, -1, 0, len(errors))
+                answer += b"".join(struct.pack(">i", index) + wire.string("too bad") for index in errors)
+                answers.setdefault(topic, []).append(answer + wire.string(None))
+        return None if fault == LOSE else self._in_an_order_of_its_own(answers)
+
+    def _in_an_order_of_its_own(self, answers: dict[str, list[bytes]]) -> bytes:
+        """Answer as brokers do, which keep what they were given in hash maps."""
+        shuffled = Random(len(self.calls))
+        out = struct.pack(">i", len(answers))
+        for topic in shuffled.sample(sorted(answers), len(answers)):
+            of_topic = shuffled.sample(answers[topic], len(answers[topic]))
+            out += wire.string(topic) + struct.pack(">i", len(of_topic)) + b"".join(of_topic)
+        return out + bytes(4)
 
     def _append(self, item: TopicPartition, batch: bytes) -> tuple[int, int, list[int]]:
         header = BatchHeader.read(batch)

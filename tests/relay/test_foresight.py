@@ -155,3 +155,17 @@ def test_a_transaction_opened_for_nothing_is_ended() -> None:
     assert (set(), "end_txn") == (target.producers[7].open, target.calls[-1])
     beat(lane, source, 2)
     assert 30 == len(target.committed(("A.t", 0)))
+
+
+def test_what_is_foreseen_of_many_partitions_comes_true_in_whatever_order_it_is_told() -> None:
+    """Brokers answer for the partitions of a request in the order of a hash map."""
+    numbers = range(4)
+    logs = [
+        Log([bytes(encode([Rec(bytes([n]))] * 10, base_offset=10 * n)) for n in range(20)], [], [], 200)
+        for _ in numbers
+    ]
+    target = FakeTarget(TOPICS)
+    report = copy(source_of(logs, 1), target, dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 200), bytes_=1)
+    states = {it.state for number in numbers for it in target.logs["A.t", number] if not it.header.control}
+    assert ("done", {"committed"}) == (report.state, states)
+    assert report.transactions > 5

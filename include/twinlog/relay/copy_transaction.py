@@ -176,7 +176,8 @@ class CopyTransaction:
             self._give_up(refused)
             return False
         written = [it for it in self._lane.take_written() if it.partition in self._by_target]
-        if [_where(it) for it in written] != [_where(it) for it in foreseen]:
+        # Brokers answer for a request's partitions in an order of their own.
+        if sorted(map(_where, written)) != sorted(map(_where, foreseen)):
             self._foresees = False  # somebody else writes to the copy
             self._abort()
             return False
