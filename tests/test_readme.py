@@ -1,4 +1,4 @@
-"""README and CONTRIBUTING name only what there is."""
+"""README, CONTRIBUTING and docs name only what there is."""
 
 import re
 import shlex
@@ -13,6 +13,7 @@ from twinlog.config.load import load
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCS = tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 
 
 def _text(page: str) -> str:
@@ -21,14 +22,16 @@ def _text(page: str) -> str:
 
 def _commands(text: str) -> list[list[str]]:
     """Every `twinlog ...` line of a code block or a code span, as words, without its comment."""
+    text = re.sub(r"\\\n\s*", "", text)  # a line that goes on is one command
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks += re.findall(r"(?:^ {4}.*\n)+", text, re.MULTILINE)  # indented blocks, as in docs/topics.md
     lines = [line for block in blocks for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
     found = (re.match(r"(?:\.venv/bin/)?twinlog +(.+)", line.strip()) for line in lines)
     return [shlex.split(match.group(1), comments=True) for match in found if match]
 
 
-COMMANDS = sorted({tuple(words) for page in PAGES for words in _commands(_text(page))})
+COMMANDS = sorted({tuple(words) for page in PAGES + DOCS for words in _commands(_text(page))})
 
 
 def _options(command: Any) -> set[str]:
@@ -38,13 +41,15 @@ def _options(command: Any) -> set[str]:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_of_the_pages_exists(words: tuple[str, ...]) -> None:
     """What a reader copies is a command with options that it has."""
-    command: Any = typer.main.get_command(app)
+    app_itself: Any = typer.main.get_command(app)
+    command = app_itself
     known = _options(command)
     for word in words:
         if word in getattr(command, "commands", {}):
             command = command.commands[word]
             known |= _options(command)
-    assert not hasattr(command, "commands"), f"{words[0]} is no command"
+    group = command is not app_itself and len(words) == 1  # prose may name a group: `twinlog metadata`
+    assert group or not hasattr(command, "commands"), f"{words[0]} is no command"
     assert [word for word in words if word.startswith("--") and word not in known] == []
 
 
