@@ -81,6 +81,9 @@ def test_likely_mistakes(tmp_path: Path, line: str, part: str) -> None:
         "B.producer.acks=1",
         "ssl.enabled.protocols=TLSv1.3",
         "metric.reporters=x",
+        "admin.timeout.ms=5",
+        "refresh.groups.enabled=false",
+        "refresh.topics.interval.seconds=5",
     ],
 )
 def test_lines_without_effect_are_notes(tmp_path: Path, line: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from twinlog.config import settings
 from twinlog.config.load import load
 from twinlog.config.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.config.secret import Secret
@@ -123,14 +125,13 @@ EVERY_SETTING = {
     "sync.group.offsets.enabled=true": ("sync_group_offsets", True),
     "sync.group.offsets.interval.seconds=5": ("sync_group_offsets_interval_seconds", 5),
     "refresh.topics.enabled=false": ("refresh_topics", False),
-    "refresh.topics.interval.seconds=5": ("refresh_topics_interval_seconds", 5),
-    "refresh.groups.enabled=false": ("refresh_groups", False),
+    "refresh.topics.interval.seconds=5": ("refresh_topics", True),
+    "refresh.topics.interval.seconds=-1": ("refresh_topics", False),
     "refresh.groups.interval.seconds=5": ("refresh_groups_interval_seconds", 5),
     "sync.topic.configs.enabled=false": ("sync_topic_configs", False),
     "sync.topic.configs.interval.seconds=5": ("sync_topic_configs_interval_seconds", 5),
     "sync.topic.acls.enabled=false": ("sync_topic_acls", False),
     "sync.topic.acls.interval.seconds=5": ("sync_topic_acls_interval_seconds", 5),
-    "admin.timeout.ms=5": ("admin_timeout_ms", 5),
     "A->B.name=n": ("connector_name", "n"),
     "A->B.name=n\ntwinlog.connector.name=m": ("connector_name", "m"),
     "replication.policy.separator=_": ("policy", DefaultReplicationPolicy("_")),
@@ -313,6 +314,22 @@ EVERY_LIFE_SETTING = {
 def test_each_setting_of_topics_as_they_live(loaded: Loader, lines: str, name: str, expected: object) -> None:
     """Each policy for deleted, recreated and shortened topics sets its field."""
     assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].lives, name)
+
+
+READ_BY_NAME = {"consumer", "producer", "admin"}  # of a cluster: by role, in librdkafka.py
+
+
+def test_every_setting_is_read_by_somebody() -> None:
+    """A key that is parsed and never read would be accepted and do nothing."""
+    root = Path(settings.__file__).parents[3]
+    files = [*root.glob("include/twinlog/**/*.py"), *root.glob("dags/*.py")]
+    outside = [it for it in files if it.parent.name != "config" or it.name == "settings.py"]
+    trees = [ast.parse(it.read_text(encoding="utf-8")) for it in outside]
+    read = {it.attr for tree in trees for it in ast.walk(tree) if isinstance(it, ast.Attribute)}
+    kinds = [it for it in vars(settings).values() if isinstance(it, type) and is_dataclass(it)]
+    kinds.remove(Secret)
+    unread = {f"{kind.__name__}.{it.name}" for kind in kinds for it in fields(kind) if it.name not in read}
+    assert {f"ClusterSettings.{name}" for name in READ_BY_NAME} >= unread
 
 
 def test_every_field_has_a_case() -> None:

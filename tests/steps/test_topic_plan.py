@@ -9,7 +9,7 @@ from twinlog.cluster.values import ConfigSource, ConfigValue
 from twinlog.config.metadata import MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.policy.filters import NameFilter
-from twinlog.steps import discover
+from twinlog.steps import discover, sync_topics
 from twinlog.steps.sync_topics import make_plan
 from twinlog.steps.topic_plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
 
@@ -140,6 +140,22 @@ def test_a_flow_that_only_beats_needs_only_heartbeats(flow, clusters):
     """MM2's case of a disabled flow with heartbeats (mm2-behaviour 2.2)."""
     plan = planned(replace(flow, enabled=False), clusters)
     assert ["heartbeats"] == [it.name for it in of(plan, ChangeKind.CREATE_INTERNAL)]
+
+
+def test_with_refresh_topics_off_only_the_first_cycle_looks(flow, clusters, source, target):
+    """As MM2 at its start: later neither new topics nor new partitions, and what is known goes on."""
+    flow = replace(flow, refresh_topics=False)
+    source.add_topic("orders")
+    sync_topics.run(flow, clusters)
+    assert 1 == len(target.topics["A.orders"].logs)
+    source.add_topic("payments")
+    source.create_partitions({"orders": 2})
+    plan = planned(flow, clusters)
+    note = "1 new topic(s) are not picked up (payments): refresh.topics is switched off"
+    assert ((), (), (note,)) == (plan.changes, plan.first_seen, plan.notes)
+    assert ["A.payments", "A.orders"] == [
+        it.name for it in planned(replace(flow, refresh_topics=True), clusters).changes
+    ]
 
 
 def test_topics_seen_for_the_first_time_are_noted(flow, clusters, source):

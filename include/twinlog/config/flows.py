@@ -119,15 +119,12 @@ def resolve_flow(
         sync_group_offsets=_switched_on(read, "sync.group.offsets"),
         sync_group_offsets_interval_seconds=_seconds(read, "sync.group.offsets"),
         group_sync=_group_sync(read),
-        refresh_topics=_switched_on(read, "refresh.topics"),
-        refresh_topics_interval_seconds=_seconds(read, "refresh.topics"),
-        refresh_groups=_switched_on(read, "refresh.groups"),
+        refresh_topics=_refresh_topics(read),
         refresh_groups_interval_seconds=_seconds(read, "refresh.groups"),
         sync_topic_configs=_switched_on(read, "sync.topic.configs"),
         sync_topic_configs_interval_seconds=_seconds(read, "sync.topic.configs"),
         sync_topic_acls=_switched_on(read, "sync.topic.acls"),
         sync_topic_acls_interval_seconds=_seconds(read, "sync.topic.acls"),
-        admin_timeout_ms=read.integer("admin.timeout.ms", at_least=1),
         connector_name=read.text("twinlog.connector.name") or read.text("name"),
         copy=copy_settings(read),
         schedule=_flow_schedule(read),
@@ -162,6 +159,14 @@ def _enabled(read: Reader) -> bool:
 def _switched_on(read: Reader, subject: str) -> bool:
     """`x.enabled`, and not switched off by a negative `x.interval.seconds` (MM2's Scheduler)."""
     return read.boolean(f"{subject}.enabled") and read.integer(f"{subject}.interval.seconds") >= 0
+
+
+def _refresh_topics(read: Reader) -> bool:
+    """`refresh.topics.enabled`; of the interval only its sign counts, as each cycle looks anyway."""
+    key = "refresh.topics.interval.seconds"
+    if read.has(key) and _seconds(read, "refresh.topics") == read.integer(key):
+        read.note(key, "has no effect: each cycle looks for new topics; only a negative one counts")
+    return _switched_on(read, "refresh.topics")
 
 
 def _seconds(read: Reader, subject: str) -> int:

@@ -133,6 +133,10 @@ class Reader:
         """Keep a mistake found in a value that reads well by itself."""
         self.findings.error(self.origin(key), message, hint)
 
+    def note(self, key: str, message: str) -> None:
+        """Keep something about a value that is no mistake; `explain` says it."""
+        self.findings.note(self.origin(key), message)
+
     def client(self, label: str, properties: Properties) -> dict[str, str | Secret]:
         """Return client properties with references replaced; secrets and replaced values wrapped.
 

@@ -261,14 +261,11 @@ class FlowSettings:
     sync_group_offsets_interval_seconds: int = 60
     group_sync: GroupSyncSettings = field(default_factory=GroupSyncSettings)
     refresh_topics: bool = True
-    refresh_topics_interval_seconds: int = 600
-    refresh_groups: bool = True
     refresh_groups_interval_seconds: int = 600
     sync_topic_configs: bool = True
     sync_topic_configs_interval_seconds: int = 600
     sync_topic_acls: bool = True
     sync_topic_acls_interval_seconds: int = 600
-    admin_timeout_ms: int = 60_000
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
     lives: LifeSettings = field(default_factory=LifeSettings)

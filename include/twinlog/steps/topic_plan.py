@@ -104,7 +104,10 @@ def plan(
     Raises TerminalError `cleanup-policy` when a vital internal topic would lose its records.
     """
     internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
-    wanted = [topic for topic in discovery.topics if not topic.blocked]
+    looks = _looks(flow, ledger)
+    free = [topic for topic in discovery.topics if not topic.blocked]
+    wanted = [topic for topic in free if looks or topic.topic in ledger.incarnations]
+    unheeded = [topic for topic in free if not looks and topic.topic not in ledger.incarnations]
     missing = [topic for topic in wanted if topic.remote is None]
     known = [topic for topic in missing if topic.topic in configs.found]
     factor = clamped(flow.replication_factor, discovery.target_brokers)
@@ -113,7 +116,7 @@ def plan(
         changes=(
             *internal_changes,
             *(_creation(flow, topic, factor, configs.found[topic.topic]) for topic in known),
-            *(_growth(topic) for topic in wanted if _too_small(topic)),
+            *(_growth(topic) for topic in wanted if looks and _too_small(topic)),
         ),
         refused=tuple(
             Refusal(topic.remote_topic, error.code, error.message, error.hint)
@@ -121,7 +124,7 @@ def plan(
             if (error := configs.refused.get(topic.topic)) is not None
         ),
         first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
-        notes=(*internal_notes, *(_clamp_notes(flow, known, factor))),
+        notes=(*internal_notes, *_clamp_notes(flow, known, factor), *_unheeded_note(flow, unheeded)),
     )
 
 
@@ -210,6 +213,20 @@ def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
 
 def _growth(topic: DiscoveredTopic) -> Change:
     return Change(ChangeKind.GROW, topic.remote_topic, topic.partition_count, topic=topic.topic)
+
+
+def _looks(flow: FlowSettings, ledger: Ledger) -> bool:
+    """Whether new topics and partitions are looked for: MM2 does so at its start, whatever `refresh.topics` says.
+
+    What a start is to MM2's connector the flow's first cycle is to us: the one that has noted no topic yet.
+    """
+    return flow.refresh_topics or not ledger.incarnations
+
+
+def _unheeded_note(flow: FlowSettings, topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
+    if topics:
+        names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
+        yield f"{len(topics)} new topic(s) are not picked up ({names}): refresh.topics is switched off"
 
 
 def _too_small(topic: DiscoveredTopic) -> bool:
