@@ -372,7 +372,14 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("twinlog.on.deleted=delete", "'delete' is neither keep nor delete-after:TIME"),
         ("twinlog.on.deleted=delete-after:7", "'delete-after:7' is neither keep nor delete-after:TIME"),
         ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),
-        ("twinlog.transaction.timeout.ms=9000", "is not above twinlog.transaction.ms"),
+        (
+            "twinlog.transaction.timeout.ms=9000",
+            "mm2.properties:6: twinlog.transaction.timeout.ms: is not above twinlog.transaction.ms (10000)",
+        ),
+        (
+            "twinlog.transaction.ms=90000",
+            "mm2.properties:6: twinlog.transaction.ms: is not below twinlog.transaction.timeout.ms (60000)",
+        ),
         ("twinlog.schedule=hourly", "no cron expression"),
         ("topics=orders-[a", "mm2.properties:6: topics: the regular expression"),
         ("groups.exclude=*bad", "mm2.properties:6: groups.exclude:"),

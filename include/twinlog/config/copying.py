@@ -38,8 +38,16 @@ def copy_settings(read: Reader) -> CopySettings:
         follow_seconds=read.integer("twinlog.follow.seconds", at_least=1),
     )
     if settings.transaction_timeout_ms <= settings.transaction_ms:
-        read.refuse(
-            "twinlog.transaction.timeout.ms",
-            f"is not above twinlog.transaction.ms ({settings.transaction_ms}): no transaction could commit",
-        )
+        _refuse_times(read, settings)
     return settings
+
+
+def _refuse_times(read: Reader, settings: CopySettings) -> None:
+    """Blame the key that somebody wrote: the other one may be a default, which stands in no line."""
+    commit, limit = "twinlog.transaction.ms", "twinlog.transaction.timeout.ms"
+    if read.has(limit):
+        message = f"is not above {commit} ({settings.transaction_ms}): no transaction could commit"
+        read.refuse(limit, message, "raise it")
+    else:
+        message = f"is not below {limit} ({settings.transaction_timeout_ms}): no transaction could commit"
+        read.refuse(commit, message, f"lower it, or raise {limit} too")
