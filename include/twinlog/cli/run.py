@@ -60,11 +60,9 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Run a replication cycle here, or follow the source, without Airflow."""
-    if once == bool(duration):
-        raise UsageError("run needs either --once or --for", hint="such as: twinlog run --once")
-    if until and duration:
+    seconds = _seconds(duration, once=once)
+    if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for", hint="use --once")
-    seconds = parse_duration(duration) if duration else 0
     asked = Request(new_run_id(), parse_topics(topics), parse_moment(until) if until else None)
     flows = load_flows(config, flow, strict=strict)
     with WarmSpark() as spark:
@@ -83,6 +81,19 @@ def run(
     return done.exit_code or int(
         ExitCode.DONE if all(it.succeeded for it in done.results) else ExitCode.SAYS_NO
     )
+
+
+def _seconds(duration: str | None, *, once: bool) -> int:
+    """How long to follow, 0 for one cycle.  Raises UsageError where the two are asked for at once, or neither is."""
+    if once and duration is not None:
+        raise UsageError("--once is one cycle and --for follows: not both", hint="leave one of them out")
+    if once:
+        return 0
+    if duration is None:
+        raise UsageError("run needs either --once or --for", hint="such as: twinlog run --once")
+    if not (seconds := parse_duration(duration)):
+        raise UsageError(f"--for: {duration} is no time to follow", hint="--once runs one cycle")
+    return seconds
 
 
 def new_run_id() -> str:
