@@ -7,6 +7,7 @@ import json
 from typer.testing import CliRunner
 
 from twinlog.cli.kafka import app
+from twinlog.cli.main import main
 from twinlog.embedded.state import ClusterState, write_state
 
 
@@ -26,6 +27,14 @@ def test_status_of_a_stopped_cluster_says_no(tmp_path):
         "folder": str(tmp_path / "A"),
     }
     assert ({"clusters": [expected]}, 1) == (json.loads(answer.stdout), answer.return_value)
+
+
+def test_start_needs_a_name(tmp_path, capsys):
+    """An empty list is a mistake of the script that made it, not all clusters and not none."""
+    for names in ("", " , "):
+        assert 2 == main(["kafka", "start", "--clusters", names, "--folder", str(tmp_path / "k")])
+        assert "--clusters names no cluster" in capsys.readouterr().err
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_status_and_stop_of_nothing_are_done(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -20,6 +21,16 @@ def test_names_that_are_none_are_refused(tmp_path, names):
     with pytest.raises(UsageError) as refused:
         start_clusters(tmp_path / "fleet", names)
     assert ("cluster-name", False) == (refused.value.code, (tmp_path / "fleet").exists())
+
+
+def test_a_folder_that_cannot_be_made_is_wrong_usage(tmp_path):
+    """Said before anything is fetched for it, and nothing is left."""
+    (tmp_path / "file").write_text("mine")
+    for folder in (Path("/proc/k"), tmp_path / "file"):
+        with pytest.raises(UsageError, match=f"folder {folder}/A cannot be used: ") as refused:
+            start_clusters(folder, ["A"])
+        assert "unusable-folder" == refused.value.code
+    assert ["file"] == [each.name for each in tmp_path.iterdir()]
 
 
 def test_what_was_never_started_is_stopped(tmp_path):

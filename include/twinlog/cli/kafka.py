@@ -9,7 +9,7 @@ import typer
 
 from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.embedded.fleet import Fleet
@@ -50,7 +50,10 @@ def start(
     """Start clusters and leave them running; the first start fetches Kafka's jars (about 30 s)."""
     from twinlog.embedded.fleet import default_folder, start_clusters
 
-    return _report(start_clusters(folder or default_folder(), _names(clusters), first_port), output)
+    names = _names(clusters)
+    if not names:
+        raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
+    return _report(start_clusters(folder or default_folder(), names, first_port), output)
 
 
 @app.command()

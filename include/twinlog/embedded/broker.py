@@ -27,7 +27,7 @@ from twinlog.embedded.ports import free_ports, ports_from, require_free
 from twinlog.embedded.process import JavaProcess
 from twinlog.embedded.server_properties import ClusterPlan, Listener, NodePlan, server_properties
 from twinlog.embedded.state import ClusterState, ProcessId, claim, write_state
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, UsageError
 
 
 class EmbeddedKafka:
@@ -39,7 +39,7 @@ class EmbeddedKafka:
     PLAIN or SCRAM, and are written when the folder is new.  `settings` win over ours in server.properties.
     `outlives_us`: the brokers are to go on when this process ends.
 
-    Raises on `start`: UsageError (codes `stale-folder`, `cluster-running`, `port-taken`), TerminalError
+    Raises on `start`: UsageError (codes `stale-folder`, `unusable-folder`, `cluster-running`, `port-taken`), TerminalError
     (`java`; `broker` when a broker dies), TransientError (`jars`; `broker` when it does not answer).
     """
 
@@ -174,10 +174,9 @@ class EmbeddedKafka:
 
     def _prepare(self) -> ClusterPlan:
         """Claim the folder, choose ports, write the settings, and format the folder if it is new."""
-        jars = class_path(broker_jars(self.version))
-        has_data = claim(self.folder, self._identity())
-        self.folder.mkdir(parents=True, exist_ok=True)
+        has_data = self._take_folder()
         try:
+            jars = class_path(broker_jars(self.version))
             plan = self._make_plan()
             cluster_id = new_cluster_id()
             for node in plan.nodes:
@@ -190,6 +189,21 @@ class EmbeddedKafka:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
         return plan
+
+    def _take_folder(self) -> bool:
+        """Make the folder ours, before anything is fetched for it; True when it holds our data already."""
+        try:
+            has_data = claim(self.folder, self._identity())
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                return has_data
+        except OSError as error:
+            raise UsageError(
+                f"folder {self.folder} cannot be used: {error.strerror}",
+                hint="choose another",
+                code="unusable-folder",
+                folder=str(self.folder),
+            ) from None
 
     def _write_state(self) -> None:
         processes = tuple(ProcessId.of(pid) for pid in self.pids)
