@@ -1,10 +1,12 @@
 """`twinlog gate`, `waiver` and `evidence`: what they answer, and what they refuse."""
 
 import json
+from typing import Any
 
 import pytest
+import typer
 
-from twinlog.cli.main import main
+from twinlog.cli.main import app, main
 from twinlog.cluster.ledger import read_ledger
 from twinlog.config.load import load
 from twinlog.errors import ClusterUnreachable
@@ -64,6 +66,10 @@ def test_a_lost_target_is_exit_3(reported, capsys: pytest.CaptureFixture[str]) -
         (("gate", "--flow", "A->C"), "A->C"),
         ((*ADD, "--until", "2020-01-01T00:00:00Z"), "has passed"),
         ((*ADD, "--until", "soon"), "soon"),
+        ((*ADD, "--until", "9999999d"), "more than ten years away"),
+        ((*ADD, "--until", "9999-12-31T23:59:59-05:00"), "more than ten years away"),
+        (("gate", "--evidence", "/nowhere/e.json"), "/nowhere/e.json cannot be written"),
+        (("metadata", "plan", "--save", "/nowhere/p.json"), "/nowhere/p.json cannot be written"),
         (("waiver", "add", "gaps", "--reason", "x", "--by", "jo", "--until", "1h"), "'gaps' is no check"),
         (("waiver", "add", "no-gaps", "--reason", " ", "--by", "jo", "--until", "1h"), "a reason and a name"),
     ],
@@ -75,12 +81,48 @@ def test_wrong_usage_is_exit_2(world, capsys: pytest.CaptureFixture[str], words,
     assert (2, True) == (code, said in err), err
 
 
-def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str]) -> None:
-    """The gate answers for one flow."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate",),
+        ("waiver", "list"),
+        ("metadata", "plan"),
+        ("metadata", "apply"),
+        ("translate", "orders:0:1"),
+        ("rebuild", "--topic", "orders"),
+    ],
+    ids=" ".join,
+)
+def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str], words) -> None:
+    """What is about one flow says so in one way; --help names the only flow as the default."""
     with world.file.open("a") as file:
         file.write("B->A.enabled = true\n")
-    assert 2 == main(["gate", "--config", str(world.file)])
-    assert "add --flow 'A->B'" in capsys.readouterr().err
+    assert 2 == main([*words, "--config", str(world.file)])
+    said = f"this is about one flow, and {world.file} has A->B, B->A; add --flow 'A->B'"
+    assert said in capsys.readouterr().err
+    command: Any = typer.main.get_command(app)
+    for word in words[: 2 if words[0] in {"waiver", "metadata"} else 1]:
+        command = command.commands[word]
+    (flow,) = [it.help for it in command.params if it.name == "flow"]
+    assert "The flow. Default: the only one enabled." == flow
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [(("gate",), "--evidence"), (("metadata", "plan"), "--save")],
+    ids=["gate", "metadata"],
+)
+def test_the_answer_is_shown_whatever_becomes_of_the_file(
+    reported, capsys: pytest.CaptureFixture[str], tmp_path, words, option: str
+) -> None:
+    """A full disk costs the file, not the answer; the exit code says so."""
+    file = tmp_path / "kept.json"
+    code, answer, _ = _run(reported, capsys, *words, option, str(file))
+    assert (0, True) == (code, file.exists())
+    file.unlink()
+    file.symlink_to("/dev/full")
+    code, answer, err = _run(reported, capsys, *words, option, str(file))
+    assert (2, "A->B", True) == (code, answer["flow"], f"{file} could not be written" in err)
 
 
 def test_waivers_come_and_go(reported, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """`twinlog pause`, `resume` and `rebuild --dry-run`, over clusters in memory."""
 
+import io
 import json
 from typing import Any
 
@@ -49,7 +50,25 @@ def test_a_paused_flow_runs_and_changes_nothing(copied, capsys: pytest.CaptureFi
 def test_a_topic_of_no_flow_cannot_be_paused(copied, capsys: pytest.CaptureFixture[str]) -> None:
     """A typing error is wrong usage, not a pause nobody notices."""
     code, _, err = _json(copied, capsys, "pause", "--topic", "odrers", "--reason", "load")
-    assert (2, True) == (code, "does not replicate topic odrers" in err)
+    assert (2, True, True) == (
+        code,
+        "topic odrers: " in err,
+        "--topic takes the name of a source topic" in err,
+    )
+
+
+def test_without_a_terminal_a_rebuild_names_its_option(
+    copied, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can answer the question: nothing is done, and --yes is how a script says so."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    calls = list(copied.target.calls)
+    code, _, err = _json(copied, capsys, "rebuild", "--topic", "orders")
+    assert (2, True, calls) == (
+        code,
+        "nothing was done; --yes answers beforehand" in err,
+        copied.target.calls,
+    )
 
 
 def test_a_dry_run_of_a_rebuild_says_what_would_go(copied, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,18 @@ def test_nothing_is_written_when_one_offset_has_no_answer(
     assert (1, False) == (code, out.exists())
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    copied: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cluster is asked for what could not be kept."""
+    monkeypatch.setattr("twinlog.cluster.clusters.open_clusters", lambda _: 1 // 0)
+    file = tmp_path / "in.json"
+    file.write_text('{"orders": {"0": 4}}')
+    words = ("translate", "--offsets", str(file), "--write", "/nowhere/x", "--config", str(copied.file))
+    assert 2 == main([*words])
+    assert "/nowhere/x cannot be written: No such file or directory; check --write" in capsys.readouterr().err
+
+
 def test_a_time(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The first record then, in every partition."""
     code, [row] = run(capsys, copied, "translate", "--at", "1970-01-01T00:00:01.006Z")
@@ -106,6 +118,11 @@ def test_a_time(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "nothing to translate"),
         (["orders:0"], "is no offset"),
+        (["orders:²:1"], "is no offset"),
+        (["orders:0:²"], "is no offset"),
+        (["--group", "g", "--topics", "orders"], "--topics bounds what --at finds"),
+        (["orders:0:1", "--topics", "orders"], "--topics bounds what --at finds"),
+        (["orders:0:1", "--flow", "B->A"], "flow B->A"),
         (["orders:0:1", "--group", "g"], "in one go"),
         (["--group", "g", "--reverse"], "--reverse takes offsets of the target"),
         (["orders:0:1", "--at", "2026-01-01T00:00:00Z"], "--at finds offsets by time"),

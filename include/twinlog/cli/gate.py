@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog.cli.files import refuse_unwritable, written
 from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
@@ -68,6 +69,7 @@ def gate(
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key_file = sign_with or chosen.gate.sign_with
     key = read_private_key(key_file) if key_file is not None else None
+    refuse_unwritable(evidence, "--evidence")
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:
         answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))
@@ -79,26 +81,17 @@ def gate(
             configuration_sha256=configuration.sha256,
             key=key,
         )
-    if evidence is not None:
-        _copy(kept, evidence)
     show(document(answer.result, kept), output, _grids(answer.result))
     say(f"{chosen.name}: page {kept.page}")
     say(f"{chosen.name}: evidence {kept.evidence}{'' if key else ' (not signed)'}")
+    if evidence is not None and not written(evidence, Path(kept.evidence).read_bytes()):
+        return int(ExitCode.USAGE)
     return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)
 
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:
     """Return the JSON that others rely on (design: `gate`), with where page and evidence are."""
     return {**to_json(result), **to_json(kept)}
-
-
-def _copy(kept: Kept, evidence: Path) -> None:
-    try:
-        evidence.write_bytes(Path(kept.evidence).read_bytes())
-    except OSError as error:
-        raise UsageError(
-            f"{evidence} cannot be written: {error.strerror}", hint="give another file"
-        ) from None
 
 
 def _grids(result: GateResult) -> Iterator[Grid]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.flows import load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.files import refuse_unwritable, written
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Diff, document, show
 from twinlog.cli.say import say
 from twinlog.config.metadata import Profile
@@ -46,7 +47,7 @@ PlanOption = Annotated[
 def plan(
     *,
     config: ConfigOption,
-    flow: FlowOption = None,
+    flow: OneFlowOption = None,
     profile: ProfileOption = None,
     save: SaveOption = None,
     strict: StrictOption = False,
@@ -58,15 +59,17 @@ def plan(
     from twinlog.steps.saved_plan import plan_document
     from twinlog.steps.sync_metadata import make_plan
 
-    chosen = _only_flow(config, flow, profile, strict=strict)
+    chosen = _flow(config, flow, profile, strict=strict)
+    refuse_unwritable(save, "--save")
     with open_clusters(chosen) as clusters:
         say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
         found = make_plan(chosen, clusters)
         saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
-    if save is not None:
-        _write(save, document(saved))
-        say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {save}")
     show(found.document, output, [Diff(plan_lines(found))])
+    if save is not None:
+        if not written(save, document(saved).encode()):
+            return ExitCode.USAGE
+        say(f"the plan is in {save}; apply it with twinlog metadata apply --plan {save}")
     return ExitCode.CLUSTER if found.refused else ExitCode.DONE
 
 
@@ -74,7 +77,7 @@ def plan(
 def apply(
     *,
     config: ConfigOption,
-    flow: FlowOption = None,
+    flow: OneFlowOption = None,
     profile: ProfileOption = None,
     plan: PlanOption = None,
     strict: StrictOption = False,
@@ -86,7 +89,7 @@ def apply(
     from twinlog.steps.metadata_diff import result_lines
 
     saved = None if plan is None else _read(plan, profile)
-    chosen = _only_flow(config, flow or ([saved.flow] if saved else None), profile, strict=strict)
+    chosen = _flow(config, flow or (saved.flow if saved else None), profile, strict=strict)
     with open_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync_metadata.run(chosen, clusters)
@@ -94,18 +97,11 @@ def apply(
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 
-def _only_flow(
-    config: Path, names: list[str] | None, profile: Profile | None, *, strict: bool
-) -> FlowSettings:
+def _flow(config: Path, name: str | None, profile: Profile | None, *, strict: bool) -> FlowSettings:
     from twinlog.steps.apply_plan import with_profile
 
-    flows = load_flows(config, names, strict=strict)
-    if len(flows) > 1:
-        raise UsageError(
-            f"{config} enables {len(flows)} flows, and a metadata plan is about one",
-            hint=f"choose with --flow: {', '.join(flow.name for flow in flows)}",
-        )
-    return flows[0] if profile is None else with_profile(flows[0], profile)
+    _, one = load_one_flow(config, name, strict=strict)
+    return one if profile is None else with_profile(one, profile)
 
 
 def _read(path: Path, profile: Profile | None) -> SavedPlan:
@@ -122,10 +118,3 @@ def _read(path: Path, profile: Profile | None) -> SavedPlan:
             file=str(path),
         )
     return saved
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error}", hint="check --save", file=str(path)) from error

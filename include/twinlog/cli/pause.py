@@ -88,7 +88,7 @@ def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
 
     with open_clusters(flow) as clusters:
         if topics:
-            refuse_strangers(discover.run(flow, clusters), topics)
+            refuse_strangers(discover.run(flow, clusters), topics, "--topic takes the name of a source topic")
         done = pauses.pause(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
     return PauseOf(flow.name, done)
 

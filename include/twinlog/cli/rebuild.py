@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import sys
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.flows import load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, UsageError
@@ -29,7 +30,7 @@ def rebuild(
     *,
     config: ConfigOption,
     topic: TopicOption,
-    flow: FlowOption = None,
+    flow: OneFlowOption = None,
     reason: ReasonOption = "by hand",
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -37,14 +38,11 @@ def rebuild(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
-    flows = load_flows(config, flow, strict=strict)
-    if len(flows) != 1:
-        raise UsageError("rebuild works on one flow at a time", hint="name it: --flow 'A->B'")
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import rebuild as step
     from twinlog.steps import rebuild_plan
 
-    (one,) = flows
+    _, one = load_one_flow(config, flow, strict=strict)
     with open_clusters(one) as clusters:
         todo = rebuild_plan.plan(one, clusters, topic)
         for note in todo.notes:
@@ -68,7 +66,13 @@ def _confirm(todo: RebuildPlan) -> None:
         f"{todo.remote_topic} with {todo.copied_records:,} records is deleted, {todo.source_records:,} can be copied"
         " again. Go on?"
     )
-    if not typer.confirm(question, err=True):
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # somebody pressed Ctrl-C
+        agreed = False
+    if not agreed:
         raise UsageError("nothing was done", hint="--yes answers beforehand")
 
 

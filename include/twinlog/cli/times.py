@@ -26,6 +26,6 @@ def parse_moment(text: str, option: str = "--until") -> int:
 
 def parse_duration(text: str, option: str = "--for") -> int:
     """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`.  Raises UsageError for anything else."""
-    if not re.fullmatch(r"(\d+[smhd])+", text):
+    if not re.fullmatch(r"(\d{1,9}[smhd])+", text):
         raise UsageError(f"{option}: {text!r} is no duration", hint="write 90s, 10m or 1h30m")
     return sum(int(count) * SECONDS[unit] for count, unit in re.findall(r"(\d+)([smhd])", text))

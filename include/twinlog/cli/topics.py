@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from twinlog.steps.discovery import Discovery
 
 
+BY_COMMAS = "--topics takes names of source topics, comma separated"
+
+
 def parse_topics(text: str | None) -> frozenset[str] | None:
     """Split `orders,payments`; None when nothing was named."""
     names = frozenset(name.strip() for name in (text or "").split(",") if name.strip())
     return names or None
 
 
-def refuse_strangers(discovery: Discovery, topics: frozenset[str] | None) -> None:
+def refuse_strangers(discovery: Discovery, topics: frozenset[str] | None, hint: str = BY_COMMAS) -> None:
     """Raise UsageError for a named topic that the flow does not replicate, with the reason."""
     known = {topic.topic for topic in discovery.topics}
     reasons = {topic.topic: topic.reason for topic in discovery.left_out}
@@ -24,7 +27,7 @@ def refuse_strangers(discovery: Discovery, topics: frozenset[str] | None) -> Non
         reason = reasons.get(name, "the source has no such topic, or does not show it")
         raise UsageError(
             f"flow {discovery.flow} does not replicate topic {name}: {reason}",
-            hint="--topics takes names of source topics, comma separated",
+            hint=hint,
             flow=discovery.flow,
             topic=name,
         )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.flows import load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.files import refuse_unwritable, written
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption, TopicsOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.cli.times import parse_moment
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from twinlog.client.answers import Answer, Ask
     from twinlog.client.offset_documents import OffsetDocument
     from twinlog.client.standing_translations import Translated
-    from twinlog.config.settings import FlowSettings
 
 OffsetsArgument = Annotated[
     list[str] | None,
@@ -64,7 +64,7 @@ def translate(
     offsets: OffsetsArgument = None,
     *,
     config: ConfigOption,
-    flow: FlowOption = None,
+    flow: OneFlowOption = None,
     group: GroupOption = None,
     groups: GroupsOption = "",
     offsets_file: FileOption = "",
@@ -76,9 +76,10 @@ def translate(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation."""
-    _check(offsets, group, groups, offsets_file, write, at, reverse=reverse)
-    one = _only(load_flows(config, flow, strict=strict))
+    _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
+    _, one = load_one_flow(config, flow, strict=strict)
     document = _read(offsets_file) if offsets_file else None
+    refuse_unwritable(write, "--write")
     at_ms = None if at is None else parse_moment(at, "--at")
     from twinlog.client.group_positions import Groups, Standing
     from twinlog.client.standing_translations import translate_groups, translate_time, translated
@@ -95,8 +96,8 @@ def translate(
     for note in found.notes:
         say(f"note: {note}")
     _show(found, output)
-    if document is not None and write is not None:
-        _write(write, document, found.answers, reverse=reverse)
+    if document is not None and write is not None and not _write(write, document, found, reverse=reverse):
+        return int(ExitCode.USAGE)
     return int(ExitCode.DONE if found.complete else ExitCode.SAYS_NO)
 
 
@@ -107,6 +108,7 @@ def _check(
     offsets_file: str,
     write: Path | None,
     at: str | None,
+    topics: str | None,
     *,
     reverse: bool,
 ) -> None:
@@ -121,18 +123,12 @@ def _check(
         )
     if at is not None and (offsets or offsets_file):
         raise UsageError("--at finds offsets by time", hint="leave out the offsets, or --at")
+    if topics is not None and (any(asked) or at is None):
+        raise UsageError("--topics bounds what --at finds without a group", hint="leave it out")
     if reverse and (group or groups or at is not None):
         raise UsageError("--reverse takes offsets of the target", hint="give them one by one, or in a file")
     if write is not None and not offsets_file:
         raise UsageError("--write writes the form of an --offsets file", hint="use --output json instead")
-
-
-def _only(flows: Sequence[FlowSettings]) -> FlowSettings:
-    if len(flows) != 1:
-        raise UsageError(
-            "offsets are those of one flow", hint=f"name it with --flow: {', '.join(it.name for it in flows)}"
-        )
-    return flows[0]
 
 
 def _read(path: str) -> OffsetDocument:
@@ -156,7 +152,7 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
     for word in offsets or ():
         topic, _, numbers = word.partition(":")
         partition, _, offset = numbers.partition(":")
-        if not topic or not partition.isdigit() or not offset.removeprefix("-").isdigit():
+        if not topic or not partition.isdecimal() or not offset.removeprefix("-").isdecimal():
             raise UsageError(
                 f"{word!r} is no offset", hint="write topic:partition:offset, such as orders:0:42"
             )
@@ -199,14 +195,14 @@ def _iso(at_ms: int) -> str:
     return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _write(path: Path, document: OffsetDocument, answers: Sequence[Answer], *, reverse: bool) -> None:
-    """Write all offsets, or none: a file with some missing would be read as complete."""
+def _write(path: Path, document: OffsetDocument, translated: Translated, *, reverse: bool) -> bool:
+    """Write all offsets, or none: a file with some missing would be read as complete.  False when it failed."""
     from dataclasses import replace
 
-    found = iter(answers)
+    found = iter(translated.answers)
     entries = []
     inexact = 0
-    names = _names(answers, reverse=reverse)
+    names = _names(translated.answers, reverse=reverse)
     for entry in document.entries:
         if entry.special:
             entries.append(replace(entry, topic=names.get(entry.topic, entry.topic)))
@@ -215,13 +211,15 @@ def _write(path: Path, document: OffsetDocument, answers: Sequence[Answer], *, r
         offset = answer.upstream_offset if reverse else answer.downstream_offset
         if offset is None:
             warn(f"{path} was not written: {answer.message}")
-            return
+            return True
         inexact += not answer.exact
         topic = answer.source_topic if reverse else answer.topic
         entries.append(replace(entry, topic=topic, offset=offset))
-    path.write_text(document.write(entries), encoding="utf-8")
+    if not written(path, document.write(entries).encode()):
+        return False
     if inexact:
         warn(f"{inexact} offset(s) in {path} are not exact: records may be read again")
+    return True
 
 
 def _names(answers: Iterable[Answer], *, reverse: bool) -> dict[str, str]:

@@ -25,6 +25,9 @@ app = typer.Typer(
     name="waiver", help="Answer for going on although a check of the gate fails.", no_args_is_help=True
 )
 
+LONGEST_MS = 10 * 366 * 86_400_000
+"""Beyond it there is a mistake in the number; and at the end of year 9999 no moment can be shown any more."""
+
 CheckArgument = Annotated[str, typer.Argument(metavar="CHECK", help="A check's name, such as no-gaps.")]
 SubjectOption = Annotated[
     str, typer.Option("--for", metavar="TOPIC", help="Only this topic or group. Default: all of the check.")
@@ -109,6 +112,8 @@ def _until(text: str, now_ms: int) -> int:
     until_ms = now_ms + 1000 * parse_duration(text, "--until") if spans else parse_moment(text)
     if until_ms <= now_ms:
         raise UsageError(f"--until: {text} has passed", hint="a waiver needs a time to come")
+    if until_ms > now_ms + LONGEST_MS:
+        raise UsageError(f"--until: {text} is more than ten years away", hint="a waiver needs an end")
     return until_ms
 
 
