@@ -39,8 +39,8 @@ class EmbeddedKafka:
     PLAIN or SCRAM, and are written when the folder is new.  `settings` win over ours in server.properties.
     `outlives_us`: the brokers are to go on when this process ends.
 
-    Raises on `start`: UsageError (codes `stale-folder`, `unusable-folder`, `cluster-running`, `port-taken`), TerminalError
-    (`java`; `broker` when a broker dies), TransientError (`jars`; `broker` when it does not answer).
+    Raises on `start`: UsageError (codes `stale-folder`, `unusable-folder`, `cluster-running`, `port-taken`),
+    TerminalError (`java`; `broker` when a broker dies), TransientError (`jars`; `broker` when it does not answer).
     """
 
     def __init__(
