@@ -132,3 +132,13 @@ def test_the_table_shows_lines_and_warnings(tmp_path: Path, capsys: pytest.Captu
     command(path, flow=["A->B"], output=Output.JSON)
     document = json.loads(capsys.readouterr().out)
     assert ["A->B"] == [flow["flow"] for flow in document["flows"]]
+
+
+def test_a_check_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    """`twinlog.gate.blocking` with a typing error would block nothing."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(TEXT.replace("${env:MORE}", "x") + "twinlog.gate.blocking = survives-a-brocker\n")
+    with pytest.raises(ConfigError) as caught:
+        command(path, flow=["A->B"], topics="orders", output=Output.TABLE)
+    said = "mm2.properties:14: twinlog.gate.blocking: 'survives-a-brocker' is no check of the gate"
+    assert said == caught.value.message

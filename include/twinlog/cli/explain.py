@@ -14,6 +14,7 @@ from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.config.explain import ExplainedFlow, Explanation
+    from twinlog.config.load import Resolution
     from twinlog.config.settings import FlowSettings
 
 
@@ -33,11 +34,25 @@ def explain(
     from twinlog.config.load import resolve
 
     resolution = resolve(config, strict=strict)
+    _refuse_unknown_checks(resolution)
     named = parse_topics(topics)
     explanation = explained(resolution, flow or (), sorted(named or ()))
     if named is None:
         explanation = with_live_topics(explanation, resolution.configuration.flows)
     show(explanation, output, grids_of(explanation))
+
+
+def _refuse_unknown_checks(resolution: Resolution) -> None:
+    """Raise ConfigError, with its line, for a check of `twinlog.gate.blocking` that there is not.
+
+    Here and not by the loader: which checks there are is known to a layer above the configuration.
+    """
+    for flow in resolution.flows.values():
+        if flow.settings.gate.blocking:
+            from twinlog.quality.gate_suites import refuse_unknown
+
+            origin = next(it.origin for it in flow.values if it.key == "twinlog.gate.blocking")
+            refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")
 
 
 def with_live_topics(explanation: Explanation, flows: Mapping[str, FlowSettings]) -> Explanation:

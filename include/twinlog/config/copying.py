@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from twinlog.config.reader import Reader
 from twinlog.config.settings import CopySettings, Guarantee, PoisonPolicy
 
 MIN_TRANSACTION_BYTES = 1024
+SPARK_MASTER = re.compile(r"local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")
+MASTERS = "such as local[2], spark://host:7077 or sc://host:15002"
 
 
 class _Isolation(StrEnum):
@@ -34,12 +37,20 @@ def copy_settings(read: Reader) -> CopySettings:
         start_from_latest=read.choice("consumer.auto.offset.reset", _Reset) is _Reset.LATEST,
         poison=read.choice("twinlog.on.poison.record", PoisonPolicy),
         bytes_per_second=read.optional_integer("twinlog.bytes.per.second", at_least=1),
-        spark_master=read.text("twinlog.spark.master"),
+        spark_master=_spark_master(read),
         follow_seconds=read.integer("twinlog.follow.seconds", at_least=1),
     )
     if settings.transaction_timeout_ms <= settings.transaction_ms:
         _refuse_times(read, settings)
     return settings
+
+
+def _spark_master(read: Reader) -> str:
+    master = read.text("twinlog.spark.master")
+    if not SPARK_MASTER.fullmatch(master):
+        # It is not shown: behind a Connect server's address there may be a token.
+        read.refuse("twinlog.spark.master", "is no Spark master", MASTERS)
+    return master
 
 
 def _refuse_times(read: Reader, settings: CopySettings) -> None:

@@ -195,10 +195,19 @@ def _flow_schedule(read: Reader) -> str:
 
 def _schedule(read: Reader, key: str) -> str:
     schedule = " ".join(read.text(key).split())
-    if not CRON.fullmatch(schedule):
+    if read.has(key) and not _is_cron(schedule):
         shown = read.trace[key].shown
         read.refuse(key, f"{shown!r} is no cron expression of five fields", "e.g. */5 * * * *")
     return schedule
+
+
+def _is_cron(text: str) -> bool:
+    """Whether Airflow will take it: five fields (croniter knows more forms), each within its range."""
+    if not CRON.fullmatch(text):
+        return False
+    from croniter import croniter  # 0.1 s, which a file without a schedule does not pay
+
+    return bool(croniter.is_valid(text))
 
 
 def _filter(read: Reader, include_key: str | None, exclude_key: str) -> NameFilter:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import socket
 
+from twinlog.config.copying import MASTERS, SPARK_MASTER
 from twinlog.errors import TransientError, UsageError
 
 CONNECT_SECONDS = 5.0
-MASTER = re.compile(r"local(\[.+\])?|spark://.+|sc://.+|k8s://.+|yarn")
 ADDRESS = re.compile(r"(?P<scheme>spark|sc)://(?P<host>[^:/,;]+|\[[^]]+\]):?(?P<port>\d*)")
 PORTS = {"spark": 7077, "sc": 15002}
 
@@ -18,10 +18,8 @@ def check_master(master: str) -> None:
 
     Only a single host can be tried; several (a standalone cluster with standby masters) are left to Spark.
     """
-    if not MASTER.fullmatch(master):
-        raise UsageError(
-            f"{master!r} is no Spark master", hint="such as local[2], spark://host:7077 or sc://host:15002"
-        )
+    if not SPARK_MASTER.fullmatch(master):
+        raise UsageError(f"{master!r} is no Spark master", hint=MASTERS)
     address = ADDRESS.match(master)
     if address is None or "," in master:
         return
