@@ -202,6 +202,17 @@ def test_volumes_exist():
     assert set(COMPOSE["volumes"]) <= used
 
 
+def test_what_airflow_writes_outlives_its_containers():
+    """Logs, passwords and the gate's evidence are in named volumes, whose folders the image gives to its user."""
+    reports = load(ROOT / "include/config/compose.properties").flows["A->B"].gate.reports
+    dockerfile = (ROOT / "docker/Dockerfile").read_text()
+    made = re.search(r"install --directory --owner twinlog (.+)", dockerfile)[1].split()
+    for service in AIRFLOW.values():
+        named = {volume.split(":")[1] for volume in service["volumes"] if not volume.startswith("./")}
+        assert {"/opt/airflow/logs", "/opt/airflow/auth", str(reports)} == named
+        assert named <= set(made)
+
+
 def test_every_address_is_a_port_that_a_service_listens_on():
     """Each host:port of the file and of its configuration names a service and one of its ports."""
     configuration = (ROOT / "include/config/compose.properties").read_text()
@@ -266,7 +277,7 @@ def test_spark_connect_has_the_settings_of_a_classic_session():
 
 
 def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
-    """compose.properties and mm2.properties differ in bootstrap servers and the Spark master only, and both load."""
+    """compose.properties and mm2.properties differ in addresses and the folder of reports only, and both load."""
     files = {name: ROOT / "include/config" / f"{name}.properties" for name in ("mm2", "compose")}
     for path in files.values():
         assert ["A->B"] == [flow.name for flow in load(path, strict=True).enabled_flows]
@@ -274,7 +285,8 @@ def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
         name: {line for line in path.read_text().splitlines() if "=" in line} for name, path in files.items()
     }
     different = {line.split(" = ")[0] for line in lines["mm2"] ^ lines["compose"]}
-    assert {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.master"} == different
+    addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.master"}
+    assert {*addresses, "twinlog.reports.folder"} == different
     for service in AIRFLOW.values():
         assert (
             f"{PROJECT_IN_IMAGE}/include/config/compose.properties"
