@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -45,6 +46,35 @@ def test_every_room_stands_in_a_contract(repository):
     package = repository / "include" / "twinlog"
     rooms = {each.parent.name for each in package.glob("*/__init__.py")}
     assert set() == rooms - named
+
+
+def test_the_table_of_the_relay_has_every_module_once(repository):
+    """docs/architecture.md and the folder name the same modules."""
+    page = (repository / "docs" / "architecture.md").read_text()
+    rows = re.findall(
+        r"^\| (`.+?) \|", page.partition("## The relay\n")[2].partition("\n## ")[0], re.MULTILINE
+    )
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    folder = repository / "include" / "twinlog" / "relay"
+    assert sorted(it.stem for it in folder.glob("*.py") if it.stem != "__init__") == sorted(named)
+
+
+def test_the_table_of_the_house_has_the_order_of_the_imports(repository):
+    """Each row may import the ones above it: pyproject.toml's layers, from the bottom."""
+    page = (repository / "docs" / "architecture.md").read_text()
+    rows = re.findall(
+        r"^\| (`.+?) \|", page.partition("## The house\n")[2].partition("\n## ")[0], re.MULTILINE
+    )
+    order = [set(re.findall(r"`(\w+)/`", row)) for row in rows]
+    contract = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ][0]
+    layers = [{word.strip(" ()") for word in entry.split("|")} for entry in reversed(contract["layers"])]
+    levels = {room: level for level, layer in enumerate(layers) for room in layer}
+    found = [min(levels[room] for room in row) for row in order if row <= levels.keys()]
+    assert (
+        sorted(found[2:]) == found[2:]
+    )  # the first rows share levels; which of them comes first says nothing
 
 
 @pytest.mark.parametrize(
