@@ -76,6 +76,19 @@ def test_every_link_leads_somewhere(page: str) -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize("room", ["include", "dags", "jobs", "plugins", "bench", "tests"])
+def test_every_page_named_in_the_code_exists(room: str) -> None:
+    """By its path, or by its name below docs; results.md is what the bench writes."""
+    code = {path: path.read_text(encoding="utf-8") for path in (ROOT / room).rglob("*.py")}
+    named = {
+        (str(path), it)
+        for path, text in code.items()
+        for it in re.findall(r"(?<![\w/.-])[\w/-]+\.md\b", text)
+    }
+    pages = {*PAGES, *DOCS, "results.md", *(page.removeprefix("docs/") for page in DOCS)}
+    assert {(path, page) for path, page in named if page not in pages} == set()
+
+
 def test_the_example_file_is_read_without_a_warning(tmp_path: Path) -> None:
     """The properties shown are all there needs to be."""
     (example,) = re.findall(r"^```properties\n(.*?)^```", _text("README.md"), re.DOTALL | re.MULTILINE)

@@ -15,7 +15,7 @@ from typing import Any
 
 
 class ExitCode(IntEnum):
-    """What a `twinlog` command exits with (docs/architecture.md, "The command line")."""
+    """What a `twinlog` command exits with."""
 
     DONE = 0
     SAYS_NO = 1

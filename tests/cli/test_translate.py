@@ -147,7 +147,7 @@ def test_negative_offsets_are_answered(copied: Any, capsys: pytest.CaptureFixtur
 
 
 def test_lines_are_those_of_mm2s_formatters(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """mm2-behaviour 8.4; deleted records and other versions apart."""
+    """MM2's formatters; deleted records and other versions apart."""
     topics = {
         "mm2-offset-syncs.B.internal": (copied.source, OffsetSync("orders", 0, 3, 8)),
         "A.checkpoints.internal": (copied.target, Checkpoint("billing,é", "A.orders", 0, 4, 9, "meta")),

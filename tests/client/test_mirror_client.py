@@ -1,4 +1,4 @@
-"""MirrorClient's questions, with MM2's answers (mm2-behaviour 8.1; Kafka's MirrorClientTest)."""
+"""MirrorClient's questions, with MM2's answers (Kafka's MirrorClientTest)."""
 
 from __future__ import annotations
 

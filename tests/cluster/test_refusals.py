@@ -34,7 +34,7 @@ def test_retriable_errors_are_transient_and_others_terminal():
 
 
 def test_every_refusal_exits_with_3_and_says_whose_it_is():
-    """Both kinds are about a cluster (design.md section 12, exit codes), and name it."""
+    """Both kinds are about a cluster (exit code 3), and name it."""
     for code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TIMED_OUT, KafkaError.INVALID_CONFIG):
         error = refusal(KafkaError(code), ASKED)
         assert (ExitCode.CLUSTER, "B") == (error.exit_code, error.data["cluster"])

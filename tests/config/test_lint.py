@@ -118,7 +118,7 @@ def test_good_lines_are_silent(tmp_path: Path, line: str) -> None:
 
 
 def test_two_flows_with_one_offset_syncs_topic(tmp_path: Path) -> None:
-    """A->B at the source and B->A at the target write the same topic (mm2-behaviour 3.1)."""
+    """A->B at the source and B->A at the target write the same topic."""
     lines = "B->A.enabled=true\nB->A.offset-syncs.topic.location=target\n"
     warnings = resolved(tmp_path, lines).configuration.warnings
     assert [True] == ["write their offset syncs to the same topic on A" in line for line in warnings]

@@ -79,7 +79,7 @@ def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
 
 
 def test_a_flow_that_only_beats(loaded: Loader) -> None:
-    """B->A is not enabled and writes heartbeats, unless told not to (mm2-behaviour 2.2)."""
+    """B->A is not enabled and writes heartbeats, unless told not to (MM2: MirrorMakerConfig.clusterPairs)."""
     beating = loaded(MINIMAL).flows["B->A"]
     assert (False, True) == (beating.enabled, beating.emit_heartbeats)
     quiet = loaded(MINIMAL + "emit.heartbeats.enabled = false")

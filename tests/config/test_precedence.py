@@ -1,4 +1,4 @@
-"""Which line wins: mm2-behaviour 2.4 and 2.7, and MirrorMakerConfigTest / MirrorConnectorConfigTest."""
+"""Which line wins: MM2's MirrorMakerConfig and MirrorConnectorConfig, and their tests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WORKED_EXAMPLE = """
     ],
 )
 def test_the_worked_example(key: str, expected: str | None) -> None:
-    """mm2-behaviour 2.7, key by key."""
+    """As MirrorConnectorConfig has it, key by key."""
     assert expected == texts(precedence.connector_config(raw(WORKED_EXAMPLE), "a", "b")).get(key)
 
 

@@ -1,4 +1,4 @@
-"""Stored offsets are Connect's exact bytes, and anything else is told apart (mm2-behaviour 3.3)."""
+"""Stored offsets are Connect's exact bytes, and anything else is told apart (OffsetStorageWriter, MirrorUtils)."""
 
 import json
 

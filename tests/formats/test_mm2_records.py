@@ -1,4 +1,4 @@
-"""MM2's three records are MM2's bytes (mm2-behaviour 4 and 10.4)."""
+"""MM2's three records are MM2's bytes (Heartbeat, Checkpoint, OffsetSync)."""
 
 import pytest
 from hypothesis import given

@@ -1,6 +1,6 @@
 """A connector in a shared Connect cluster is taken over, and what it left unproved is not taken for anybody's own.
 
-What the connector left is written by hand, as MM2 4.3.1 leaves it (mm2-behaviour: positions in Connect's offsets topic,
+What the connector left is written by hand, as MM2 4.3.1 leaves it (positions in Connect's offsets topic,
 records with the source's timestamps, written by no transaction).  Costs about 20 s.
 """
 

@@ -1,4 +1,4 @@
-"""MM2's sync store: its vectors (mm2-behaviour 7.3), and its invariants as laws."""
+"""MM2's sync store: its vectors (OffsetSyncStoreTest), and its invariants as laws."""
 
 from __future__ import annotations
 

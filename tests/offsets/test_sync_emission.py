@@ -13,7 +13,7 @@ from twinlog.offsets.sync_emission import MANY, due_syncs
 
 
 def mm2(known: OffsetMap, last: tuple[int, int] | None, lag: int) -> list[tuple[int, int]]:
-    """Record by record, as mm2-behaviour 6.7 says, and the last one as the task commits."""
+    """Record by record, as MM2's OffsetSyncWriter does, and the last one as the task commits."""
     records = [(run.upstream + i, run.downstream + i) for run in known.runs for i in range(run.length)]
     due, (previous, synced) = [], last or (-1, -1)
     for up, down in records:

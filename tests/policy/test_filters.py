@@ -1,4 +1,4 @@
-"""Filters are MM2's: joined lists, whole names, include without exclude (mm2-behaviour 2.6)."""
+"""Filters are MM2's: joined lists, whole names, include without exclude (DefaultTopicFilter)."""
 
 import pickle
 

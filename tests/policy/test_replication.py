@@ -1,4 +1,4 @@
-"""Policies answer as MM2's do (mm2-behaviour 5.5 and 10.1)."""
+"""Policies answer as MM2's do (ReplicationPolicyTest)."""
 
 import pickle
 

@@ -108,7 +108,7 @@ def test_a_complete_copy_is_ready(ask):
 
 @pytest.mark.usefixtures("ran")
 def test_the_shape_stays(ask):
-    """What others rely on (design: `gate`)."""
+    """What others rely on in the JSON."""
     shown = to_json(ask())
     assert {"flow", "mode", "ready", "checks"} <= set(shown)
     names = {"name", "severity", "passed", "observed", "expected", "message", "age_seconds"}

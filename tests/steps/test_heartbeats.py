@@ -43,7 +43,7 @@ def test_without_a_copied_beat_there_is_no_latency(flow, clusters, target):
 
 
 def test_a_flow_that_does_not_copy_beats_all_the_same(flow, clusters, target):
-    """MM2's disabled flow with heartbeats (mm2-behaviour 2.2)."""
+    """MM2's disabled flow with heartbeats (MM2: MirrorMakerConfig.clusterPairs)."""
     assert heartbeats.run(replace(flow, enabled=False), clusters).emitted
     assert ["heartbeats"] == list(target.topics)
 
@@ -55,7 +55,7 @@ def test_a_flow_without_heartbeats_writes_nothing(flow, clusters, target):
 
 
 def test_identity_policy_keeps_the_prefix_of_heartbeats(flow, clusters):
-    """Otherwise the beats of two clusters would mix (mm2-behaviour 5.3)."""
+    """Otherwise the beats of two clusters would mix."""
     flow = replace(flow, policy=IdentityReplicationPolicy(source_alias="A"))
     assert "A.heartbeats" == heartbeats.run(flow, clusters).remote_topic
 

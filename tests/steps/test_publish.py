@@ -27,7 +27,7 @@ def started() -> int:
 
 
 def test_a_report_has_the_documented_shape(flow, clusters, orders, copied, started):
-    """`run --once` of the design, section 12; more may be added, these stay."""
+    """What `run --once` says; more may be added, these stay."""
     copied(orders, 0, 3)
     report = to_json(publish.run(flow, clusters, "run-1", copy_result(), started))
     partition = {

@@ -12,7 +12,7 @@ from twinlog.steps import publish, status, sync_topics
 
 
 def test_status_has_the_documented_shape(flow, clusters, orders, copied, target):
-    """The design's section 12; more may be added, these stay."""
+    """More may be added, these stay."""
     sync_topics.run(flow, clusters)
     copied(orders, 0, 3)
     write_ledger(flow, target, [Gap("orders", 0, 7, 9, GapCause.DELETE_RECORDS, 1, 3)])

@@ -23,7 +23,7 @@ def of(plan, kind):
 
 
 def test_a_first_cycle_creates_the_internal_topics_first(flow, clusters, source):
-    """Partition counts as MM2 has them (mm2-behaviour 3.1), all compacted, replicas clamped to 3 brokers."""
+    """Partition counts as MM2 has them, all compacted, replicas clamped to 3 brokers."""
     source.add_topic("orders", 2)
     plan = planned(replace(flow, internal_replication_factor=5), clusters)
     assert [
@@ -82,7 +82,7 @@ EXCLUDED = NameFilter((".*",), (r"min\.insync\.replicas",))
 
 
 def test_a_copy_inherits_by_mm2s_creation_rule():
-    """Not excluded, not read-only, not sensitive, not from a broker's file, no defaults (mm2-behaviour 6.4)."""
+    """Not excluded, not read-only, not sensitive, not from a broker's file, no defaults (MirrorSourceConnector)."""
     assert {"cleanup.policy": "compact", "retention.ms": "1"} == creation_configs(
         ENTRIES, excluded=EXCLUDED, with_defaults=False
     )
@@ -137,7 +137,7 @@ def test_expiring_heartbeats_are_only_noted(flow, clusters, with_internal):
 
 
 def test_a_flow_that_only_beats_needs_only_heartbeats(flow, clusters):
-    """MM2's case of a disabled flow with heartbeats (mm2-behaviour 2.2)."""
+    """MM2's case of a disabled flow with heartbeats (MM2: MirrorMakerConfig.clusterPairs)."""
     plan = planned(replace(flow, enabled=False), clusters)
     assert ["heartbeats"] == [it.name for it in of(plan, ChangeKind.CREATE_INTERNAL)]
 

@@ -47,7 +47,7 @@ class AuditOf:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that others rely on (design: `audit`)."""
+        """The JSON that others rely on."""
         unknown: dict[str, Any] = {"flow": self.flow, "equal": False, "differences": [], "partitions": []}
         known: dict[str, Any] = unknown if self.result is None else to_json(self.result)
         return {**known, "error": to_json(self.error)}

@@ -103,7 +103,7 @@ class FlowRun:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that others rely on (design: `run --once`), with what failed beside it."""
+        """What others rely on in the JSON of `run --once`, with what failed beside it."""
         nothing = {
             "flow": self.flow,
             "run_id": self.run_id,

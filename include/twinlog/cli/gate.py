@@ -90,7 +90,7 @@ def gate(
 
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:
-    """Return the JSON that others rely on (design: `gate`), with where page and evidence are."""
+    """Return the JSON that others rely on, with where page and evidence are."""
     return {**to_json(result), **to_json(kept)}
 
 

@@ -1,6 +1,6 @@
 """The `twinlog` command: which commands there are, and what becomes of their errors.
 
-Exit codes (docs/architecture.md): 0 done, 1 the check or gate says no, 2 wrong usage or configuration,
+Exit codes: 0 done, 1 the check or gate says no, 2 wrong usage or configuration,
 3 a cluster cannot be reached or refuses.  Ctrl-C is 130, a mistake in twinlog itself 70.
 """
 

@@ -28,7 +28,7 @@ class StatusOf:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that others rely on (design: `status`)."""
+        """The JSON that others rely on."""
         unknown: dict[str, Any] = {
             "flow": self.flow,
             "state": "unknown",

@@ -1,6 +1,6 @@
 """What a cluster knows of the clusters it is replicated from: MM2's MirrorClient and RemoteClusterUtils.
 
-The same questions with the same answers (mm2-behaviour 8.1, 8.2), and one difference: where MM2 gives what it could
+The same questions with the same answers (MirrorClient), and one difference: where MM2 gives what it could
 read before a time-out, here an answer says whether it is whole, and what cannot be read at all is an error.
 """
 

@@ -96,7 +96,7 @@ class ClusterReader(Protocol):
         """Return the latest committed value of each key, up to the high watermark.
 
         Not what a read_committed consumer sees: that one stops at a stranger's open transaction and would
-        hide our own committed records behind it (design.md section 5).
+        hide our own committed records behind it (docs/architecture.md).
         """
 
     def log_dirs(self) -> LogDirs:

@@ -1,4 +1,4 @@
-"""The topics a flow keeps on its target: names, partitions, replication factors (mm2-behaviour 3.1)."""
+"""The topics a flow keeps on its target: names, partitions, replication factors."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
 
 
 def _beats_on_the_source(flow: FlowSettings) -> Iterator[Need]:
-    """A way back that only beats does so on the source (mm2-behaviour 2.2)."""
+    """A way back that only beats does so on the source."""
     if flow.way_back is not None:
         topic = Resource(Kind.TOPIC, flow.way_back.policy.heartbeats_topic())
         why = "beat for the way back"

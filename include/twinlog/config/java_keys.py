@@ -35,7 +35,7 @@ CLIENT_KEYS: frozenset[str] = frozenset(
     ssl.truststore.location ssl.truststore.password ssl.truststore.type
     """.split()
 )
-"""MM2's CLIENT set (mm2-behaviour 2.4): what reaches a client from the top level or from `A.`."""
+"""MM2's CLIENT set (MirrorClientConfig): what reaches a client from the top level or from `A.`."""
 
 _EVERY_CLIENT = frozenset(
     """

@@ -219,7 +219,7 @@ KNOWN_TO_CONNECTORS: frozenset[str] = frozenset(
     {"enabled"}
     | {key.name for key in _CONNECTOR if key.home is Home.CONNECTOR and not key.name.startswith("offsets.")}
 )
-"""MM2's KNOWN set (mm2-behaviour 2.4) without client keys: the top-level keys that reach a connector.
+"""MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector.
 
 The `*.blacklist` names are those of Kafka 2.7-3.9, kept on purpose."""
 

@@ -202,7 +202,7 @@ def _unknown(name: str, origin: Origin, candidates: Iterable[str], findings: Fin
 
 
 def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
-    """Warn of one topic for the syncs of two flows: its keys do not say which (mm2-behaviour 3.1)."""
+    """Warn of one topic for the syncs of two flows: its keys do not say which."""
     places = {flow.name: flow.offset_syncs_topic_location for flow in flows if flow.enabled}
     for name, place in places.items():
         source, _, target = name.partition("->")

@@ -76,7 +76,7 @@ def resolve(
 
 
 def with_ways_back(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
-    """Give each flow that copies the flow the other way, where that one only beats (mm2-behaviour 2.2).  Pure."""
+    """Give each flow that copies the flow the other way, where that one only beats.  Pure."""
 
     def way_back(flow: FlowSettings) -> FlowSettings | None:
         found = flows.get(f"{flow.target.alias}->{flow.source.alias}")

@@ -14,7 +14,7 @@ class Origin:
     """Where a value comes from.
 
     `key` is the key as written in the file and `line` its first line (from 1; 0 when nothing was written).
-    `rule` names the rule of mm2-behaviour 2.4 that won, in the words that `twinlog explain` prints.
+    `rule` names the rule of MM2's precedence that won (precedence.py), in the words that `twinlog explain` prints.
     """
 
     rule: str

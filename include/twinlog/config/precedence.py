@@ -1,4 +1,4 @@
-"""Which line of the file wins: MM2's dedicated-mode precedence (mm2-behaviour 2.4), as tables of layers.
+"""Which line of the file wins: MM2's dedicated-mode precedence (MirrorMakerConfig), as tables of layers.
 
 Sources: MirrorMakerConfig.clusterProps, .connectorBaseConfig, .workerConfig and
 MirrorClientConfig of Kafka 4.3.1.  Nothing is expanded here: `${...}` stays as written

@@ -1,4 +1,4 @@
-"""Which clusters and which flows a file names: MM2's rule for pairs (mm2-behaviour 2.2)."""
+"""Which clusters and which flows a file names: MM2's rule for pairs (MirrorMakerConfig.clusterPairs)."""
 
 from __future__ import annotations
 

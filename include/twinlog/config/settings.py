@@ -65,7 +65,7 @@ class ClusterSettings:
     """One cluster of the file.
 
     `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
-    (mm2-behaviour 2.4), secrets wrapped.  `twinlog.config.librdkafka.librdkafka(cluster, role)` makes
+    (precedence.py), secrets wrapped.  `twinlog.config.librdkafka.librdkafka(cluster, role)` makes
     confluent-kafka's configuration from them; `connection` is the same for the relay's own sockets.
     """
 
@@ -226,7 +226,7 @@ class LifeSettings:
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
-    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (mm2-behaviour 2.2).
+    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (MirrorMakerConfig).
     `way_back` is the flow the other way where that one copies nothing and only beats.
     `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
     is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
@@ -295,7 +295,7 @@ class FlowSettings:
 
     @property
     def offsets_topic(self) -> str:
-        """Where Connect would keep this flow's source offsets, on the target (mm2-behaviour 3.1)."""
+        """Where Connect would keep this flow's source offsets, on the target (MirrorMakerConfig.workerConfig)."""
         return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
 
     @property

@@ -1,4 +1,4 @@
-"""Connect's stored source offsets: how MM2 knows where to go on, and so how we do (mm2-behaviour 3.3).
+"""Connect's stored source offsets: how MM2 knows where to go on, and so how we do (OffsetStorageWriter, MirrorUtils).
 
 Keys are JSON without blanks, in the order MM2's Java maps happen to have: Connect compares keys as bytes, so a
 field out of order would be another key.  Non-ASCII characters stand unescaped.

@@ -40,7 +40,7 @@ class Origin:
     def of(
         cls, flow: FlowSettings, connector: str = "", offsets_topic: str = "", worker_group: str = ""
     ) -> Origin:
-        """Take what is given, and dedicated mode's names (mm2-behaviour 3.1) for what is not."""
+        """Take what is given, and dedicated mode's names for what is not."""
         own = f"{flow.source.alias}-mm2"
         return cls(
             connector or flow.connector_name,

@@ -1,4 +1,4 @@
-"""The two rhythms of a lane (design.md section 8): copy what there is and end, or stay and copy what arrives.
+"""The two rhythms of a lane (docs/architecture.md): copy what there is and end, or stay and copy what arrives.
 
 drain    ask ahead, send, commit when the transaction is full or old, until every range has come to its end
 follow   wait for the first record, copy what has gathered, commit, rest until the next beat

@@ -1,6 +1,6 @@
 """Which ACLs of the source belong on the target, under which names and with which rights.  Pure.
 
-Profile `mm2` is MirrorSourceConnector's rule (mm2-behaviour 6.5).  In the other profiles an ACL goes where its topic
+Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL goes where its topic
 goes, prefixes and `*` with it; what an ALLOW gives is cut down to the profile, a DENY never is.
 """
 

@@ -1,4 +1,4 @@
-"""Follow mode: lanes stay open, and a record waits for no scheduler (design.md section 8).
+"""Follow mode: lanes stay open, and a record waits for no scheduler (docs/architecture.md).
 
     prepare   see both sides, make the topics and partitions that are missing
     window    fence, settle, pack; one job a lane

@@ -1,6 +1,6 @@
 """What becomes of a group's position in one partition: committed on the target, put into a checkpoint, or left.  Pure.
 
-Rules: KIP-545 and MM2's MirrorCheckpointTask, made careful (docs/decisions/0005-group-positions.md).
+Rules: KIP-545 and MM2's MirrorCheckpointTask, made careful (docs/decisions/0006-group-positions.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Step `heartbeats`: write an MM2-compatible heartbeat, and see how old the upstream one is that was copied.
 
 MM2's rule holds for flows that do not copy, too: to see `A.heartbeats` on B, something must beat on A, and that
-is the otherwise disabled flow B->A (mm2-behaviour 2.2).
+is the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which life of a topic is copied into which life of its copy: what the ledger knows against what is seen.  Pure.
 
-Stored progress is about the newest life the ledger knows, and about nothing else (docs/decisions/0010-lives.md).
+Stored progress is about the newest life the ledger knows, and about nothing else
+(docs/decisions/0010-lives-of-topics.md).
 So a topic stops as soon as either side is not what the ledger says, and goes on when somebody, or a policy, has
 said what shall become of it.
 """
@@ -133,7 +134,7 @@ def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incar
     """Find copies that are not the ones that were written.
 
     Made anew they hold what comes next and lack what was copied before: progress outlives the copy, and MM2 goes
-    on from there without a word (mm2-behaviour 11.2, D5).
+    on from there without a word.
     """
     remote, alias = remote_name(flow, topic), flow.target.alias
     advice = (

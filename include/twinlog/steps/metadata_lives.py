@@ -2,7 +2,7 @@
 
 A topic that was made anew has none of the settings of the one before, and a cluster that was made anew none at all.
 What they lack would be taken off the only copy there is: its brokers would delete records that nobody has any more.
-So what is not the life that is copied stays as it is, as its copy does (docs/decisions/0010-lives.md).
+So what is not the life that is copied stays as it is, as its copy does (docs/decisions/0010-lives-of-topics.md).
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class MetadataPlan:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The plan as JSON (docs/architecture.md, "The command line")."""
+        """The plan as JSON, for `--output json` and `--save`."""
         return {
             "flow": self.flow,
             "profile": self.profile.value,

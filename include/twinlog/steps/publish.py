@@ -1,4 +1,4 @@
-"""Step `publish`: the report of a cycle (design: `run --once`), returned and kept in the ledger."""
+"""Step `publish`: the report of a cycle, returned and kept in the ledger."""
 
 from __future__ import annotations
 

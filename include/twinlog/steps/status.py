@@ -1,4 +1,4 @@
-"""What a flow looks like now (design: `twinlog status`).  Changes nothing.
+"""What a flow looks like now, for `twinlog status`.  Changes nothing.
 
 The source may be gone: then the last cycle report says what was known, and how long ago.
 """

@@ -1,6 +1,6 @@
 """Which configs of the copies the metadata sync would change.  Pure.
 
-Profile `mm2` is MirrorSourceConnector's incremental sync (mm2-behaviour 6.4): whatever the source has is set, whatever
+Profile `mm2` is MirrorSourceConnector's incremental sync: whatever the source has is set, whatever
 it has by default is removed.  The other profiles compare three ways: what somebody set on the target is kept.
 """
 

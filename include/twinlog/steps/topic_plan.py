@@ -1,7 +1,7 @@
 """What `sync_topics` would change on the target, as a list of changes in the order they are made.  Pure.
 
-Rules are MM2's (MirrorSourceConnector; mm2-behaviour 3.1, 6.3, 6.4 "creation"): new remote topics get the
-source's partition count and its configuration, existing ones grow to the source's count and never shrink.
+Rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration,
+existing ones grow to the source's count and never shrink.
 Ours beside them: replication factors are clamped to the number of brokers, with a note, instead of failing.
 """
 
@@ -156,7 +156,7 @@ def plan_internal(
 def creation_configs(
     entries: Mapping[str, ConfigValue], *, excluded: NameFilter, with_defaults: bool
 ) -> dict[str, str]:
-    """Choose what a new copy inherits: MM2's creation rule (mm2-behaviour 6.4).
+    """Choose what a new copy inherits: MM2's creation rule (MirrorSourceConnector).
 
     Left out are read-only and sensitive values, those of a broker's own properties file, names that
     `config.properties.exclude` matches, and defaults unless `use.defaults.from=source`.
@@ -177,7 +177,7 @@ def excluded_configs(flow: FlowSettings) -> NameFilter:
     """Return `config.properties.exclude`, with two names of MM2's default put right.
 
     MM2 spells `message.timestamp.{before,after}.max.ms` as the broker's configs are spelled, `log.message...`, which
-    matches no topic's config (mm2-behaviour 6.4).  Profile `mm2` does the same.
+    matches no topic's config.  Profile `mm2` does the same.
     """
     excluded = flow.config_properties_exclude
     if flow.metadata.profile is Profile.MM2:
