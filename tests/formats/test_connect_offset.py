@@ -12,8 +12,6 @@ from twinlog.formats.connect_offset import (
     CheckpointOffsetKey,
     HeartbeatOffsetKey,
     SourceOffsetKey,
-    checkpoint_offset_key,
-    heartbeat_offset_key,
     offset_value,
     parse_offset_key,
     parse_offset_value,
@@ -31,11 +29,11 @@ BYTES = [
         '["A->B.MirrorSourceConnector",{"cluster":"é","partition":3,"topic":"t"}]',
     ),
     (
-        checkpoint_offset_key("MirrorCheckpointConnector", 0, "A.t", "g"),
+        CheckpointOffsetKey("MirrorCheckpointConnector", 0, "A.t", "g").encode(),
         '["MirrorCheckpointConnector",{"partition":0,"topic":"A.t","group":"g"}]',
     ),
     (
-        heartbeat_offset_key("MirrorHeartbeatConnector", "A", "B"),
+        HeartbeatOffsetKey("MirrorHeartbeatConnector", "A", "B").encode(),
         '["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]',
     ),
     (offset_value(41), '{"offset":41}'),

@@ -40,7 +40,7 @@ LIFE = SourceLife("t", "id", 0)
 MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
 """A marker at downstream 50 and 101, upstream 50 to 59 and 110 to 119 without copies."""
 SOURCE, TARGET = PartitionOffsets(0, 130, 140), PartitionOffsets(0, 102, 102)
-REMOTE = RemoteTopic("rid", 1, True)
+REMOTE = RemoteTopic("rid", 1)
 BEFORE = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 60, 51, 50, 50, 0, (), 0, (), 7)
 
 

@@ -43,7 +43,7 @@ def test_a_topic_with_its_copy_is_ready(flow, clusters, source, target):
     source.add_topic("orders", 2)
     remote = target.add_topic("A.orders", 3)
     (found,) = discover.run(flow, clusters).ready_topics
-    assert RemoteTopic(remote.topic_id, 3, alterable=True) == found.remote
+    assert RemoteTopic(remote.topic_id, 3) == found.remote
     assert [PartitionOffsets(0, 0, 0)] * 2 == [it.target for it in found.partitions]
 
 

@@ -8,7 +8,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
 from twinlog.steps.follow_view import Prepared
 
-REMOTE = RemoteTopic("copy", 2, True)
+REMOTE = RemoteTopic("copy", 2)
 TOPIC = DiscoveredTopic(
     "t",
     "id",

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
-from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause
+from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
-from twinlog.formats.ledger_gate import Waiver
+from twinlog.formats.ledger_gate import GateOutcome, Waiver
 from twinlog.jsonable import to_json
 from twinlog.policy.filters import NameFilter
 from twinlog.quality import evaluate
@@ -414,7 +414,8 @@ def test_the_outcome_is_kept(flow, clusters, target, orders, copied, tmp_path):
         if not has_ledger:
             assert flow.ledger_topic not in target.topics
             target.topics[flow.ledger_topic] = memory
-    (outcome,) = read_ledger(flow, target).gate_outcomes
+    records = [parse_ledger(it.key, it.value) for it in target.topics[flow.ledger_topic].logs[0].records]
+    (outcome,) = [it for it in records if isinstance(it, GateOutcome)]
     assert ("planned", False, kept.evidence_sha256) == (outcome.mode, outcome.ready, outcome.evidence_sha256)
     assert {"gate", "evidence"} == {it.name for it in (tmp_path / "A__B").iterdir()}
     assert 2 == len(list((tmp_path / "A__B" / "gate").glob("*/data-docs/partitions.html")))

@@ -45,7 +45,7 @@ def seen(
     """Topic `t` of one partition, as a discovery found it."""
     partition = DiscoveredPartition(0, source, PartitionOffsets(0, 0, 0), begins)
     blocked = bool(problems)
-    topic = DiscoveredTopic("t", "id", "A.t", 1, (partition,), RemoteTopic("rid", 1, True), blocked, paused)
+    topic = DiscoveredTopic("t", "id", "A.t", 1, (partition,), RemoteTopic("rid", 1), blocked, paused)
     return Discovery(
         "A->B",
         "cluster-A",

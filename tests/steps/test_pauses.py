@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.ledger import write_ledger
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger import FlowPhase, FlowState
 from twinlog.steps import discover, pauses, sync_topics
@@ -31,14 +31,6 @@ def test_a_paused_flow_changes_nothing(flow, clusters, source, with_internal) ->
     assert "A.new" not in with_internal.topics
     assert pauses.resume(flow, with_internal, by="jo", reason="").changed
     assert ["A.new"] == [it.name for it in sync_topics.run(flow, clusters).changes]
-
-
-def test_a_window_under_way_learns_what_to_leave_out(flow, with_internal) -> None:
-    """All of a flow that is held, else the topics that are paused."""
-    pauses.pause(flow, with_internal, topics=["orders"], by="jo", reason="load")
-    assert {"orders"} == pauses.paused_among(read_ledger(flow, with_internal), ["orders", "users"])
-    pauses.pause(flow, with_internal, by="jo", reason="all")
-    assert {"orders", "users"} == pauses.paused_among(read_ledger(flow, with_internal), ["orders", "users"])
 
 
 def test_what_cannot_be_paused_is_refused_in_one_line(flow, target, with_internal) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.config.secret import Secret
 
-EVERYONE = "User:*"
 ANY_NAME = "*"
 """The literal resource name that stands for every name (Kafka's ResourcePattern.WILDCARD_RESOURCE)."""
 
@@ -81,11 +80,3 @@ class ScramUser:
     name: str
     credential: ScramCredential
     password: Secret = field(repr=False)
-
-
-def scram_by_user(users: Iterable[ScramUser]) -> dict[str, tuple[ScramCredential, ...]]:
-    """Sort credentials by their user."""
-    result: dict[str, tuple[ScramCredential, ...]] = {}
-    for user in users:
-        result[user.name] = (*result.get(user.name, ()), user.credential)
-    return result

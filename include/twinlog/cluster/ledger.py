@@ -14,13 +14,12 @@ from twinlog.formats.ledger import (
     CycleReport,
     FlowPhase,
     FlowState,
-    LaneFence,
     LedgerRecord,
     Quarantine,
     parse_ledger,
 )
-from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_audit import PartitionAudit
+from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
@@ -36,7 +35,6 @@ from twinlog.formats.ledger_topics import (
 LEDGER_PARTITION = 0
 
 R = TypeVar("R")
-Timed = TypeVar("Timed", GateOutcome, RiskSample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,12 @@ class Ledger:
     `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples and the gate's outcomes oldest first.  `audits` and `audit_samples` are by topic and partition, one for each
-    life that was audited.
+    samples oldest first.  `audits` are by topic and partition, one for each life that was audited.
+
+    Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes and audits by samples are
+    for people to read.
     """
 
-    lane_fence: LaneFence | None = None
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
     lives: tuple[Incarnation, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -74,12 +73,10 @@ class Ledger:
     flow_state: FlowState | None = None
     last_report: CycleReport | None = None
     waivers: tuple[Waiver, ...] = ()
-    gate_outcomes: tuple[GateOutcome, ...] = ()
     risk_samples: tuple[RiskSample, ...] = ()
     known_source: KnownSource | None = None
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
     audits: tuple[PartitionAudit, ...] = ()
-    audit_samples: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
 
     @property
@@ -113,7 +110,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
     current = {it.topic: it for it in lives}
     return Ledger(
-        lane_fence=next(_of(known, LaneFence), None),
         incarnations=current,
         lives=tuple(lives),
         gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
@@ -130,8 +126,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         flow_state=next(_of(known, FlowState), None),
         last_report=next(_of(known, CycleReport), None),
         waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
-        gate_outcomes=_by_time(_of(known, GateOutcome)),
-        risk_samples=_by_time(_of(known, RiskSample)),
+        risk_samples=tuple(sorted(_of(known, RiskSample), key=lambda it: it.at_ms)),
         known_source=next(_of(known, KnownSource), None),
         metadata=MetadataMemory(
             configs=tuple(_of(known, TopicConfigsSet)),
@@ -141,19 +136,12 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
-        audit_samples=tuple(
-            sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))
-        ),
         taken_over=tuple(_of(known, TakenOver)),
     )
 
 
 def _of(records: Iterable[LedgerRecord], kind: type[R]) -> Iterator[R]:
     return (it for it in records if isinstance(it, kind))
-
-
-def _by_time(records: Iterable[Timed]) -> tuple[Timed, ...]:
-    return tuple(sorted(records, key=lambda it: it.at_ms))
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:

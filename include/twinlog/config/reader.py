@@ -22,7 +22,6 @@ from twinlog.errors import ConfigError
 Choice = TypeVar("Choice", bound=StrEnum)
 Parsed = TypeVar("Parsed")
 
-INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 _SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")

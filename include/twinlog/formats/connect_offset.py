@@ -65,16 +65,6 @@ def source_offset_key(connector_name: str, cluster: str, partition: int, topic: 
     return SourceOffsetKey(connector_name, cluster, partition, topic).encode()
 
 
-def checkpoint_offset_key(connector_name: str, partition: int, topic: str, group: str) -> bytes:
-    """Key bytes of MM2's checkpoint task for one group and partition."""
-    return CheckpointOffsetKey(connector_name, partition, topic, group).encode()
-
-
-def heartbeat_offset_key(connector_name: str, source_alias: str, target_alias: str) -> bytes:
-    """Key bytes of MM2's heartbeat task."""
-    return HeartbeatOffsetKey(connector_name, source_alias, target_alias).encode()
-
-
 def offset_value(offset: int) -> bytes:
     """Value bytes: for a source partition, the upstream offset of the last record copied."""
     return _json({"offset": offset})

@@ -108,11 +108,6 @@ class PackedMap:
         return int(self.runs.sum())
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes of all pieces as they are stored."""
-        return sum(len(value) for value in self.values)
-
-    @property
     def end_upstream(self) -> int:
         """End of the copy; 0 for an empty map."""
         return int(self.end.max(initial=0))

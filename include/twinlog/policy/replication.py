@@ -145,7 +145,7 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """Remote names are the names themselves; only what looks like a heartbeats topic is named as by default.
 
     `source_alias` is the answer of `topic_source` for every topic (MM2's `source.cluster.alias`); None when
-    nobody said it.  Data topics show no hop, so bounces cannot be seen by name (selection.is_cycle).
+    nobody said it.  Data topics show no hop, so bounces cannot be seen by name (selection.cycle_alias).
     """
 
     source_alias: str | None = None

@@ -50,16 +50,6 @@ def is_internal(topic: str, policy: ReplicationPolicy) -> bool:
     return policy.is_internal_topic(topic) or _STATE_TOPIC.fullmatch(topic) is not None
 
 
-def is_cycle(
-    topic: str, *, policy: ReplicationPolicy, source_alias: str, target_alias: str, cycle_rule: str
-) -> bool:
-    """Whether replicating `topic` would bring records back to where they have been."""
-    alias = cycle_alias(
-        topic, policy=policy, source_alias=source_alias, target_alias=target_alias, cycle_rule=cycle_rule
-    )
-    return alias is not None
-
-
 def cycle_alias(
     topic: str, *, policy: ReplicationPolicy, source_alias: str, target_alias: str, cycle_rule: str
 ) -> str | None:

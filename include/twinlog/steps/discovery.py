@@ -97,11 +97,10 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTopic:
-    """The copy as it stands on the target, and whether this user may add partitions to it."""
+    """The copy as it stands on the target."""
 
     topic_id: str
     partitions: int
-    alterable: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def begins(ledger: Ledger, described: TopicDescription, partition: int) -> int |
 def _remote(described: TopicDescription | None) -> RemoteTopic | None:
     if described is None:
         return None
-    return RemoteTopic(described.topic_id, len(described.partitions), "ALTER" in described.operations)
+    return RemoteTopic(described.topic_id, len(described.partitions))
 
 
 def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:

@@ -7,7 +7,7 @@ source connector is paused.  What is being copied when the note is written is co
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import Cluster
@@ -87,15 +87,6 @@ def resume(
     if changed:
         write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, int(time.time() * 1000), by, reason)])
     return _result(flow, target, changed=changed)
-
-
-def paused_among(ledger: Ledger, topics: Iterable[str]) -> frozenset[str]:
-    """The source topics a window that is under way has to leave out from now on; all of them when the flow is held.
-
-    For a follow loop that reads the ledger between two windows.  Pure.
-    """
-    held = bool(why_standing_by(ledger))
-    return frozenset(topic for topic in topics if held or topic in ledger.pauses)
 
 
 def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
