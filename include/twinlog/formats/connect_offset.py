@@ -6,11 +6,10 @@ field out of order would be another key.  Non-ASCII characters stand unescaped.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from twinlog.errors import FormatError
+from twinlog.formats.plain_json import json_bytes, parsed_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class SourceOffsetKey:
     def encode(self) -> bytes:
         """Write the key, byte for byte as MirrorSourceConnector's."""
         fields = {"cluster": self.cluster, "partition": self.partition, "topic": self.topic}
-        return _json([self.connector_name, fields])
+        return json_bytes([self.connector_name, fields])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class CheckpointOffsetKey:
     def encode(self) -> bytes:
         """Write the key, byte for byte as MirrorCheckpointConnector's."""
         fields = {"partition": self.partition, "topic": self.topic, "group": self.group}
-        return _json([self.connector_name, fields])
+        return json_bytes([self.connector_name, fields])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class HeartbeatOffsetKey:
     def encode(self) -> bytes:
         """Write the key, byte for byte as MirrorHeartbeatConnector's."""
         fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
-        return _json([self.connector_name, fields])
+        return json_bytes([self.connector_name, fields])
 
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
@@ -67,7 +66,7 @@ def source_offset_key(connector_name: str, cluster: str, partition: int, topic: 
 
 def offset_value(offset: int) -> bytes:
     """Value bytes: for a source partition, the upstream offset of the last record copied."""
-    return _json({"offset": offset})
+    return json_bytes({"offset": offset})
 
 
 def parse_offset_key(key: bytes) -> OffsetKey:
@@ -76,7 +75,7 @@ def parse_offset_key(key: bytes) -> OffsetKey:
     Only the exact bytes count for Connect: a key whose `encode()` differs from `key` is another key to it.
     Raises FormatError for what is none of MM2's three.
     """
-    match _parsed(key, "Connect offset key"):
+    match parsed_json(key, "Connect offset key"):
         case [
             str(name),
             {"cluster": str(cluster), "partition": int(partition), "topic": str(topic), **rest},
@@ -116,7 +115,7 @@ def parse_offset_value(value: bytes | None) -> int | None:
     """
     if value is None:
         return None
-    match _parsed(value, "Connect offset value"):
+    match parsed_json(value, "Connect offset value"):
         case None:
             return None
         case dict(fields) if (offset := fields.get("offset")) is None:
@@ -128,14 +127,3 @@ def parse_offset_value(value: bytes | None) -> int | None:
 
 def _is_partition(number: int) -> bool:
     return not isinstance(number, bool) and 0 <= number < 1 << 31
-
-
-def _parsed(data: bytes, what: str) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:  # JSON's and Unicode's errors are both
-        raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

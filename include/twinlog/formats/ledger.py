@@ -8,7 +8,6 @@ Times are epoch ms.  Fields that a reader does not know are ignored, an unknown 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,6 +33,7 @@ from twinlog.formats.ledger_topics import (
     TopicPause,
 )
 from twinlog.formats.ledger_writers import LaneWriter
+from twinlog.formats.plain_json import parsed_json
 
 __all__ = [
     "CycleReport",
@@ -138,7 +138,7 @@ def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
     Raises FormatError for bytes that are no ledger record, of an unknown kind or version, or under a key that is
     not theirs.
     """
-    match _parsed(key, "ledger key"):
+    match parsed_json(key, "ledger key"):
         case [str(kind), *_] if kind in _READERS:
             return None if value is None else _record(kind, key, value)
         case [str(kind), *_]:
@@ -153,7 +153,7 @@ def lane_writers(latest: Mapping[bytes, bytes | None]) -> set[int]:
 
 
 def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
-    fields = _parsed(value, f"ledger record {kind}")
+    fields = parsed_json(value, f"ledger record {kind}")
     version = fields.get("version") if isinstance(fields, dict) else None
     if version != VERSION or isinstance(version, bool):
         raise FormatError(
@@ -168,10 +168,3 @@ def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
     if record.key() != key:
         raise FormatError(f"ledger record {kind} is stored under another's key", bytes=key.hex())
     return record
-
-
-def _parsed(data: bytes, what: str) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:  # JSON's and Unicode's errors are both
-        raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None

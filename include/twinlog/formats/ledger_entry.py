@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from twinlog.formats.plain_json import json_bytes
 from twinlog.jsonable import to_json
 
 VERSION = 1
@@ -19,12 +19,8 @@ class LedgerEntry:
 
     def key(self) -> bytes:
         """Write the key."""
-        return _json([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
+        return json_bytes([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
 
     def value(self) -> bytes:
         """Write the value."""
-        return _json({"version": VERSION, **to_json(self)})
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json_bytes({"version": VERSION, **to_json(self)})

@@ -57,15 +57,19 @@ def read_positions(flow: FlowSettings, target: ClusterReader, origin: Origin) ->
     mistaken name would otherwise look like an MM2 that never copied anything.
     """
     latest = target.latest(origin.offsets_topic)
-    positions: dict[TopicPartition, int] = {}
-    for data, value in latest.items():
-        key = parse_source_key(data, origin.connector, flow.source.alias)
-        offset = parse_offset_value(value) if key is not None else None
-        if key is not None and offset is not None:
-            positions[TopicPartition(key.topic, key.partition)] = offset
+    positions = _positions(flow, origin, latest)
     if not positions:
         raise _no_positions(flow, origin, latest)
     return positions
+
+
+def _positions(
+    flow: FlowSettings, origin: Origin, latest: Mapping[bytes, bytes | None]
+) -> dict[TopicPartition, int]:
+    """What the offsets topic (value by key) says this connector has copied of the flow's source."""
+    keys = ((parse_source_key(data, origin.connector, flow.source.alias), data) for data in latest)
+    offsets = ((key, parse_offset_value(latest[data])) for key, data in keys if key is not None)
+    return {TopicPartition(key.topic, key.partition): it for key, it in offsets if it is not None}
 
 
 def _no_positions(flow: FlowSettings, origin: Origin, keys: Iterable[bytes]) -> TerminalError:
@@ -127,12 +131,7 @@ def traces(
     flow: FlowSettings, target: ClusterReader, origin: Origin, copies: Iterable[TopicPartition]
 ) -> Traces:
     """Look at what a running MM2 would move."""
-    positions: dict[TopicPartition, int] = {}
-    for data, value in latest_or_empty(target, origin.offsets_topic).items():
-        key = parse_source_key(data, origin.connector, flow.source.alias)
-        offset = parse_offset_value(value) if key is not None else None
-        if key is not None and offset is not None:
-            positions[TopicPartition(key.topic, key.partition)] = offset
+    positions = _positions(flow, origin, latest_or_empty(target, origin.offsets_topic))
     beat = _last_beat(flow, target)
     return Traces(positions, beat, {it: offsets.end for it, offsets in target.offsets(copies).found.items()})
 
