@@ -13,6 +13,7 @@ STOPPED = {
     "code": "gap",
     "message": "orders-1: upstream offsets 3 to 5 were deleted",
 }
+UNENDED = "A.orders-0"
 PLACELESS = STOPPED | {"code": "no-target-partition", "message": "orders-2 has no place yet"}
 COMPLETE = {
     "state": "done",
@@ -25,8 +26,13 @@ COMPLETE = {
 }
 
 
-def plan(*, ranges: list = (), stopped: list = ()) -> dict:
-    return {"records": 9 * len(ranges), "ranges": list(ranges), "stopped": list(stopped), "unended": []}
+def plan(*, ranges: list = (), stopped: list = (), unended: list = ()) -> dict:
+    return {
+        "records": 9 * len(ranges),
+        "ranges": list(ranges),
+        "stopped": list(stopped),
+        "unended": list(unended),
+    }
 
 
 class TestWhyNoJob:
@@ -37,6 +43,11 @@ class TestWhyNoJob:
     def test_idle_flow_needs_none(self) -> None:
         """A cold Spark job costs 15 CPU-seconds."""
         assert "nothing to copy" == why_no_job(plan(), CycleRequest())
+
+    def test_a_copy_with_an_open_transaction_needs_a_job(self) -> None:
+        """Nothing is to be copied, but only a driver that fences can end it; nor do stopped partitions hide it."""
+        assert "" == why_no_job(plan(unended=[UNENDED]), CycleRequest())
+        assert "" == why_no_job(plan(unended=[UNENDED], stopped=[STOPPED]), CycleRequest())
 
     def test_following_needs_a_job_though_nothing_waits(self) -> None:
         """Records that arrive later are what it is for; the job is told for how long."""

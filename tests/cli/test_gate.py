@@ -36,7 +36,8 @@ def test_the_answer_is_a_document_and_an_exit_code(reported, capsys: pytest.Capt
     code, answer, err = _run(reported, capsys, "gate", "--mode", "planned")
     assert (0, True, "A->B", "planned") == (code, answer["ready"], answer["flow"], answer["mode"])
     names = {"name", "severity", "passed", "observed", "expected", "message", "age_seconds"}
-    assert all(names <= set(check) for check in answer["checks"])
+    assert [] == [check for check in answer["checks"] if not names <= set(check)]
+    assert {"no-gaps", "source-answers", "source-fenced"} <= {check["name"] for check in answer["checks"]}
     for path in (answer["page"], answer["evidence"]):
         assert path in err
     code, answer, _ = _run(reported, capsys, "gate", "--mode", "source-dead")
