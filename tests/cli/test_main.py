@@ -45,6 +45,14 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out.split()[0], err) == (0, "twinlog", "")
 
 
+def test_the_package_is_the_command() -> None:
+    """Where the script is not on the path, `python -m twinlog` does the same."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "twinlog", "chekc"], capture_output=True, text=True, check=False
+    )
+    assert (2, True) == (answer.returncode, "No such command 'chekc'" in answer.stderr)
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
