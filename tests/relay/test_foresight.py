@@ -165,7 +165,9 @@ def test_what_is_foreseen_of_many_partitions_comes_true_in_whatever_order_it_is_
         for _ in numbers
     ]
     target = FakeTarget(TOPICS)
-    report = copy(source_of(logs, 1), target, dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 200), bytes_=1)
+    report = copy(
+        source_of(logs, 1), target, dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 200), bytes_=1
+    )
     states = {it.state for number in numbers for it in target.logs["A.t", number] if not it.header.control}
     assert ("done", {"committed"}) == (report.state, states)
     assert report.transactions > 5
