@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.internal_topics import internal_topics
+from twinlog.cluster.progress import read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
@@ -18,6 +20,10 @@ from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
+from twinlog.relay.spec import StateTopics
+from twinlog.relay.state_records import StateRecord
+from twinlog.steps import lives, rebuild
+from twinlog.steps.copy_round import state_topics
 
 
 def settings(alias: str, bootstrap: str = "nowhere:9092") -> ClusterSettings:
@@ -110,3 +116,26 @@ def copied(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> Call
         )
 
     return copy
+
+
+@pytest.fixture
+def fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes the flow's fence gets it, and writes into the target in memory."""
+
+    @dataclass
+    class Held:
+        state: StateTopics
+        progress: Mapping[TopicPartition, int]
+        clusters: Clusters
+
+        def write(self, records: list[StateRecord]) -> None:
+            for it in records:
+                at = TopicPartition(it.topic, it.partition)
+                self.clusters.target.append(at, key=it.key, value=it.value)
+
+    @contextmanager
+    def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
+        yield Held(state_topics(flow, clusters), read_progress(flow, clusters.target), clusters)
+
+    monkeypatch.setattr(rebuild, "held", held)
+    monkeypatch.setattr(lives, "held", held)

@@ -49,7 +49,7 @@ def rebuild(
             warn(note)
         if dry_run:
             show(todo, output, _plan_grids(todo))
-            return int(ExitCode.SAYS_NO if todo.active_groups else ExitCode.DONE)
+            return int(ExitCode.SAYS_NO if todo.active_groups or todo.other_writers else ExitCode.DONE)
         if not yes and todo.phase != "deleting":
             _confirm(todo)
         done = step.run(

@@ -11,7 +11,8 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_topics import Rebuild
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
-from twinlog.steps.rebuild_plan import REFUSED
+from twinlog.steps.rebuild_plan import REFUSED, shared
+from twinlog.steps.sharing import other_writers
 from twinlog.steps.topic_plan import clamped, creation_configs, excluded_configs
 
 GONE_SECONDS = 30.0
@@ -28,10 +29,16 @@ def own_configs(target: ClusterReader, remote_topic: str) -> dict[str, str]:
 
 
 def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
-    """Delete the old copy.  One that has another id is a new one: made by an earlier try, or by somebody else."""
+    """Delete the old copy.  One that has another id is a new one: made by an earlier try, or by somebody else.
+
+    Raises TerminalError `rebuild-refused` when others write to it: they may have begun after it was noted.
+    """
     found = _described(clusters.target, begun.remote_topic)
     if found is None or found.topic_id != begun.old_remote_topic_id:
         return
+    writers = other_writers(flow, clusters, begun.topic, begun.remote_topic, found.topic_id)
+    if writers:
+        raise shared(flow, begun.topic, begun.remote_topic, writers)
     clusters.target.delete_topics([begun.remote_topic]).require()
     deadline = time.monotonic() + GONE_SECONDS
     while (seen := _described(clusters.target, begun.remote_topic)) and seen.topic_id == found.topic_id:

@@ -27,8 +27,12 @@ from twinlog.steps.gap_record import describe
 from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
 from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
 from twinlog.steps.life_rules import differ
-from twinlog.steps.rebuild_plan import REFUSED
+from twinlog.steps.rebuild_plan import REFUSED, shared
+from twinlog.steps.sharing import other_writers
 from twinlog.steps.topic_plan import Refusal
+
+SHARED = "copy-shared"
+"""Code of the refusal to delete a copy that others write to, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +111,18 @@ def make_plan(
 
 def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
     """What doing the plan would come to."""
+    kept = [
+        refusal
+        for it in todo.due
+        if (refusal := _kept(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id))
+    ]
+    names = {refusal.name for refusal in kept}
     return LifeResult(
         appended=tuple(it.topic for it in todo.adopted),
         rebuilt=todo.rebuilt,
-        deleted_copies=tuple(it.remote_topic for it in todo.due),
+        deleted_copies=tuple(it.remote_topic for it in todo.due if it.remote_topic not in names),
         gaps=tuple(describe(clusters, it, ledger, _now()) for it in todo.lost),
+        refused=tuple(kept),
         notes=_notes(flow, todo),
     )
 
@@ -184,11 +195,10 @@ def _delete_due(
         seen = clusters.target.describe_topics([it.remote_topic])
         found = seen.found.get(it.remote_topic)
         known = ledger.incarnations[it.topic].remote_topic_id
-        error: TwinlogError | None = None
+        refusal: Refusal | None = None
         if found is not None and not differ(known, found.topic_id):
-            error = clusters.target.delete_topics([it.remote_topic]).refused.get(it.remote_topic)
-        if error is not None:
-            refusal = Refusal(it.remote_topic, error.code, error.message, error.hint)
+            refusal = _kept(flow, clusters, it, found.topic_id) or _deleted(clusters, it.remote_topic)
+        if refusal is not None:
             done = replace(done, refused=(*done.refused, refusal))
             continue
         with held(flow, clusters, "delete", run_id) as fence:
@@ -202,6 +212,21 @@ def _delete_due(
             notes=(*done.notes, f"{it.remote_topic} is deleted: {it.topic} has been gone for long enough"),
         )
     return done
+
+
+def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topic_id: str) -> Refusal | None:
+    """Say why a copy that is due stays: others' records in it have not lost their source."""
+    writers = other_writers(flow, clusters, due.topic, due.remote_topic, remote_topic_id)
+    if not writers:
+        return None
+    error = shared(flow, due.topic, due.remote_topic, writers)
+    return Refusal(due.remote_topic, SHARED, error.message, error.hint)
+
+
+def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
+    """Delete a copy; say why it could not be."""
+    error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
+    return None if error is None else Refusal(remote_topic, error.code, error.message, error.hint)
 
 
 def _rebuild(

@@ -1,6 +1,7 @@
 """Copying a topic anew: its copy is deleted, made again under the same name, and filled from the source's log start.
 
-    1. plan      what would be deleted and what can be copied again; refused while anybody reads the copy
+    1. plan      what would be deleted and what can be copied again; refused while anybody reads the copy, and
+                 where others write to it
     2. note      behind the fence: Rebuild(deleting), with where every group of the target stands, upstream
     3. delete    the copy, if it is still the one that was noted, and make it again with its own settings
     4. begin     behind the fence, one transaction: progress, map, gaps of the old copy are forgotten, the new life of
@@ -26,7 +27,7 @@ from twinlog.steps.fencing import held
 from twinlog.steps.fresh_copy import delete_copy, make_copy, own_configs
 from twinlog.steps.group_positions import restore
 from twinlog.steps.life_records import beginning, erasure, first_life, noted
-from twinlog.steps.rebuild_plan import plan_of, refuse_while_read, stale, wanted
+from twinlog.steps.rebuild_plan import plan_of, refuse_while_read, refuse_while_shared, stale, wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ def run(
     One that is being copied is not begun again, nor is one of the same `request` ("" for none).
 
     Raises TerminalError `rebuild-refused` when it cannot be begun (the source does not have the topic, somebody
-    reads the copy, the flow is not active), FencedError, and errors of clusters; the state is then as it was.
+    reads the copy, others write to it, the flow is not active), FencedError, and errors of clusters; the state is
+    then as it was.
     """
     ledger = read_ledger(flow, clusters.target)
     before = ledger.rebuilds.get(topic)
@@ -91,6 +93,7 @@ def _note_and_delete(
         begun = ledger.rebuilds.get(topic)
         if begun is None or begun.phase is not RebuildPhase.DELETING:
             todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
+            refuse_while_shared(flow, todo)
             refuse_while_read(flow, todo)
             begun = Rebuild(
                 topic,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
@@ -13,11 +13,12 @@ from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger_topics import GroupPosition, RebuildPhase
+from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.steps.group_positions import carried_over, maps_of, readers, upstream_positions
 from twinlog.steps.life_rules import differ
+from twinlog.steps.sharing import other_writers
 
 REFUSED = "rebuild-refused"
 """Code of the refusal to begin a rebuild."""
@@ -37,7 +38,7 @@ class RebuildPlan:
 
     `copied_records` lie in the copy (as downstream offsets, an upper bound), `source_records` can be copied again;
     `begins` is the upstream offset the new copy begins at, by partition.  `groups` are positions on the copy, those
-    without an upstream offset cannot be kept.  `active_groups` keep it from being rebuilt.
+    without an upstream offset cannot be kept.  `active_groups` and `other_writers` keep it from being rebuilt.
     """
 
     flow: str
@@ -52,6 +53,7 @@ class RebuildPlan:
     groups: tuple[GroupPosition, ...]
     active_groups: tuple[str, ...]
     notes: tuple[str, ...]
+    other_writers: tuple[str, ...] = ()
 
 
 def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
@@ -88,24 +90,11 @@ def plan_of(
             *carried_over(known, found, using, same_life),
         )
     )
-    notes = []
     copied = sum(it.stable_end - it.log_start for it in bounds.values())
     source = sum(it.source.stable_end - it.source.log_start for it in found.partitions)
     begins = {it.partition: it.source.log_start for it in found.partitions}
-    if any(begins.values()):
-        notes.append(
-            f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
-            " copy has cannot be copied again"
-        )
-    if not same_life:
-        notes.append(
-            f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
-        )
-    unknown = sorted({it.group for it in groups if it.upstream is None})
-    if unknown:
-        notes.append(
-            f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
-        )
+    writers = _writers(flow, clusters, found, known if begun else None)
+    refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
     return RebuildPlan(
         flow=flow.name,
         topic=topic,
@@ -118,8 +107,39 @@ def plan_of(
         begins=begins,
         groups=groups,
         active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
-        notes=tuple(notes),
+        notes=(*refused, *_notes(flow, topic, begins, same_life, groups)),
+        other_writers=writers,
     )
+
+
+def _notes(
+    flow: FlowSettings,
+    topic: str,
+    begins: Mapping[int, int],
+    same_life: bool,
+    groups: Iterable[GroupPosition],
+) -> Iterator[str]:
+    """What does not come back."""
+    if any(begins.values()):
+        yield (
+            f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
+            " copy has cannot be copied again"
+        )
+    if not same_life:
+        yield f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
+    unknown = sorted({it.group for it in groups if it.upstream is None})
+    if unknown:
+        yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
+
+
+def _writers(
+    flow: FlowSettings, clusters: Clusters, found: DiscoveredTopic, begun: Rebuild | None
+) -> tuple[str, ...]:
+    """Others who write to the copy that would be deleted; with a rebuild `begun` that is the noted one only."""
+    remote = found.remote
+    if remote is None or (begun is not None and begun.old_remote_topic_id != remote.topic_id):
+        return ()
+    return other_writers(flow, clusters, found.topic, found.remote_topic, remote.topic_id)
 
 
 def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTopic:
@@ -160,3 +180,21 @@ def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
             topic=todo.topic,
             groups=list(todo.active_groups),
         )
+
+
+def refuse_while_shared(flow: FlowSettings, todo: RebuildPlan) -> None:
+    """Raise TerminalError `rebuild-refused` when others write to the copy, too."""
+    if todo.other_writers:
+        raise shared(flow, todo.topic, todo.remote_topic, todo.other_writers)
+
+
+def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str, ...]) -> TerminalError:
+    """Make the error for a copy that holds records of others, which would go with it."""
+    return TerminalError(
+        f"{remote_topic} on {flow.target.alias} is also written by {'; '.join(writers)}: their records would go, too",
+        hint=f"when they may go, stop who writes there and delete {remote_topic} by hand first",
+        code=REFUSED,
+        flow=flow.name,
+        topic=topic,
+        writers=list(writers),
+    )

@@ -22,12 +22,15 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger import parse_ledger
+from twinlog.formats.ledger_topics import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.spans import Spans
 from twinlog.steps.discovery import Discovery
+from twinlog.steps.life_rules import differ
 from twinlog.steps.two_way import read_way_back, way_back_ledger
 
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
+_LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,48 @@ def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -
         _other_flows(flow, clusters.target, copies),
         same,
     )
+
+
+def other_writers(
+    flow: FlowSettings, clusters: Clusters, topic: str, remote_topic: str, remote_topic_id: str
+) -> tuple[str, ...]:
+    """Say who else writes into a copy, for whoever is about to delete it; empty when it is the flow's alone.
+
+    Here state that cannot be read counts against the deletion, unless the copy's name has the flow's alias.  A flow
+    that wrote into another life of the copy has nothing in this one.  Raises ClusterUnreachable.
+    """
+    found: list[str] = []
+    if remote_topic == topic:
+        back = way_back_ledger(flow)
+        lives = _lives(clusters.source, back)
+        if lives is None:
+            found.append(f"whoever {back} on {flow.source.alias} tells of, which cannot be read")
+        elif any(it.topic == topic for it in lives):
+            found.append(
+                f"producers of {flow.target.alias}, from which {flow.target.alias}->{flow.source.alias} copies it"
+            )
+    named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
+    for name in clusters.target.topic_names():
+        alias = _LEDGER.fullmatch(name)
+        if alias is None or name == flow.ledger_topic:
+            continue
+        lives = _lives(clusters.target, name)
+        if lives is None:
+            found += [] if named else [f"whoever {name} tells of, which cannot be read"]
+        elif any(_goes_into(it, remote_topic, remote_topic_id) for it in lives):
+            found.append(f"the flow {alias[1]}->{flow.target.alias}")
+    return tuple(found)
+
+
+def _lives(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
+    try:
+        return _ledger(cluster, ledger_topic).lives
+    except (ClusterRefused, FormatError):
+        return None
+
+
+def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bool:
+    return life.remote_topic == remote_topic and not differ(life.remote_topic_id, remote_topic_id)
 
 
 def _way_back(

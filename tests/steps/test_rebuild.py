@@ -1,0 +1,157 @@
+"""A copy is made anew by one run at a time, and never at the cost of what others wrote into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.fake import FakeCluster
+from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.settings import FlowSettings, LifeSettings, RecreatedPolicy
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger import LedgerRecord
+from twinlog.formats.ledger_topics import DeletedTopic, Incarnation, Rebuild, RebuildPhase
+from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.steps import discover, lives, rebuild, rebuild_plan
+
+ORDERS = TopicPartition("orders", 0)
+BACK = "mm2-ledger.B.internal"
+OTHER = "mm2-ledger.C.internal"
+
+
+@pytest.fixture
+def flow(flow: FlowSettings) -> FlowSettings:
+    """A->B with unchanged names."""
+    return replace(flow, policy=IdentityReplicationPolicy())
+
+
+@pytest.fixture(autouse=True)
+def both_sides(flow, source: FakeCluster, with_internal: FakeCluster, fenced) -> None:
+    """`orders` on both sides, with a record of the target's own; the ledger knows which life goes where."""
+    for cluster in (source, with_internal):
+        cluster.add_topic("orders")
+        cluster.append(ORDERS, key=b"k", value=cluster.alias.encode())
+    note(with_internal, flow.ledger_topic, life(source, with_internal))
+
+
+def life(source: FakeCluster, target: FakeCluster) -> Incarnation:
+    ids = source.topics["orders"].topic_id, target.topics["orders"].topic_id
+    return Incarnation("orders", ids[0], 1, "orders", ids[1], "cluster-A")
+
+
+def note(cluster: FakeCluster, ledger: str, *records: LedgerRecord) -> None:
+    """Write ledger records, into a ledger that is made when it is missing."""
+    if ledger not in cluster.topics:
+        cluster.add_topic(ledger)
+    for it in records:
+        cluster.append(TopicPartition(ledger, 0), key=it.key(), value=it.value())
+
+
+def begun(flow: FlowSettings, clusters: Clusters, phase: RebuildPhase, at_ms: int = 5, **changes) -> Rebuild:
+    """A rebuild of `orders` as the ledger of the target has it."""
+    ids = [it.topics["orders"].topic_id for it in (clusters.source, clusters.target)]
+    made = Rebuild("orders", ids[0], "orders", ids[1], phase, "somebody", "a drill", at_ms)
+    made = replace(made, **changes)
+    note(clusters.target, flow.ledger_topic, made)
+    return made
+
+
+@pytest.fixture
+def run(flow: FlowSettings, clusters: Clusters) -> Callable[..., rebuild.RebuildResult]:
+    return lambda **more: rebuild.run(
+        flow, clusters, "orders", **{"by": "test", "reason": "drill", "request": "", **more}
+    )
+
+
+def refusal(run: Callable[..., rebuild.RebuildResult]) -> tuple[str, list[str]]:
+    """Code and writers of the error a rebuild raises."""
+    with pytest.raises(TerminalError) as caught:
+        run()
+    return caught.value.code, caught.value.data["writers"]
+
+
+def back_flow(source: FakeCluster, target: FakeCluster) -> None:
+    """A flow B->A that copies `orders`, too."""
+    note(source, BACK, Incarnation("orders", target.topics["orders"].topic_id, 1, "orders"))
+
+
+def other_flow(target: FakeCluster, remote_topic_id: str = "") -> None:
+    """A flow C->B that copies its `orders` into the same copy, by default as an older release noted it."""
+    note(target, OTHER, Incarnation("orders", "c-life", 1, "orders", remote_topic_id))
+
+
+WRITERS = {"back": "producers of B, from which B->A copies it", "other": "the flow C->B"}
+
+
+@pytest.mark.parametrize("who", ["back", "other"])
+def test_a_copy_that_others_write_to_is_not_rebuilt(flow, clusters, source, target, run, who) -> None:
+    """Nothing is noted and nothing deleted; the plan says who they are."""
+    back_flow(source, target) if who == "back" else other_flow(target)
+    before = target.topics["orders"]
+    assert (WRITERS[who],) == rebuild_plan.plan(flow, clusters, "orders").other_writers
+    assert ("rebuild-refused", [WRITERS[who]]) == refusal(run)
+    assert (before, {}) == (target.topics["orders"], dict(read_ledger(flow, target).rebuilds))
+
+
+@pytest.mark.parametrize("alias", ["B", "C"])
+def test_state_of_others_that_cannot_be_read_counts_against_it(source, target, run, alias) -> None:
+    """What they wrote there is not known."""
+    cluster = source if alias == "B" else target
+    cluster.add_topic(f"mm2-ledger.{alias}.internal")
+    cluster.append(TopicPartition(f"mm2-ledger.{alias}.internal", 0), key=b"?", value=b"?")
+    assert "rebuild-refused" == refusal(run)[0]
+
+
+def test_a_copy_that_is_the_flows_alone_is_rebuilt(flow, source, target, run) -> None:
+    """Other flows with other copies, or that wrote into an earlier life of this one, do not matter."""
+    note(source, BACK, Incarnation("bills", "b-life", 1, "bills"))
+    other_flow(target, "an-earlier-life")
+    assert (True, RebuildPhase.DONE) == ((done := run()).deleted, done.phase)
+    assert 0 == target.topics["orders"].logs[0].end
+    assert RebuildPhase.DONE == read_ledger(flow, target).rebuilds["orders"].phase
+
+
+def test_a_rebuild_that_is_under_way_spares_what_others_write_meanwhile(
+    flow, clusters, source, target, run
+) -> None:
+    """The noted copy stays while it is shared; once it is gone the rebuild goes on."""
+    begun(flow, clusters, RebuildPhase.DELETING)
+    back_flow(source, target)
+    assert "rebuild-refused" == refusal(run)[0]
+    assert 1 == target.topics["orders"].logs[0].end
+    target.delete_topics(["orders"])
+    assert run().deleted
+
+
+def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, target) -> None:
+    """It is reported; the topic stays blocked."""
+    back_flow(source, target)
+    source.delete_topics(["orders"])
+    source.add_topic("orders")
+    flow = replace(flow, lives=LifeSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
+    result = lives.run(flow, clusters, discover.run(flow, clusters))
+    assert ((), [("orders", "rebuild-refused")]) == (
+        result.rebuilt,
+        [(it.name, it.code) for it in result.refused],
+    )
+    assert ({}, 1) == (dict(read_ledger(flow, target).rebuilds), target.topics["orders"].logs[0].end)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_shared_copy_outlives_its_source(flow, clusters, source, target, dry_run, is_shared) -> None:
+    """`delete-after` spares it and says so, each time; a copy that is the flow's alone goes."""
+    if is_shared:
+        back_flow(source, target)
+    note(target, flow.ledger_topic, DeletedTopic("orders", source.topics["orders"].topic_id, "orders", 1))
+    source.delete_topics(["orders"])
+    flow = replace(flow, lives=LifeSettings(delete_after_ms=1))
+    result = lives.run(flow, clusters, discover.run(flow, clusters), dry_run=dry_run)
+    expected = ((), [("orders", lives.SHARED)]) if is_shared else (("orders",), [])
+    assert expected == (result.deleted_copies, [(it.name, it.code) for it in result.refused])
+    assert (is_shared or dry_run) == ("orders" in target.topics)
+    assert (is_shared or dry_run) == ("orders" in read_ledger(flow, target).incarnations)
