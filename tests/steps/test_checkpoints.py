@@ -12,6 +12,7 @@ from twinlog.config.settings import FlowSettings, GroupSyncPolicy, GroupSyncSett
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import FlowPhase, FlowState
+from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -306,3 +307,30 @@ def test_a_recreated_topic_is_not_translated(step, orders, copied, source, targe
     row = only(step())
     assert row.state is WRONG
     assert {REMOTE: 3} == there(target)
+
+
+@pytest.mark.parametrize("policy", ["never-rewind", "force"])
+def test_a_place_that_a_rebuild_keeps_is_not_overtaken(
+    step, flow, orders, copied, source, target, policy
+) -> None:
+    """Another partition or group is synced, and the checkpoint is written; once it is restored it is synced as ever."""
+    copied(orders, 0, 3)
+    source.commit("billing", orders, 1)
+    source.commit("other", orders, 1)
+    places = (
+        GroupPosition("billing", 0, 4, 4),
+        GroupPosition("other", 1, 4, 4),
+        GroupPosition("other", 0, 4, None),
+    )
+    life = source.topics["orders"].topic_id
+    made = Rebuild("orders", life, "A.orders", "old", RebuildPhase.COPYING, "x", "", 1, groups=places)
+    target.append(TopicPartition(flow.ledger_topic, 0), key=made.key(), value=made.value())
+    result = step(group_sync=with_policy(policy))
+    assert [
+        ("billing", LEFT, SyncReason.RESTORING, None),
+        ("other", SYNCED, SyncReason.WRITTEN, 1),
+    ] == [(row.group, row.state, row.reason, row.committed_there) for row in result.rows]
+    assert ({}, {REMOTE: 1}, 2) == (there(target), there(target, "other"), result.checkpoints)
+    done = replace(made, groups=(replace(places[0], restored=True), *places[1:]))
+    target.append(TopicPartition(flow.ledger_topic, 0), key=done.key(), value=done.value())
+    assert SyncReason.WRITTEN == step().rows[0].reason

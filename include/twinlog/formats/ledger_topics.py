@@ -165,6 +165,11 @@ class GroupPosition:
     upstream: int | None
     restored: bool = False
 
+    @property
+    def awaited(self) -> bool:
+        """Whether it is still to be committed on the new copy."""
+        return self.upstream is not None and not self.restored
+
 
 @dataclass(frozen=True, slots=True)
 class Rebuild(LedgerEntry):

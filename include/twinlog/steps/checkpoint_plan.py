@@ -141,6 +141,20 @@ def _standing(
         there_state=listed.state if listed is not None else GroupState.DEAD,
         last=seen.checkpoints.get(GroupPartition(group, *route.remote)),
         policy=flow.group_sync.of(group),
+        kept=_kept(seen, group, it, route.remote),
+    )
+
+
+def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> bool:
+    """Whether a rebuild has yet to restore where the group stood on the copy."""
+    rebuild = seen.ledger.rebuilds.get(it.topic)
+    return (
+        rebuild is not None
+        and rebuild.remote_topic == remote.topic
+        and any(
+            (place.group, place.partition) == (group, it.partition) and place.awaited
+            for place in rebuild.groups
+        )
     )
 
 

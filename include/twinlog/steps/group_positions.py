@@ -75,7 +75,7 @@ def carried_over(
     return tuple(
         it if same_life else replace(it, upstream=begins.get(it.partition))
         for it in (before.groups if before is not None else ())
-        if it.upstream is not None and not it.restored
+        if it.awaited
         if it.group not in using or it.partition not in using[it.group].committed
     )
 
@@ -116,7 +116,7 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
             ready[it] = downstream
     settled = _commit(clusters, rebuilt.remote_topic, ready)
     groups = tuple(replace(it, restored=True) if it in settled else it for it in rebuilt.groups)
-    waiting = any(it.upstream is not None and not it.restored for it in groups)
+    waiting = any(it.awaited for it in groups)
     return replace(rebuilt, groups=groups, phase=RebuildPhase.COPYING if waiting else RebuildPhase.DONE)
 
 

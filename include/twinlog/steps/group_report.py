@@ -33,6 +33,7 @@ class SyncReason(StrEnum):
     SYNC_DISABLED = "sync-disabled"
     ACTIVE_THERE = "active-there"
     NEVER_REWIND = "never-rewind"
+    RESTORING = "restoring"
     MOVED_THERE = "moved-there"
     NOT_COPIED = "not-copied"
     NOT_MAPPED = "not-mapped"

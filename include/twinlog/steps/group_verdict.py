@@ -28,7 +28,8 @@ class Standing:
     """One group's position in one partition, as both clusters have it.
 
     `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
-    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint.
+    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint.  `kept` says that
+    a rebuild of the copy keeps the group's place there, and has not restored it yet.
     """
 
     group: str
@@ -42,6 +43,7 @@ class Standing:
     there_state: GroupState
     last: WrittenCheckpoint | None
     policy: GroupSyncPolicy
+    kept: bool = False
 
     @property
     def ours(self) -> bool:
@@ -96,6 +98,11 @@ def _possible(it: Standing, position: Position, sync: SyncSwitch) -> Verdict:
         return Verdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
     if it.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
+    if it.kept and sync.on:
+        # It may have read on there, further than on the source; what we wrote now would pass for its own choice.
+        return _leave(
+            SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
+        )
     if there is not None and there > position.offset:
         return _when_before(it, position, there, sync)
     if not sync.on:
