@@ -12,7 +12,7 @@ from twinlog.config.settings import FlowSettings, GroupSyncPolicy, GroupSyncSett
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import FlowPhase, FlowState
-from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import GroupPosition, Incarnation, LifeReason, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -334,3 +334,30 @@ def test_a_place_that_a_rebuild_keeps_is_not_overtaken(
     done = replace(made, groups=(replace(places[0], restored=True), *places[1:]))
     target.append(TopicPartition(flow.ledger_topic, 0), key=done.key(), value=done.value())
     assert SyncReason.WRITTEN == step().rows[0].reason
+
+
+@pytest.mark.parametrize(
+    ("began", "since_ms", "reason", "expected"),
+    [
+        (LifeReason.REBUILD, 5_000, SyncReason.WRITTEN, []),
+        (LifeReason.REBUILD, 5_001, SyncReason.READ_ON_THERE, [3]),
+        (LifeReason.FIRST_SEEN, 5_001, SyncReason.WRITTEN, []),
+    ],
+)
+def test_a_checkpoint_from_before_the_copy_counts_for_nothing(
+    step, flow, orders, copied, source, target, began, since_ms, reason, expected
+) -> None:
+    """MM2's rule would leave one that lies further on; and what it says is not a place we put the group.
+
+    One that MM2 wrote before a take-over, of the copy that was there, counts.
+    """
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    target.commit("billing", REMOTE, 5)
+    old = Checkpoint("billing", "A.orders", 0, 3, 5)
+    target.append(TopicPartition(TOPIC, 0), key=old.key(), value=old.value(), timestamp=5_000)
+    life = Incarnation("orders", source.topics["orders"].topic_id, since_ms, "A.orders", reason=began)
+    target.append(TopicPartition(flow.ledger_topic, 0), key=life.key(), value=life.value())
+    assert reason == only(step(group_sync=with_policy("follow"))).reason
+    assert expected == [it.downstream_offset for it in written(target)[1:]]
+    assert 0 == step().checkpoints

@@ -7,7 +7,10 @@ import pytest
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.packed_map import PackedMap
 from twinlog.steps import offset_syncs
+
+SYNCS = "mm2-offset-syncs.B.internal"
 
 
 def written(cluster, topic):
@@ -67,3 +70,37 @@ def test_a_foreign_record_is_replaced(flow, clusters, orders, copied, source):
     source.add_topic("mm2-offset-syncs.B.internal")
     source.append(TopicPartition("mm2-offset-syncs.B.internal", 0), key=b"?", value=b"?")
     assert 2 == offset_syncs.run(flow, clusters).syncs
+
+
+@pytest.mark.parametrize("old", [(2, 3), (2, 1), (9, 9), (4, 9)])
+def test_a_sync_of_another_copy_counts_for_nothing(flow, clusters, orders, copied, source, old):
+    """Made anew, the copy has its records elsewhere: all syncs are written again, once."""
+    copied(orders, 0, 2)
+    copied(orders, 2, 5)
+    source.add_topic(SYNCS)
+    stale = OffsetSync("orders", 0, *old)
+    source.append(TopicPartition(SYNCS, 0), key=stale.key(), value=stale.value())
+    assert [2, 0] == [offset_syncs.run(flow, clusters).syncs for _ in range(2)]
+    assert [stale, OffsetSync("orders", 0, 0, 0), OffsetSync("orders", 0, 4, 4)] == written(source, SYNCS)
+
+
+def test_only_the_end_of_a_map_is_opened(flow, clusters, orders, copied, monkeypatch):
+    """Once the last sync is on it."""
+    opened = []
+    real = PackedMap.opened_from
+    monkeypatch.setattr(PackedMap, "opened_from", lambda it, first: opened.append(first) or real(it, first))
+    for start in range(3):
+        copied(orders, start, start + 1)
+        offset_syncs.run(flow, clusters)
+    assert [0, 0, 1] == opened
+
+
+def test_a_sync_from_before_the_map_is_gone_on_behind(flow, clusters, orders, copied, source):
+    """Mirror Maker wrote it, or its piece was dropped since: the map begins behind it on both sides."""
+    clusters.target.append(TopicPartition("A.orders", 0), key=b"k", value=b"v")
+    copied(orders, 1, 5)
+    source.add_topic(SYNCS)
+    last = OffsetSync("orders", 0, 0, 0)
+    source.append(TopicPartition(SYNCS, 0), key=last.key(), value=last.value())
+    offset_syncs.run(flow, clusters)
+    assert [last, OffsetSync("orders", 0, 4, 4)] == written(source, SYNCS)

@@ -41,6 +41,16 @@ def due_syncs(known: OffsetMap, last: Pair | None, lag_max: int) -> list[Pair]:
     return due if due and due[-1] == newest else [*due, newest]
 
 
+def holds(known: OffsetMap, pair: Pair) -> bool:
+    """Whether a pair is of this copy: the map has it, or begins behind it on both sides."""
+    upstream, downstream = pair
+    run = int(np.searchsorted(known.upstream, upstream, side="right")) - 1
+    if run < 0:
+        return bool(len(known.downstream) and downstream < known.downstream[0])
+    behind = upstream - int(known.upstream[run])
+    return behind < int(known.length[run]) and downstream == int(known.downstream[run]) + behind
+
+
 def _behind(known: OffsetMap, last: Pair | None) -> list[tuple[int, int, int]]:
     """Cut the runs that begin or go on behind the last sync: (upstream, downstream, length)."""
     first = last[0] + 1 if last is not None else 0

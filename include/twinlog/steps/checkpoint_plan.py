@@ -14,9 +14,18 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import FlowPhase
+from twinlog.formats.ledger_topics import LifeReason
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.steps.group_verdict import Standing, SyncSwitch, Verdict, checkpoint_of, judge, row_of
+from twinlog.steps.group_verdict import (
+    Standing,
+    SyncSwitch,
+    Verdict,
+    WrittenCheckpoint,
+    checkpoint_of,
+    judge,
+    row_of,
+)
 from twinlog.steps.group_view import GroupView, Route
 from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
 
@@ -139,10 +148,23 @@ def _standing(
         position=position,
         there=seen.there.get(group, {}).get(route.remote),
         there_state=listed.state if listed is not None else GroupState.DEAD,
-        last=seen.checkpoints.get(GroupPartition(group, *route.remote)),
+        last=_last(seen, group, it, route.remote),
         policy=flow.group_sync.of(group),
         kept=_kept(seen, group, it, route.remote),
     )
+
+
+def _last(
+    seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition
+) -> WrittenCheckpoint | None:
+    """The last checkpoint; one older than a copy that was made anew is about the one before.
+
+    Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
+    """
+    last, life = seen.checkpoints.get(GroupPartition(group, *remote)), seen.ledger.incarnations.get(it.topic)
+    if last is None or life is None or life.reason is LifeReason.FIRST_SEEN:
+        return last
+    return last if last.at_ms >= life.since_ms else None
 
 
 def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> bool:

@@ -28,7 +28,8 @@ class Standing:
     """One group's position in one partition, as both clusters have it.
 
     `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
-    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint.  `kept` says that
+    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint about
+    this life of topic and copy.  `kept` says that
     a rebuild of the copy keeps the group's place there, and has not restored it yet.
     """
 

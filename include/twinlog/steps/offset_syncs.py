@@ -19,7 +19,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.offsets.sync_emission import Pair, due_syncs
+from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.steps.topic_plan import clamped
 
 SYNCS_PARTITION = 0
@@ -88,7 +88,10 @@ def due_of(
     lives: Iterable[SourceLife],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
-    """List the syncs due for all partitions, and the maps that cannot be read.  Only a map's end is opened.  Pure."""
+    """List the syncs due for all partitions, and the maps that cannot be read.  Pure.
+
+    Only a map's end is opened where the last sync is on it.
+    """
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
     for life in lives:
@@ -96,9 +99,10 @@ def due_of(
         newest = last.get(it)
         try:
             known = packed[life]
-            # A sync from beyond the map belongs to another life of the topic: all begins anew.
-            beyond = newest is None or newest[0] >= known.end_upstream
-            tail = known.opened_from(0 if newest is None or beyond else newest[0])
+            tail = known.opened_from(newest[0]) if newest is not None else None
+            if tail is None or newest is None or not holds(tail, newest):
+                # Of another life of the topic, or of a copy that was made anew: all begins anew.
+                newest, tail = None, known.opened_from(0)
         except UnreadableMap as error:
             broken.append(error)
             continue
