@@ -14,7 +14,10 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, LifeSettings, RecreatedPolicy
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger import LedgerRecord
-from twinlog.formats.ledger_topics import DeletedTopic, Incarnation, Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import DeletedTopic, GroupPosition, Incarnation, Rebuild, RebuildPhase
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.steps import discover, lives, rebuild, rebuild_plan
 
@@ -155,3 +158,19 @@ def test_a_shared_copy_outlives_its_source(flow, clusters, source, target, dry_r
     assert expected == (result.deleted_copies, [(it.name, it.code) for it in result.refused])
     assert (is_shared or dry_run) == ("orders" in target.topics)
     assert (is_shared or dry_run) == ("orders" in read_ledger(flow, target).incarnations)
+
+
+@pytest.mark.parametrize(("recreated", "upstream"), [(False, 1), (True, None)])
+def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
+    flow, clusters, source, target, recreated, upstream
+) -> None:
+    """They are among foreign records, of which the map of the old copy knows nothing."""
+    known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
+    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
+    if recreated:
+        target.add_topic("orders")
+    target.commit("billing", ORDERS, 1)
+    plan = rebuild_plan.plan(flow, clusters, "orders")
+    assert (GroupPosition("billing", 0, 1, upstream),) == plan.groups
+    assert recreated == any("billing" in note for note in plan.notes)

@@ -47,11 +47,12 @@ def upstream_positions(
     maps: Mapping[SourceLife, OffsetMap],
     life: Incarnation | None,
     same_life: bool,
+    same_copy: bool,
 ) -> tuple[GroupPosition, ...]:
     """Say where each group stands, upstream.  Pure.
 
-    Exact or not at all.  When the source topic lives another life nothing of it was read yet: every group begins at
-    its first record.
+    Exact or not at all: in a copy that is not the one we wrote, positions are among somebody else's records.  When
+    the source topic lives another life nothing of it was read yet: every group begins at its first record.
     """
     begins = {it.partition: it.source.log_start for it in topic.partitions}
     found = []
@@ -61,6 +62,8 @@ def upstream_positions(
                 upstream = None
             elif not same_life or life is None:
                 upstream = begins[partition]
+            elif not same_copy:
+                upstream = None
             else:
                 upstream = _upstream(maps.get(SourceLife(topic.topic, life.topic_id, partition)), downstream)
             found.append(GroupPosition(group, partition, downstream, upstream))

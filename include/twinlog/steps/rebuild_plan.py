@@ -77,6 +77,7 @@ def plan_of(
     known = ledger.rebuilds.get(topic)
     begun = known is not None and known.phase is RebuildPhase.DELETING
     remote = found.remote
+    same_copy = life is None or remote is None or not differ(life.remote_topic_id, remote.topic_id)
     partitions = range(remote.partitions if remote is not None else 0)
     positions = [TopicPartition(found.remote_topic, number) for number in partitions]
     bounds = clusters.target.offsets(positions).found
@@ -86,7 +87,7 @@ def plan_of(
         known.groups
         if begun and known is not None
         else (
-            *upstream_positions(found, using, maps, life, same_life),
+            *upstream_positions(found, using, maps, life, same_life, same_copy),
             *carried_over(known, found, using, same_life),
         )
     )
