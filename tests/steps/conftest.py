@@ -119,8 +119,12 @@ def copied(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> Call
 
 
 @pytest.fixture
-def fenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever takes the flow's fence gets it, and writes into the target in memory."""
+def fenced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Whoever takes the flow's fence gets it, and writes into the target in memory.
+
+    What is in the list happens meanwhile, one thing in front of each fence.
+    """
+    meanwhile: list[Callable[[], object]] = []
 
     @dataclass
     class Held:
@@ -135,7 +139,10 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @contextmanager
     def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
+        if meanwhile:
+            meanwhile.pop(0)()
         yield Held(state_topics(flow, clusters), read_progress(flow, clusters.target), clusters)
 
     monkeypatch.setattr(rebuild, "held", held)
     monkeypatch.setattr(lives, "held", held)
+    return meanwhile

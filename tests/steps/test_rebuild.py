@@ -10,9 +10,11 @@ import pytest
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.progress import read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, LifeSettings, RecreatedPolicy
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, TransientError, TwinlogError
+from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import LedgerRecord
 from twinlog.formats.ledger_topics import DeletedTopic, GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
@@ -174,3 +176,76 @@ def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
     plan = rebuild_plan.plan(flow, clusters, "orders")
     assert (GroupPosition("billing", 0, 1, upstream),) == plan.groups
     assert recreated == any("billing" in note for note in plan.notes)
+
+
+def nothing() -> None:
+    """Nothing happens."""
+
+
+def kept_place(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> None:
+    """A group stands behind the one record of the copy, so that a rebuild waits until that is copied."""
+    known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
+    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
+    target.commit("billing", ORDERS, 1)
+
+
+def copied_anew(flow: FlowSettings, target: FakeCluster) -> None:
+    """The one record of the source lies in the copy, and progress says so."""
+    target.append(ORDERS, key=b"k", value=b"A")
+    key = source_offset_key(flow.connector_name, "A", 0, "orders")
+    target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(0))
+
+
+def test_what_another_run_began_meanwhile_is_not_begun_again(flow, source, target, fenced, run) -> None:
+    """It is being copied: only its groups are looked after."""
+    kept_place(flow, source, target)
+    fenced.append(run)
+    assert (False, ("billing",)) == ((done := run()).deleted, done.waiting)
+    assert 2 == read_ledger(flow, target).incarnations["orders"].number
+
+
+@pytest.mark.parametrize(("asked", "again"), [("r1", False), ("r2", True), ("", True)])
+def test_a_request_that_another_run_has_met_is_met(fenced, run, asked, again) -> None:
+    """Of a retry beside the first try, say; another request is one of its own."""
+    fenced.append(lambda: run(request="r1"))
+    assert again == run(request=asked).deleted
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_was_copied_meanwhile_is_not_forgotten(flow, source, target, fenced, run, waits) -> None:
+    """Two runs went on with one rebuild; the other was faster, and a cycle has copied since."""
+    if waits:
+        kept_place(flow, source, target)
+    fenced += [nothing, lambda: (run(), copied_anew(flow, target))]
+    assert (False, RebuildPhase.DONE) == ((done := run()).deleted, done.phase)
+    assert {ORDERS: 0} == read_progress(flow, target)
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [
+        (lambda target: target.append(ORDERS, key=b"k", value=b"foreign"), "rebuild-refused"),
+        (lambda target: target.delete_topics(["orders"]), "rebuild-overtaken"),
+        (lambda target: target.add_topic("orders"), "rebuild-overtaken"),
+    ],
+)
+def test_a_copy_that_is_not_as_it_was_made_is_not_begun(flow, target, fenced, run, happens, code) -> None:
+    """Nothing is written; the rebuild can be gone on with."""
+    fenced += [nothing, lambda: happens(target)]
+    with pytest.raises(TwinlogError) as caught:
+        run()
+    ledger = read_ledger(flow, target)
+    assert (code, RebuildPhase.DELETING, 1) == (
+        caught.value.code,
+        ledger.rebuilds["orders"].phase,
+        ledger.incarnations["orders"].number,
+    )
+
+
+def test_a_rebuild_that_was_begun_since_is_left_to_others(flow, clusters, target, fenced, run) -> None:
+    """What we were about to begin is over."""
+    fenced += [nothing, lambda: begun(flow, clusters, RebuildPhase.DELETING, at_ms=7)]
+    with pytest.raises(TransientError, match="another rebuild"):
+        run()
+    assert 7 == read_ledger(flow, target).rebuilds["orders"].at_ms

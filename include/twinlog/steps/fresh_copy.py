@@ -55,7 +55,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
 def make_copy(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, topic: DiscoveredTopic, begun: Rebuild
 ) -> TopicDescription:
-    """Make the copy again, empty.  Raises TerminalError `rebuild-refused` when it is there and holds records."""
+    """Make the copy again, empty, and describe it; it may be there already."""
     configs = dict(begun.configs)
     if not begun.old_remote_topic_id:
         entries = clusters.source.topic_configs([topic.topic]).require()[topic.topic]
@@ -64,17 +64,30 @@ def make_copy(
     factor = clamped(flow.replication_factor, discovery.target_brokers)
     new = NewTopic(topic.remote_topic, topic.partition_count, factor, configs)
     clusters.target.create_topics([new]).require()
-    created = clusters.target.describe_topics([topic.remote_topic]).require()[topic.remote_topic]
+    return clusters.target.describe_topics([topic.remote_topic]).require()[topic.remote_topic]
+
+
+def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescription, begun: Rebuild) -> None:
+    """See that the copy is still the one that was made, and holds nothing; call behind the fence.
+
+    Raises TransientError when it is another one, TerminalError `rebuild-refused` when it holds records.
+    """
+    found = _described(clusters.target, created.name)
+    if found is None or found.topic_id != created.topic_id:
+        raise TransientError(
+            f"{created.name} on {flow.target.alias} was deleted while it was made anew",
+            hint="the next cycle goes on with the rebuild",
+            code="rebuild-overtaken",
+            topic=begun.topic,
+        )
     partitions = [TopicPartition(created.name, it.partition) for it in created.partitions]
-    filled = [it for it, bounds in clusters.target.offsets(partitions).require().items() if bounds.end]
-    if filled:
+    if any(bounds.end for bounds in clusters.target.offsets(partitions).require().values()):
         raise TerminalError(
             f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
-            hint=f"find out who writes to it, delete it, and run `twinlog rebuild --topic {topic.topic}` again",
+            hint=f"find out who writes to it, delete it, and run `twinlog rebuild --topic {begun.topic}` again",
             code=REFUSED,
-            topic=topic.topic,
+            topic=begun.topic,
         )
-    return created
 
 
 def _described(target: ClusterReader, name: str) -> TopicDescription | None:

@@ -24,10 +24,18 @@ from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import LifeReason, Rebuild, RebuildPhase
 from twinlog.steps import discover
 from twinlog.steps.fencing import held
-from twinlog.steps.fresh_copy import delete_copy, make_copy, own_configs
+from twinlog.steps.fresh_copy import delete_copy, make_copy, own_configs, require_empty
 from twinlog.steps.group_positions import restore
 from twinlog.steps.life_records import beginning, erasure, first_life, noted
-from twinlog.steps.rebuild_plan import plan_of, refuse_while_read, refuse_while_shared, stale, wanted
+from twinlog.steps.rebuild_plan import (
+    as_it_stands,
+    overtaken,
+    plan_of,
+    refuse_while_read,
+    refuse_while_shared,
+    stale,
+    wanted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,68 +81,83 @@ def run(
         outlived = stale(discover.run(flow, clusters), topic)
         if not outlived and (before.phase is RebuildPhase.COPYING or (request and before.request == request)):
             return _restore(flow, clusters, before, ledger)
-    deleted = _note_and_delete(flow, clusters, topic, by=by, reason=reason, request=request, run_id=run_id)
-    return _begin(flow, clusters, deleted, run_id)
+    begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
+    if begun.phase is RebuildPhase.DELETING:
+        delete_copy(flow, clusters, begun)
+        return _begin(flow, clusters, begun, run_id)
+    return _restore(flow, clusters, begun, read_ledger(flow, clusters.target))
 
 
-def _note_and_delete(
+def _note(
     flow: FlowSettings,
     clusters: Clusters,
     topic: str,
+    before: Rebuild | None,
     *,
     by: str,
     reason: str,
     request: str,
     run_id: str | None,
 ) -> Rebuild:
-    """Steps 2 and 3."""
+    """Step 2; `before` is what the ledger said when it was decided to begin or to go on.
+
+    What it returns is not `deleting` when another run has done that since.
+    """
     with held(flow, clusters, "rebuild", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
         begun = ledger.rebuilds.get(topic)
-        if begun is None or begun.phase is not RebuildPhase.DELETING:
-            todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
-            refuse_while_shared(flow, todo)
-            refuse_while_read(flow, todo)
-            begun = Rebuild(
-                topic,
-                todo.topic_id,
-                todo.remote_topic,
-                todo.remote_topic_id,
-                RebuildPhase.DELETING,
-                by,
-                reason,
-                _now(),
-                configs=own_configs(clusters.target, todo.remote_topic),
-                groups=todo.groups,
-                request=request,
-            )
-            fence.write([noted(fence.state, begun)])
-    delete_copy(flow, clusters, begun)
+        if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
+            return begun
+        todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
+        refuse_while_shared(flow, todo)
+        refuse_while_read(flow, todo)
+        begun = Rebuild(
+            topic,
+            todo.topic_id,
+            todo.remote_topic,
+            todo.remote_topic_id,
+            RebuildPhase.DELETING,
+            by,
+            reason,
+            _now(),
+            configs=own_configs(clusters.target, todo.remote_topic),
+            groups=todo.groups,
+            request=request,
+        )
+        fence.write([noted(fence.state, begun)])
     return begun
 
 
 def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str | None) -> RebuildResult:
-    """Steps 3 (second half) and 4.  Raises TerminalError when the new copy already holds records."""
+    """Steps 3 (second half) and 4.
+
+    What counts is looked at behind the fence: another run may have come here first, and its copy be filled by now.
+    Raises TerminalError `rebuild-refused` when the new copy holds records that nobody copied, and TransientError when
+    copy or rebuild are others by now.
+    """
     discovery = discover.run(flow, clusters)
     topic = wanted(flow, discovery, begun.topic)
     created = make_copy(flow, clusters, discovery, topic, begun)
     with held(flow, clusters, "rebuild", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
-        now = _now()
-        new = first_life(topic, ledger, discovery.source_cluster_id, now, LifeReason.REBUILD)
-        begins = beginning(topic, now)
-        rebuilt = replace(begun, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-        fence.write([
-            *erasure(fence.state, topic.topic, fence.progress, stored_pieces(flow, clusters.target), ledger),
-            noted(fence.state, replace(new, remote_topic_id=created.topic_id)),
-            *([noted(fence.state, begins)] if begins is not None else []),
-            noted(fence.state, rebuilt),
-        ])
-    return replace(
-        _restore(flow, clusters, rebuilt, read_ledger(flow, clusters.target)),
-        deleted=True,
-        notes=(f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle",),
-    )
+        standing = as_it_stands(ledger, begun)
+        first = standing.phase is RebuildPhase.DELETING
+        if first:
+            require_empty(flow, clusters, created, begun)
+            standing = replace(standing, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
+            life = first_life(topic, ledger, discovery.source_cluster_id, _now(), LifeReason.REBUILD)
+            begins = beginning(topic, life.since_ms)
+            fence.write([
+                *erasure(
+                    fence.state, topic.topic, fence.progress, stored_pieces(flow, clusters.target), ledger
+                ),
+                noted(fence.state, replace(life, remote_topic_id=created.topic_id)),
+                *([noted(fence.state, begins)] if begins is not None else []),
+                noted(fence.state, standing),
+            ])
+    done = _restore(flow, clusters, standing, read_ledger(flow, clusters.target))
+    said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
+    return replace(done, deleted=True, notes=(said,)) if first else done
 
 
 def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> RebuildResult:

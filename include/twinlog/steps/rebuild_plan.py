@@ -12,7 +12,7 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredTopic, Discovery, ProblemCode
@@ -199,3 +199,26 @@ def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str
         topic=topic,
         writers=list(writers),
     )
+
+
+def overtaken(before: Rebuild | None, now: Rebuild, request: str) -> bool:
+    """Whether another run has since done what is asked for; `now` is behind `deleting`.  Pure."""
+    if before is not None and before.at_ms == now.at_ms:
+        return before.phase is RebuildPhase.DELETING
+    return now.phase is RebuildPhase.COPYING or bool(request and now.request == request)
+
+
+def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
+    """Return the rebuild that was begun as the ledger has it now: another run may have brought it further.  Pure.
+
+    Raises TransientError when another one was begun since.
+    """
+    standing = ledger.rebuilds.get(begun.topic)
+    if standing is None or (standing.phase is RebuildPhase.DELETING and standing.at_ms != begun.at_ms):
+        raise TransientError(
+            f"another rebuild of {begun.topic} was begun meanwhile",
+            hint="the next cycle goes on with it",
+            code="rebuild-overtaken",
+            topic=begun.topic,
+        )
+    return standing
