@@ -188,6 +188,60 @@ def gaps_of(flow: FlowSettings, topic: str) -> list[Gap]:
         return [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
 
 
+def followed_until(
+    flow: FlowSettings, runner: Watched, stop: threading.Event, windows: list[Window]
+) -> Callable[[], Any]:
+    """Follow in the background until `stop` is set; what is returned waits for the result."""
+
+    def following() -> Any:
+        with open_clusters(flow) as clusters:
+            run_id = uuid.uuid4().hex
+            return follow.run(
+                flow, clusters, runner, run_id=run_id, seconds=300, stop=stop, on_window=windows.append
+            )
+
+    return in_background(following)
+
+
+def test_a_leader_that_freezes_is_left_by_a_lane_that_follows(
+    source: Any, cluster_b: Any, tmp_path: Path
+) -> None:
+    """Its connections stay open and say nothing: after request.timeout.ms its partitions are read elsewhere."""
+    topic = create(source, [[1, 2], [2, 3]])
+    flow = flow_of(
+        tmp_path, source, cluster_b, [topic], twinlog__lanes="1", A__consumer__request__timeout__ms="6000"
+    )
+    for partition in range(2):
+        produce(source, topic, values("before", 5), partition)
+    stop, runner, windows = threading.Event(), Watched(), list[Window]()
+    followed = followed_until(flow, runner, stop, windows)
+    try:
+        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 5)
+        source.pause(1)
+        wait_for(lambda: _led_by(source, topic) == 2)
+        for partition in range(2):
+            produce(source, topic, values("after", 5), partition, **_IMPATIENT)
+        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 10, 45)
+        assert 10 == len(read(cluster_b, f"A.{topic}", 1))
+        assert [] == windows
+    finally:
+        source.resume()
+        stop.set()
+        result = followed()
+    assert ("done", 20) == (result.state, result.records)
+
+
+_IMPATIENT: Any = {"enable_idempotence": False, "socket_timeout_ms": 3000}
+"""For a producer that may ask the frozen broker first."""
+
+
+def _led_by(source: Any, topic: str) -> int:
+    try:
+        return leader_of(source, topic)
+    except KafkaException:
+        return -1
+
+
 @pytest.mark.parametrize("grown", [False, True])
 def test_an_unclean_election_between_two_cycles(
     source: Any, cluster_b: Any, tmp_path: Path, grown: bool
@@ -231,19 +285,7 @@ def test_an_unclean_election_while_it_is_followed(
     stop, runner = threading.Event(), Watched()
     windows: list[Window] = []
 
-    def following() -> Any:
-        with open_clusters(flow) as clusters:
-            return follow.run(
-                flow,
-                clusters,
-                runner,
-                run_id=uuid.uuid4().hex,
-                seconds=300,
-                stop=stop,
-                on_window=windows.append,
-            )
-
-    followed = in_background(following)
+    followed = followed_until(flow, runner, stop, windows)
     try:
         wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 10)
         lose_history(source, topic)

@@ -2,11 +2,14 @@
 
 import base64
 import json
+import socket
 
 import pytest
 
-from twinlog.config.connection import SaslSettings
+from twinlog.config.connection import ConnectionSettings, SaslSettings
+from twinlog.errors import ClusterUnreachable
 from twinlog.relay import bearer
+from twinlog.relay.connection import Connection
 
 
 def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypatch: pytest.MonkeyPatch):
@@ -17,3 +20,13 @@ def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypat
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
     expected = {"sub": "alice", "iat": 1_700_000_000, "exp": 1_700_003_600, "role": "writer"}
     assert (expected, "") == (decoded, signature)
+
+
+def test_a_token_endpoint_that_is_away_is_a_cluster_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
+    """Whoever waits for a cluster waits for it, too; the reason says which."""
+    sasl = SaslSettings("OAUTHBEARER", "alice", token_endpoint="http://127.0.0.1:9/token")
+    monkeypatch.setattr(Connection, "_login", lambda it: bearer.token(sasl))
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        settings = ConnectionSettings("A", ())
+        with pytest.raises(ClusterUnreachable, match=r"http://127.0.0.1:9/token cannot be reached"):
+            Connection(settings, *broker.getsockname())

@@ -52,7 +52,7 @@ class Connection:
             self._login()
         except ClusterUnreachable as error:
             self.close()
-            raise self._unreachable(error.data["reason"]) from None
+            raise self._unreachable(error.data.get("reason", error.message)) from None
         except BaseException:
             self.close()
             raise

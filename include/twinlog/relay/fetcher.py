@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ class _Buffers:
 
 @dataclass(slots=True)
 class _Leader:
-    """One leader's conversation: what it was told so far, and whether a question is on its way.
+    """One leader's conversation: what it was told so far, and whether a question is on its way, since when.
 
     `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
     """
@@ -72,6 +73,7 @@ class _Leader:
     told: dict[TopicPartition, int] = field(default_factory=dict)
     session: FetchSession = NO_SESSION
     asked: bool = False
+    asked_at: float = 0.0
     turn: int = 0
 
 
@@ -86,7 +88,7 @@ class Fetcher:
     a topic of the same name made later.  `asked_by_name` says whether any was not.
 
     With `patience` a leader whose connection is lost is asked again later, or the one elected in its place; without,
-    ClusterUnreachable is raised.
+    ClusterUnreachable is raised.  One that says nothing for `request.timeout.ms` is lost, too.
     """
 
     def __init__(
@@ -192,6 +194,7 @@ class Fetcher:
         waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
         if within is not None:
             ready = answering([leader.connection for _, leader in waiting], within)
+            self._lose_the_silent([it for it in waiting if it[1].connection not in ready])
             waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
         for node, leader in waiting:
             try:
@@ -216,6 +219,16 @@ class Fetcher:
             for fetched in partitions:
                 fetched.asked_offset = leader.told.get((fetched.topic, fetched.partition), -1)
             yield partitions
+
+    def _lose_the_silent(self, unready: Sequence[tuple[int, _Leader]]) -> None:
+        """Lose leaders that have not begun to answer in time: frozen, or cut off without a word to this side.
+
+        Nobody waits in `receive` for these, where the connection would notice.
+        """
+        patience_ms = self._brokers.settings.request_timeout_ms
+        for node, leader in unready:
+            if time.monotonic() - leader.asked_at > patience_ms / 1000:
+                self._lose(node, ClusterUnreachable(f"no answer to a fetch for {patience_ms} ms"))
 
     def discard(self) -> None:
         """Read and forget the answers on the way, after positions have been set back."""
@@ -250,7 +263,7 @@ class Fetcher:
         leader.connection.keep_login()
         leader.connection.send(FETCH, version, [body])
         leader.told = dict(wanted)
-        leader.asked = True
+        leader.asked, leader.asked_at = True, time.monotonic()
 
     def _encoded(
         self, leader: _Leader, positions: Sequence[FetchPosition], forgotten: Sequence[TopicPartition]
