@@ -11,7 +11,7 @@ import pytest
 from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
-from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
 from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, Waiver
@@ -451,3 +451,14 @@ def test_twinlogs_part_of_a_failover_is_timed(ask, source):
     parts = ask(DEAD).rehearsed
     assert "read the positions of all groups" in [it.part for it in parts]
     assert all(it.seconds >= 0 for it in parts)
+
+
+@pytest.mark.usefixtures("ran")
+def test_what_nobody_could_ask_the_source_is_not_known_to_be_copied(ask, source, flow, clusters):
+    """A partition that had lost its leader before the source was lost: the last cycle saw nothing of it."""
+    source.refuse("offsets", "orders", TransientError("no leader", code="no-leader"))
+    publish.run(flow, clusters, "run-2", None, NOW)
+    lose(source)
+    result = ask(DEAD)
+    assert ("known-partitions-seen",) == result.blocking
+    assert [("orders", 0, None)] == [(it.topic, it.records, it.bytes) for it in result.topics]

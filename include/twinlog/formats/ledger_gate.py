@@ -65,7 +65,10 @@ class RiskSample(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """One source topic as the last cycle saw it; `drift` are lines "entry: value on A, value on B"."""
+    """One source topic as the last cycle saw it; `drift` are lines "entry: value on A, value on B".
+
+    Of `unread` partitions nothing could be asked: what of them is at risk is not among the records.
+    """
 
     topic: str
     partitions: int
@@ -73,13 +76,14 @@ class KnownTopic:
     bytes_at_risk: int | None
     oldest_ms: int | None
     drift: tuple[str, ...] = ()
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSource(LedgerEntry):
     """What the last cycle saw of the source, for the day on which nobody can ask it.
 
-    `topics` holds those that had something at risk or drifting, the `topic_count` others had not.
+    `topics` holds those that had something at risk, drifting, or unread; the `topic_count` others had not.
     """
 
     KIND: ClassVar[str] = "known-source"

@@ -125,6 +125,16 @@ KNOWN_RPO = Check(
     "these records are lost with the source; decide whether to go on without them, and waive it",
     needs=True,
 )
+KNOWN_READ = Check(
+    "known-partitions-seen",
+    CRITICAL,
+    "partitions_unread",
+    Relation.EQUAL,
+    0,
+    "every partition could be read on the source, when the last cycle looked",
+    "what these partitions held beyond the copy nobody knows; decide whether to go on without it, and waive it",
+    needs=True,
+)
 KNOWN_LAG = Check(
     "known-lag",
     WARNING,

@@ -82,6 +82,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
                     copy.SURVIVES,
                     copy.COPY_THERE,
                     copy.KNOWN_DRIFT,
+                    copy.KNOWN_READ,
                     copy.KNOWN_RPO,
                     copy.KNOWN_LAG,
                     copy.NO_GAPS,
@@ -159,7 +160,8 @@ NOTHING_BLOCKED = "nothing-blocked"
 
 AGES: Mapping[str, Fact] = {
     **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age"), Fact.CYCLE),
-    **dict.fromkeys(("known-drift", "known-rpo", "known-lag", "progress-never-goes-back"), Fact.CYCLE),
+    **dict.fromkeys(("known-drift", "known-partitions-seen", "known-rpo", "known-lag"), Fact.CYCLE),
+    "progress-never-goes-back": Fact.CYCLE,
     **dict.fromkeys(("audit-equal", "audit-age", "audit-promised", "audit-coverage"), Fact.AUDIT),
     "group-covered": Fact.CHECKPOINT,
 }

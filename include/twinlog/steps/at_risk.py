@@ -12,6 +12,7 @@ from twinlog.formats.ledger_gate import KnownSource, KnownTopic, RiskSample
 from twinlog.quality.checks import Row
 from twinlog.quality.risk import TopicAtRisk, bytes_at_risk, sample
 from twinlog.quality.topics import drift_of
+from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds
 
@@ -65,23 +66,24 @@ def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
 
 def known_source(seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
     """Make the picture of the source that is kept for the day on which nobody can ask it.  Pure."""
-    telling = [it for it in topics if it.records or it.drift]
-    worst = sorted(telling, key=lambda it: (-it.seconds, -it.records, it.topic))[:MOST_TOPICS]
-    partitions = {it.topic: it.partition_count for it in seen.discovery.topics}
-    return KnownSource(
-        at_ms=seen.at_ms,
-        topic_count=len(seen.discovery.topics) - len(worst),
-        topics=tuple(
-            KnownTopic(
-                it.topic,
-                partitions[it.topic],
-                it.records,
-                it.bytes,
-                seen.at_ms - round(it.seconds * 1000) if it.records else None,
-                it.drift,
-            )
-            for it in sorted(worst, key=lambda it: it.topic)
-        ),
+    at_risk = {it.topic: it for it in topics}
+    known = [_known_topic(it, at_risk.get(it.topic), seen.at_ms) for it in seen.discovery.topics]
+    telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
+    worst = sorted(
+        telling, key=lambda it: (-it.unread, it.oldest_ms or seen.at_ms, -it.records_at_risk, it.topic)
+    )
+    kept = sorted(worst[:MOST_TOPICS], key=lambda it: it.topic)
+    return KnownSource(at_ms=seen.at_ms, topic_count=len(known) - len(kept), topics=tuple(kept))
+
+
+def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:
+    """Join what is at risk with what could not be asked; of a blocked topic the cycle's failure tells."""
+    unread = 0 if topic.blocked else topic.partition_count - len(topic.partitions)
+    if risk is None:
+        return KnownTopic(topic.topic, topic.partition_count, 0, None if unread else 0, None, (), unread)
+    oldest_ms = at_ms - round(risk.seconds * 1000) if risk.records else None
+    return KnownTopic(
+        topic.topic, topic.partition_count, risk.records, risk.bytes, oldest_ms, risk.drift, unread
     )
 
 

@@ -186,6 +186,7 @@ def known_topic_rows(
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": None if known is None else last.records_at_risk,
             "drifting_entries": None if known is None else len(last.drift),
+            "partitions_unread": None if known is None else last.unread,
             "age_seconds": None if known is None else _seconds_at(last.oldest_ms, known.at_ms),
         })
     return tuple(rows)
