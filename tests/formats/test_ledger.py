@@ -274,7 +274,9 @@ def test_what_is_not_a_known_record_is_named(key, value, words):
 
 def test_a_picture_of_the_source_from_before_unread_partitions_were_noted_is_read():
     """It said nothing of them; and a field that a later release adds is passed over."""
-    known = b'{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
+    known = (
+        b'{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
+    )
     known += b'"bytes_at_risk":9,"oldest_ms":null,"drift":[]%s}]}'
     expected = KnownSource(7, 2, (KnownTopic("t", 1, 5, 9, None),))
     for more in (b"", b',"from-later":3'):

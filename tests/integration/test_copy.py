@@ -151,6 +151,22 @@ def test_a_target_with_a_smaller_limit_gets_split_batches(
     assert (result.state, read(cluster_b, f"A.{topic}")) == ("done", records)
 
 
+def test_a_target_that_stores_uncompressed_gets_split_batches(
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A batch within the limit on its way may be beyond it as it is stored: no record is at fault for that."""
+    topic = create_topic(cluster_a, unique_topic("stored"), 2)
+    create_topic(cluster_b, f"A.{topic}", 2, compression_type="uncompressed")
+    records = many(5000, size=1000)
+    large = {"linger_ms": 300, "batch_size": 4_000_000, "message_max_bytes": 5_000_000}
+    produce(cluster_a, topic, records, 0, compression_type="zstd", **large)
+    produce(cluster_a, topic, many(7), 1)
+    result = cycle(flow_of(tmp_path, cluster_a, cluster_b, [topic]))
+    assert ("done", []) == (result.state, [it.error for it in result.partitions if it.error])
+    assert records == read(cluster_b, f"A.{topic}", 0)
+    assert many(7) == read(cluster_b, f"A.{topic}", 1)
+
+
 def test_a_record_too_large_for_the_target_stops_its_partition_only(
     cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -174,6 +174,24 @@ def test_a_transaction_may_say_more_than_a_message_holds(
         agree(target, number, log)
 
 
+@settings(max_examples=25, deadline=None)
+@given(logs(), st.integers(150, 4000), st.integers(1, 9000))
+def test_a_target_that_takes_less_than_it_told_gets_smaller_batches(
+    log: Log, limit: int, bytes_: int
+) -> None:
+    """Only a record that does not fit by itself is at fault; all before it are copied, in order."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.max_message_bytes = {"A.t": limit}
+    report = copy(source_of([log]), target, {0: 0}, {0: log.end}, bytes_=bytes_)
+    assert report.state in {"done", "failed"}
+    (copied,) = report.ranges
+    alone = next((at for at, rec in log.visible if at >= copied.next_upstream), None)
+    if report.state == "failed":
+        assert ("poison-record", copied.next_upstream) == (copied.error_code, alone)
+    before = [(at, rec) for at, rec in log.visible if at < copied.next_upstream]
+    assert encoded(before) == [rest for _, rest in target.committed(("A.t", 0))]
+
+
 def test_a_transaction_is_full_of_stretches_before_it_is_full_of_bytes() -> None:
     """Each is a run of the map, held in memory until the commit."""
     visible = tuple((2 * n, Rec(b"x")) for n in range(300))

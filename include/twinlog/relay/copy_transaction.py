@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from twinlog.errors import FormatError, TransientError
 from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.brokers import TopicPartition
-from twinlog.relay.error_codes import REFUSED_RECORDS, Code
+from twinlog.relay.error_codes import REFUSED_RECORDS, TOO_LARGE, Code
 from twinlog.relay.lane import Lane
 from twinlog.relay.produced import Refused, Written
 from twinlog.relay.range_copy import RangeCopy
@@ -236,6 +236,10 @@ class CopyTransaction:
 
     def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
         offsets = culprits(refusal)
+        if refusal.code in TOO_LARGE and refusal.outgoing is not None and not offsets:
+            # No record is at fault: the target compresses otherwise, or has another limit than it told.
+            item.cutter.split_smaller_than(len(refusal.outgoing.buffer))
+            return
         if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
             item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
             return

@@ -48,7 +48,8 @@ class Cutter:
 
     `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.  `captured`
     are the timestamps (ms) and ends of the records it left out, by upstream offset.  `echoes` are records that came
-    from the target and are not sent back.
+    from the target and are not sent back.  `most_bytes` is what a batch of several records may have: less than
+    `max_message_bytes` once the target has refused one that was within that, because it compresses otherwise.
     """
 
     end: int
@@ -58,11 +59,19 @@ class Cutter:
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     echoes: Echoes | None = None
+    most_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.most_bytes = self.max_message_bytes
 
     @property
     def rewritten_bytes(self) -> int:
         """Most bytes of records in one rewritten batch, uncompressed."""
-        return min(REWRITTEN_BYTES, self.max_message_bytes - HEADER_BYTES)
+        return max(min(REWRITTEN_BYTES, self.most_bytes - HEADER_BYTES), 1)
+
+    def split_smaller_than(self, size: int) -> None:
+        """From now on make batches of several records well smaller than `size`, which the target has refused."""
+        self.most_bytes = min(self.most_bytes, size // 2)
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
@@ -73,7 +82,7 @@ class Cutter:
         failure: FormatError | None = None
         behind = 0
         if not self.excluded and self.echoes is None:
-            passed = pass_on(block, position, self.end, self.max_message_bytes, aborted, done)
+            passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
             block, behind = block[passed:], done.next_upstream if passed else 0
             position = done.next_upstream
         try:
@@ -161,7 +170,7 @@ class Cutter:
             & (heads["record_count"] == heads["last_offset_delta"] + 1)
             & (bases >= position)
             & (behind <= self.end)
-            & (sizes <= self.max_message_bytes)
+            & (sizes <= self.most_bytes)
             & (merge_cost(NONE, heads["record_count"], sizes) < BATCH_COST)
         )
 
@@ -181,7 +190,7 @@ class Cutter:
             and header.dense
             and header.base_offset >= position
             and header.next_offset <= self.end
-            and header.size <= self.max_message_bytes
+            and header.size <= (self.most_bytes if header.record_count > 1 else self.max_message_bytes)
             and not (self.echoes is not None and self.echoes.some(header))
             and not (
                 self.excluded

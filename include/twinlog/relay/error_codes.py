@@ -98,9 +98,10 @@ LEADER_MOVED = frozenset({
 })
 """Read the metadata again and repeat a fetch."""
 
-REFUSED_RECORDS = frozenset({
-    Code.MESSAGE_TOO_LARGE,
-    Code.RECORD_LIST_TOO_LARGE,
+TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
+"""The batch is larger than max.message.bytes, or than a segment, as the target would store it (UnifiedLog.append)."""
+
+REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.INVALID_TIMESTAMP,
     Code.INVALID_RECORD,
     Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
