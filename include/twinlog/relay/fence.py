@@ -110,8 +110,7 @@ def fence(
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
     ledger = logs.ledger.read(target)
     ledger_end = logs.ledger.position(0)
-    known = last_fence(ledger)
-    count = max(lanes, known.lane_count if known else 1)
+    count = max(lanes, *lanes_ever(ledger))
     writers = [gate]
     writers += [
         init_writer(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)
@@ -121,7 +120,8 @@ def fence(
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     log = logs.progress.read(target)
-    ours = frozenset(lane_writers(ledger.committed)).union(it.producer_id for it in writers)
+    ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
+    ours = ours.union(it.producer_id for it in writers)
     if lost := lost_progress(log, state, ours):
         _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
         sure = own_progress(log.committed, state)
@@ -149,11 +149,24 @@ def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lan
 
 def last_fence(ledger: LogState) -> LaneFence | None:
     """Return the last fence the ledger knows of, if the flow was ever fenced."""
-    for key, value in ledger.committed.items():
-        record = parse_ledger(key, value)
-        if isinstance(record, LaneFence):
-            return record
-    return None
+    return next(_fences(ledger.committed), None)
+
+
+def lanes_ever(ledger: LogState) -> tuple[int, ...]:
+    """How many lanes there were, by the last fence, and by one whose end the target has lost (relay/hanging.py).
+
+    That one's lanes may write: its driver was told that it had committed.
+    """
+    return 1, *(it.lane_count for known in (ledger.committed, _undecided(ledger)) for it in _fences(known))
+
+
+def _fences(known: Mapping[bytes, bytes | None]) -> Iterator[LaneFence]:
+    records = (parse_ledger(key, value) for key, value in known.items())
+    return (it for it in records if isinstance(it, LaneFence))
+
+
+def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
+    return {key: it.value for key, it in ledger.undecided.items()}
 
 
 def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:

@@ -1,0 +1,36 @@
+"""What a fence takes from the ledger it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.formats.ledger import LaneFence, LaneWriter
+from twinlog.relay.fence import lanes_ever, last_fence
+from twinlog.relay.log_reader import LogState, UndecidedRecord
+
+
+def ledger(committed: int | None, undecided: int | None) -> LogState:
+    """A ledger with a fence of so many lanes, and one whose transaction has no end."""
+    first, second = LaneFence("r1", committed or 0, 1), LaneFence("r2", undecided or 0, 2)
+    writer = LaneWriter(7, "twinlog-f-0", 1)
+    return LogState(
+        {writer.key(): writer.value()} | ({first.key(): first.value()} if committed else {}),
+        {},
+        {second.key(): UndecidedRecord(7, second.value(), 0)} if undecided else {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("committed", "undecided", "most"), [(None, None, 1), (4, None, 4), (None, 4, 4), (2, 4, 4), (4, 2, 4)]
+)
+def test_lanes_of_a_fence_whose_end_was_lost_are_fenced_too(
+    committed: int | None, undecided: int | None, most: int
+) -> None:
+    """Its driver heard that it had committed, and its lanes write."""
+    assert most == max(lanes_ever(ledger(committed, undecided)))
+
+
+def test_the_holder_is_who_committed_last() -> None:
+    """A fence without an end may be that of a driver that never heard of it."""
+    assert last_fence(ledger(None, 4)) is None
+    assert LaneFence("r1", 2, 1) == last_fence(ledger(2, 4))
