@@ -19,6 +19,7 @@ LOG = Log((bytes(encode(RECORDS)),), tuple(enumerate(RECORDS)), (), 9)
 STATE = {
     Remedy.REPEAT: "done",
     Remedy.RESEND: "done",
+    Remedy.SPLIT: "done",
     Remedy.END_RANGE: "failed",
     Remedy.FENCE_AGAIN: "fence-again",
     Remedy.FENCED: "fenced",

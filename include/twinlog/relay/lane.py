@@ -297,7 +297,7 @@ class Lane:
             return  # it was sent behind a refused batch: out of order, by design
         out_of_order = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
         resend = what is Remedy.RESEND or (out_of_order and self.sequences.guess_lower(partition, sequence))
-        if not resend and what is not Remedy.END_RANGE:
+        if not resend and what not in {Remedy.SPLIT, Remedy.END_RANGE}:
             raise self.transaction.doubt(f"{_name(partition)} answered {code_name(code)}")
         if not resend:
             self.sequences.set_back(partition, sequence)

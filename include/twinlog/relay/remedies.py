@@ -8,6 +8,7 @@ why a lost answer to a produce request needs a new fence, and a code never does 
 |-------------|----------------------------------------------------------------------------------------------|
 | repeat      | ask the same again after a pause, finding leader or coordinator anew                           |
 | resend      | give up the transaction, find the leader anew, send again; `lane` finds the sequence           |
+| split       | give up the transaction, send smaller batches; a batch of one record ends its range            |
 | end-range   | terminal for this partition: name topic, partition and offset; its neighbours go on            |
 | fence-again | a doubt: the lane stops, the driver fences, reads what is committed, and settles anew          |
 | fenced      | somebody inited our transactional id: what is committed is what progress says                  |
@@ -28,6 +29,7 @@ from twinlog.relay.error_codes import (
     FENCED,
     LEADER_MOVED,
     REFUSED_RECORDS,
+    TOO_LARGE,
     Code,
 )
 
@@ -48,6 +50,7 @@ class Remedy(StrEnum):
 
     REPEAT = "repeat"
     RESEND = "resend"
+    SPLIT = "split"
     END_RANGE = "end-range"
     FENCE_AGAIN = "fence-again"
     FENCED = "fenced"
@@ -114,7 +117,8 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
     ),
     Request.PRODUCE: _rows(
         (_MAY_BE_WRITTEN, Remedy.RESEND),
-        (REFUSED_RECORDS, Remedy.END_RANGE),
+        (TOO_LARGE, Remedy.SPLIT),
+        (REFUSED_RECORDS - TOO_LARGE, Remedy.END_RANGE),
         (_REFUSED_TOPIC, Remedy.END_RANGE),
         (frozenset({Code.CORRUPT_MESSAGE}), Remedy.END_RANGE),
         (FENCED, Remedy.FENCED),
