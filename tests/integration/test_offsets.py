@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from lab import (
     read_with_offsets,
 )
 
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.group import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.progress import read_maps, read_packed
@@ -42,8 +43,11 @@ from twinlog.relay.fence import GrantedLane, init_writer
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps import checkpoints, map_upkeep, offset_syncs
+from twinlog.steps.fencing import Held, held
 from twinlog.steps.group_report import SyncReason, SyncState
+from twinlog.steps.life_records import piece
 from twinlog.steps.map_upkeep import WORTH_IT
+from twinlog.steps.map_upkeep import make_plan as planned
 
 LONG = bool(os.environ.get("TWINLOG_LONG"))
 NOW = int(time.time() * 1000)
@@ -249,7 +253,47 @@ def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_pat
     }
 
 
-def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic):
+@contextmanager
+def once_upkeep_has_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], Any]) -> Iterator[None]:
+    """Do something between an upkeep's reading and its writing."""
+    plans = []
+
+    def make_plan(*given: Any) -> Any:
+        plans.append(plan := planned(*given))
+        if len(plans) == 2:  # the first one looked whether there is anything to do
+            do()
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(map_upkeep, "make_plan", make_plan)
+        yield
+    assert 2 == len(plans)
+
+
+def refuses_what_it_read(
+    flow: FlowSettings, clusters: Clusters, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upkeep that has read what a rewind or a rebuild then changes, whichever of the two began first."""
+
+    def rewrite(fence: Held) -> None:
+        ((life, packed),) = (
+            (it, known) for it, known in read_packed(flow, clusters.target).items() if it.topic == topic
+        )
+        oldest = piece(fence.state, life, int(packed.first[0]), None)
+        fence.write([replace(oldest, value=bytes(packed.values[0]))])
+
+    def change() -> None:
+        with held(flow, clusters, "change") as fence:
+            rewrite(fence)
+
+    came_between = "another upkeep of this flow came in between"
+    with once_upkeep_has_read(monkeypatch, change):
+        assert came_between == map_upkeep.run(flow, clusters).note
+    with held(flow, clusters, "change") as fence, once_upkeep_has_read(monkeypatch, lambda: rewrite(fence)):
+        assert came_between == map_upkeep.run(flow, clusters).note
+
+
+def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch):
     """After many small cycles; the copy goes on; one that was overtaken writes nothing."""
     topic = create_topic(cluster_a, unique_topic("upkeep"))
     aliases = {f"A{topic[-6:]}": cluster_a, f"B{topic[-6:]}": cluster_b}
@@ -262,6 +306,7 @@ def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_pat
         cycle(flow)
     with open_clusters(flow) as clusters:
         before = read_maps(flow, clusters.target)
+        refuses_what_it_read(flow, clusters, topic, monkeypatch)
         result = map_upkeep.run(flow, clusters)
         assert (WORTH_IT + 3, WORTH_IT + 2, 1) == (result.pieces, result.joined, result.into)
         assert 0 == map_upkeep.run(flow, clusters).joined

@@ -78,6 +78,11 @@ def transactional_id(flow: str, lane: int) -> str:
     return f"twinlog-{flow}-{lane}"
 
 
+def upkeep_id(flow: str) -> str:
+    """Return the transactional id of whoever joins pieces of the map: one at a time (steps/map_upkeep.py)."""
+    return f"twinlog-{flow}-map-upkeep"
+
+
 @dataclass(frozen=True, slots=True)
 class FenceLogs:
     """The two topics a fence reads; a driver that fences again and again keeps them, to read only what is new."""

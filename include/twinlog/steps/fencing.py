@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import Grant
+from twinlog.relay.fence import Grant, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
@@ -23,6 +23,7 @@ from twinlog.steps.lost_state import granted
 class Held:
     """A fence that was passed; everything read from now on is what the last writer left."""
 
+    flow: FlowSettings
     state: StateTopics
     grant: Grant
     target: Brokers
@@ -34,17 +35,27 @@ class Held:
 
     def write(self, records: list[StateRecord]) -> None:
         """Commit records in one transaction; once per fence.  Raises FencedError when somebody else took the flow."""
-        if records:
-            write_fenced(self.target, self.grant.lanes[0], records)
+        if not records:
+            return
+        write_fenced(self.target, self.grant.lanes[0], records)
+        if any(it.topic == self.state.map_topic for it in records):
+            self.end_upkeep()
+
+    def end_upkeep(self) -> None:
+        """Let an upkeep of the map fail that is under way: it would write what it has read, and that is changed."""
+        if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+            init_writer(self.target, upkeep_id(self.flow.name), self.flow.copy.transaction_timeout_ms)
 
 
 @contextmanager
 def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
-    """Fence the flow, for `why`, as a run of its own or as `run_id`.
+    """Fence the flow, for `why`, as a run of its own or as `run_id`, and end an upkeep of its map.
 
     Raises as `granted`.
     """
     state = state_topics(flow, clusters)
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
     with Brokers(flow.target.connection) as target:
-        yield Held(state, granted(flow, target, state, run_id=run_id, lanes=1), target)
+        fence = Held(flow, state, granted(flow, target, state, run_id=run_id, lanes=1), target)
+        fence.end_upkeep()
+        yield fence

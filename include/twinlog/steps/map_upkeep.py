@@ -2,9 +2,10 @@
 
 Who may write the map topic: the lanes of the copy, behind the fence, and this step.  They never write the same key.
 A lane writes the newest piece of a partition, and lets it grow under its key; this step leaves the newest piece of
-every partition alone, and the others are final.  Two of this step exclude each other by a transactional id of their
-own, in the order of the fence: init, then read, then write.  What replaces and what is replaced is one transaction,
-so that no reader, and no crash, ever sees a map with a part missing.
+every partition alone, and the others are final, but for a rewind and a rebuild.  These end an upkeep that is under way
+before they read the map, and again when they have written (steps/fencing.py).  Two of this step exclude each other by
+a transactional id of their own, in the order of the fence: init, then read, then write.  What replaces and what is
+replaced is one transaction, so that no reader, and no crash, ever sees a map with a part missing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import GrantedLane, init_writer
+from twinlog.relay.fence import GrantedLane, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.log_reader import StateLog
 from twinlog.relay.state_records import StateRecord
@@ -157,8 +158,7 @@ def _log_starts(
 def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Replacement]:
     """Init, read again, decide on what is read now, write in one transaction."""
     with Brokers(flow.target.connection) as target:
-        name = f"twinlog-{flow.name}-map-upkeep"
-        writer = init_writer(target, name, flow.copy.transaction_timeout_ms)
+        writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
         log = StateLog(flow.offset_map_topic)
         log.read(target)
         latest = {
