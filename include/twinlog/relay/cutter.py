@@ -101,9 +101,9 @@ class Cutter:
                     done.leader_epoch = header.leader_epoch
                     hidden = self._hidden(header, block, start, aborted) or self._echo(header)
                     following = max(min(header.next_offset, self.end), position)
-                    passed = header.last_offset < position
-                    skipped = hidden or not header.record_count or passed
-                    if skipped and not passed:
+                    # One that ends before what was asked for no broker sends, but a damaged one may say so.
+                    skipped = hidden or not header.record_count or header.last_offset < position
+                    if skipped:
                         require_sound(header, block[start : start + header.size])
                     whole = skipped or self._join(header, start, position, run, block, done)
                 if not whole:
