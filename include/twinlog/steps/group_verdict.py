@@ -29,8 +29,7 @@ class Standing:
 
     `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
     `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint about
-    this life of topic and copy.  `kept` says that
-    a rebuild of the copy keeps the group's place there, and has not restored it yet.
+    this life of topic and copy.  `kept` says that a rebuild keeps the group's place, and has not restored it yet.
     """
 
     group: str
