@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 from lab import (
     Seen,
     ThreadRunner,
@@ -130,6 +131,38 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
         copied = sum(run.length for run in runs)
         assert copied == len(read(cluster_a, life.topic, life.partition))
         assert progress[life.topic, life.partition] + 1 == runs[-1].upstream_end
+
+
+def test_what_a_lane_foresees_of_many_partitions_comes_true(cluster_a, cluster_b, tmp_path) -> None:
+    """Nothing is aborted: a broker answers for the partitions of a request in an order of its own."""
+    topic = create_topic(cluster_a, f"foreseen-{uuid.uuid4().hex[:6]}", 6)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], twinlog__lanes="1")
+    written = threading.Event()
+
+    def write() -> None:
+        producer = Producer({
+            "bootstrap.servers": cluster_a.bootstrap_servers,
+            "linger.ms": 0,
+            "enable.idempotence": True,
+        })
+        time.sleep(5)
+        for turn in range(40):
+            for partition in range(6):
+                producer.produce(topic, f"v{turn}", partition=partition)
+            producer.flush(30)
+            time.sleep(0.05)
+        time.sleep(2)
+        written.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    result, _ = followed(flow, 120, stop=written)
+    writer.join()
+    assert ("done", 240) == (result.state, result.records)
+    assert result.transactions > 5
+    for partition in range(6):
+        expected = read(cluster_a, topic, partition)
+        assert expected == read(cluster_b, f"A.{topic}", partition, isolation="read_uncommitted")
 
 
 def test_a_batch_cycle_goes_on_where_following_stopped(cluster_a, cluster_b, tmp_path) -> None:
