@@ -9,6 +9,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_topics import Incarnation
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -67,6 +68,16 @@ def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
     put_piece(source, encode_piece(MapPiece(0, 30, (Run(0, 41, 3), Run(3, 70, 5)))))
     (found,) = with_echoes(BACK, source, Settled((replace(RANGE, start=40),), ())).ranges
     assert ((40, 60), (70, 75)) == found.echoes
+
+
+@pytest.mark.parametrize(("copy", "echoes"), [("life", ((70, 75),)), ("another", ()), ("", ((70, 75),))])
+def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, echoes):
+    """A topic that was made anew holds none of what the way back wrote; left out, its own records would be lost."""
+    known = Incarnation("orders", "a-life", 1, "orders", copy)
+    store(source, way_back_ledger(BACK), known.key(), known.value())
+    put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
+    (found,) = with_echoes(BACK, source, Settled((RANGE,), ())).ranges
+    assert echoes == found.echoes
 
 
 def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):

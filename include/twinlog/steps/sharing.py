@@ -52,12 +52,13 @@ def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -
     State of other flows that may not, or cannot, be read is passed over: what they wrote is not known to be theirs.
     Raises FormatError for such state of the flow the other way, and errors of the clusters.
     """
-    same = frozenset(it.topic for it in discovery.topics if it.remote_topic == it.topic)
+    ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
+    same = frozenset(ids)
     if same:
         same &= {it.topic for it in _ledger(clusters.source, way_back_ledger(flow)).lives}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
     return Sharing(
-        _way_back(flow, clusters.source, same) if same else {},
+        _way_back(flow, clusters.source, {topic: ids[topic] for topic in same}) if same else {},
         _other_flows(flow, clusters.target, copies),
         same,
     )
@@ -106,10 +107,11 @@ def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bo
 
 
 def _way_back(
-    flow: FlowSettings, source: ClusterReader, topics: frozenset[str]
+    flow: FlowSettings, source: ClusterReader, topics: Mapping[str, str]
 ) -> Mapping[TopicPartition, Spans]:
+    """What the flow the other way wrote into `topics` (their ids now, by name)."""
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
-    for life, packed in read_way_back(flow, source).items():
+    for life, packed in read_way_back(flow, source, topics).items():
         if life.topic in topics:
             found[TopicPartition(life.topic, life.partition)].append(packed.open())
     return _joined(found)

@@ -6,7 +6,7 @@ one exists is seen there, not in this flow's configuration file: the other way m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +16,12 @@ from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
 from twinlog.cluster.progress import Maps, packed_maps
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger import parse_ledger
+from twinlog.formats.ledger import LedgerRecord, parse_ledger
 from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_topics import Incarnation
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.spec import RangeSpec
+from twinlog.steps.life_rules import differ
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
 
 
@@ -28,10 +30,23 @@ def way_back_ledger(flow: FlowSettings) -> str:
     return f"mm2-ledger.{flow.target.alias}.internal"
 
 
-def read_way_back(flow: FlowSettings, source: ClusterReader) -> Maps[PackedMap]:
-    """Read the map of the flow from this target to this source; empty when there is none.  Raises FormatError."""
+def read_way_back(flow: FlowSettings, source: ClusterReader, copies: Mapping[str, str]) -> Maps[PackedMap]:
+    """Read the map of the flow from this target to this source; empty when there is none.  Raises FormatError.
+
+    `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
+    other records than lie there, and is left out.
+    """
     topic = f"mm2-offset-map.{flow.target.alias}.internal"
-    return packed_maps(topic, latest_records_or_empty(source, topic))
+    maps = packed_maps(topic, latest_records_or_empty(source, topic))
+    outlived = {
+        (it.topic, it.topic_id)
+        for it in _ledger(flow, source)
+        if isinstance(it, Incarnation) and differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
+    }
+    return Maps(
+        {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
+        {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
+    )
 
 
 def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> Settled:
@@ -51,7 +66,8 @@ def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> 
             code="two-way",
             flow=flow.name,
         )
-    maps, taken_over = read_way_back(flow, source), _taken_over(flow, source)
+    maps = read_way_back(flow, source, {item.topic: item.topic_id for item in settled.ranges})
+    taken_over = [it for it in _ledger(flow, source) if isinstance(it, TakenOver)]
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
     for item in settled.ranges:
@@ -85,10 +101,9 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
     return None
 
 
-def _taken_over(flow: FlowSettings, source: ClusterReader) -> tuple[TakenOver, ...]:
+def _ledger(flow: FlowSettings, source: ClusterReader) -> Iterator[LedgerRecord | None]:
     latest = latest_or_empty(source, way_back_ledger(flow))
-    records = (parse_ledger(key, value) for key, value in latest.items())
-    return tuple(it for it in records if isinstance(it, TakenOver))
+    return (parse_ledger(key, value) for key, value in latest.items())
 
 
 def _name(item: RangeSpec) -> tuple[str, str, int]:
