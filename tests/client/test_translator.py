@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from twinlog.client.answers import Basis, Reason
+from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger import Incarnation
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.offsets.run import Run
 
@@ -90,6 +92,23 @@ def test_a_recreated_topic(orders: Any) -> None:
     orders.fill(orders.source, "orders", 12)
     [found] = orders.translate(("orders", 0, 1))
     assert (Reason.RECREATED, None) == (found.reason, found.downstream_offset)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_recreated_copy(orders: Any, lost: bool) -> None:
+    """The map is about the one before; asked when the source is lost, too, which is when it matters most."""
+    copied_into = orders.target.topics["A.orders"].topic_id
+    known = Incarnation("orders", orders.source.topics["orders"].topic_id, 1, "A.orders", copied_into)
+    write_ledger(orders.flow, orders.target, [known])
+    assert Reason.RECREATED is not orders.translate(("orders", 0, 3))[0].reason
+    del orders.target.topics["A.orders"]
+    orders.target.add_topic("A.orders")
+    orders.fill(orders.target, "A.orders", 5)
+    if lost:
+        orders.lose_source()
+    for (found,) in (orders.translate(("orders", 0, 3)), orders.reverse(("A.orders", 0, 3))):
+        assert (Reason.RECREATED, False) == (found.reason, found.exact)
+        assert "A.orders was deleted and created again on B" in found.message
 
 
 def test_a_topic_without_a_copy(orders: Any) -> None:

@@ -13,6 +13,7 @@ from twinlog.cluster.values import PartitionOffsets, TopicDescription, TopicPart
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.packed_map import PackedMap
+from twinlog.steps.life_rules import differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,12 @@ class Pairing:
             return (
                 Reason.RECREATED,
                 f"{source} was deleted and created again on {self._flow.source.alias}: its offsets are others now",
+            )
+        copy = view.remotes.get(remote)
+        if copy is not None and known is not None and differ(known.remote_topic_id, copy.topic_id):
+            return (
+                Reason.RECREATED,
+                f"{remote} was deleted and created again on {self._flow.target.alias}: it is not what was copied",
             )
         return None
 
