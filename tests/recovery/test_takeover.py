@@ -24,6 +24,9 @@ from twinlog.recovery import handover, takeover
 from twinlog.recovery.alignment import Alignment, Verdict
 from twinlog.recovery.mirror_maker import Origin
 from twinlog.recovery.takeover_report import ProofState, TakeoverReport
+from twinlog.relay.fence import Grant
+from twinlog.relay.spec import StateTopics
+from twinlog.relay.state_records import progress_record
 
 LETTERS = [f"{letter}-{n}" for n, letter in enumerate("abcdefgh")]
 
@@ -263,3 +266,25 @@ def test_pieces_join_to_the_proved_runs_above_the_floor(
     above = {u: d for u, d in pairs.items() if u >= floor}
     assert above == {run.upstream + n: run.downstream + n for run in known.runs for n in range(run.length)}
     assert not pieces or (pieces[-1].end_upstream == up and pieces[0].first_upstream >= floor)
+
+
+STATE = StateTopics("offsets", 4, "map", 4, "ledger", "ours", "A")
+
+
+@pytest.mark.parametrize(
+    ("origin", "topics", "written"),
+    [
+        (Origin("theirs", "offsets", "group"), ["a"], [("b", 0, 7)]),
+        (Origin("ours", "connect-offsets", "group"), ["a"], [("b", 0, 7)]),
+        (Origin("theirs", "connect-offsets", "group"), None, []),
+        (Origin("ours", "offsets", "group"), ["a"], []),
+    ],
+)
+def test_what_is_not_taken_over_now_goes_on_where_mirror_maker_left_it(
+    origin: Origin, topics: list[str] | None, written: list[tuple[str, int, int]]
+) -> None:
+    """Under the flow's names, where its own were others; what the flow has copied itself since counts more."""
+    positions = {TopicPartition("a", 0): 3, TopicPartition("b", 0): 7, TopicPartition("c", 0): 9}
+    grant = Grant("run", (), {("c", 0): 20})
+    expected = [progress_record(STATE, *it) for it in written]
+    assert expected == list(takeover.left_as_they_are(STATE, grant, origin, positions, topics))

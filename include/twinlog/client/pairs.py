@@ -135,13 +135,17 @@ class Pairing:
                 Reason.UNKNOWN_PARTITION,
                 f"{remote} on {self._flow.target.alias} has no partition {it.partition}",
             )
+        return self._another_life(source, remote, view)
+
+    def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
+        """Say which side is not what the map is about."""
         known = self._ledger.incarnations.get(source)
+        life, copy = view.lives.found.get(source), view.remotes.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
             return (
                 Reason.RECREATED,
                 f"{source} was deleted and created again on {self._flow.source.alias}: its offsets are others now",
             )
-        copy = view.remotes.get(remote)
         if copy is not None and known is not None and differ(known.remote_topic_id, copy.topic_id):
             return (
                 Reason.RECREATED,

@@ -106,7 +106,7 @@ def run(
     mirror_maker.require_unmoved(
         flow, seen, mirror_maker.traces(flow, clusters.target, origin, copies_of(discovery))
     )
-    moved = list(_progress(state, grant, proved))
+    moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
     with Brokers(flow.target.connection) as target:
         kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
         write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
@@ -232,6 +232,27 @@ def _progress(state: StateTopics, grant: Grant, proved: Sequence[Proved]) -> Ite
         topic, partition = it.place.source
         last = it.found.last_upstream
         if last >= 0 and grant.progress.get((topic, partition)) != last:
+            yield progress_record(state, topic, partition, last)
+
+
+def left_as_they_are(
+    state: StateTopics,
+    grant: Grant,
+    origin: Origin,
+    positions: Mapping[TopicPartition, int],
+    topics: Collection[str] | None,
+) -> Iterator[StateRecord]:
+    """Positions of topics that are not taken over now, where MirrorMaker 2 kept them under other names than the flow.
+
+    Without them the flow, which is active then, would copy these topics a second time from their first record.
+    """
+    if topics is None or (origin.connector, origin.offsets_topic) == (
+        state.connector_name,
+        state.offsets_topic,
+    ):
+        return
+    for (topic, partition), last in positions.items():
+        if topic not in topics and (topic, partition) not in grant.progress:
             yield progress_record(state, topic, partition, last)
 
 
