@@ -37,7 +37,7 @@ from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, PoisonPolicy
 from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.errors import FencedError
+from twinlog.errors import FencedError, TransientError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane, init_writer
 from twinlog.relay.gate_lane import write_fenced
@@ -289,8 +289,14 @@ def refuses_what_it_read(
     came_between = "another upkeep of this flow came in between"
     with once_upkeep_has_read(monkeypatch, change):
         assert came_between == map_upkeep.run(flow, clusters).note
-    with held(flow, clusters, "change") as fence, once_upkeep_has_read(monkeypatch, lambda: rewrite(fence)):
-        assert came_between == map_upkeep.run(flow, clusters).note
+    with held(flow, clusters, "change") as fence:
+
+        def not_now() -> None:
+            with pytest.raises(TransientError, match="was joined while it was to be changed"):
+                rewrite(fence)
+
+        with once_upkeep_has_read(monkeypatch, not_now):
+            assert came_between == map_upkeep.run(flow, clusters).note
 
 
 def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch):

@@ -336,6 +336,21 @@ def test_a_place_that_a_rebuild_keeps_is_not_overtaken(
     assert SyncReason.WRITTEN == step().rows[0].reason
 
 
+def test_a_place_in_an_earlier_life_of_the_topic_keeps_nobody_waiting(
+    step, flow, orders, copied, source, target
+) -> None:
+    """That life ended before the rebuild could restore it: its offsets are others'."""
+    copied(orders, 0, 3)
+    source.commit("billing", orders, 1)
+    life = Incarnation("orders", source.topics["orders"].topic_id, 5, "A.orders", reason=LifeReason.APPEND)
+    places = (GroupPosition("billing", 0, 4, 4),)
+    made = Rebuild("orders", "earlier", "A.orders", "old", RebuildPhase.COPYING, "x", "", 1, groups=places)
+    for it in (life, made):
+        target.append(TopicPartition(flow.ledger_topic, 0), key=it.key(), value=it.value())
+    assert SyncReason.WRITTEN == only(step()).reason
+    assert {REMOTE: 1} == there(target)
+
+
 @pytest.mark.parametrize(
     ("began", "since_ms", "reason", "expected"),
     [

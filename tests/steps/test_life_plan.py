@@ -168,7 +168,15 @@ def test_a_rebuild_that_was_begun_is_gone_on_with(flow) -> None:
     """Until it is done."""
     begun = Rebuild("t", "id", "A.t", "rid", RebuildPhase.DELETING, "jo", "why", 1)
     assert ("t",) == planned(flow, seen(PartitionOffsets(0, 1, 1), ProblemCode.REBUILDING), begun).rebuilt
+    assert ("t",) == planned(flow, seen(), replace(begun, phase=RebuildPhase.COPYING), last=9).rebuilt
     assert () == planned(flow, seen(), replace(begun, phase=RebuildPhase.DONE), last=9).rebuilt
+
+
+@pytest.mark.parametrize("problem", [ProblemCode.RECREATED, ProblemCode.SOURCE_CHANGED])
+def test_a_rebuild_that_is_being_copied_is_no_policy(flow, problem) -> None:
+    """Its groups may wait for long; gone on with, it would delete the copy of a topic that was recreated meanwhile."""
+    copying = Rebuild("t", "id", "A.t", "rid", RebuildPhase.COPYING, "jo", "why", 1)
+    assert planned(flow, seen(PartitionOffsets(0, 1, 1), problem), copying, last=9).empty
 
 
 def test_a_deleted_topic_is_noted_once_and_its_copy_goes_when_it_is_due(flow) -> None:

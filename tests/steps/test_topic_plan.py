@@ -153,6 +153,10 @@ def test_with_refresh_topics_off_only_the_first_cycle_looks(flow, clusters, sour
     plan = planned(flow, clusters)
     note = "1 new topic(s) are not picked up (payments): refresh.topics is switched off"
     assert ((), (), (note,)) == (plan.changes, plan.first_seen, plan.notes)
+    target.add_topic("A.payments")
+    plan = planned(flow, clusters)
+    assert (["payments"], ()) == ([it.topic for it in plan.first_seen], plan.notes)  # for it is copied now
+    del target.topics["A.payments"]
     assert ["A.payments", "A.orders"] == [
         it.name for it in planned(replace(flow, refresh_topics=True), clusters).changes
     ]

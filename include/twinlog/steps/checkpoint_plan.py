@@ -27,6 +27,7 @@ from twinlog.steps.group_verdict import (
     row_of,
 )
 from twinlog.steps.group_view import GroupView, Route
+from twinlog.steps.life_rules import differ
 from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
 
 
@@ -169,10 +170,11 @@ def _last(
 
 def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> bool:
     """Whether a rebuild has yet to restore where the group stood on the copy."""
-    rebuild = seen.ledger.rebuilds.get(it.topic)
+    rebuild, life = seen.ledger.rebuilds.get(it.topic), seen.ledger.incarnations.get(it.topic)
     return (
         rebuild is not None
         and rebuild.remote_topic == remote.topic
+        and (life is None or not differ(rebuild.topic_id, life.topic_id))
         and any(
             (place.group, place.partition) == (group, it.partition) and place.awaited
             for place in rebuild.groups

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.errors import TransientError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import Grant, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
+from twinlog.relay.transaction import Writer
 from twinlog.steps.copy_round import state_topics
 from twinlog.steps.lost_state import granted
 
@@ -27,6 +29,7 @@ class Held:
     state: StateTopics
     grant: Grant
     target: Brokers
+    upkeep: Writer | None
 
     @property
     def progress(self) -> dict[TopicPartition, int]:
@@ -34,17 +37,38 @@ class Held:
         return {TopicPartition(*key): last for key, last in self.grant.progress.items()}
 
     def write(self, records: list[StateRecord]) -> None:
-        """Commit records in one transaction; once per fence.  Raises FencedError when somebody else took the flow."""
+        """Commit records in one transaction; once per fence.
+
+        Raises FencedError when somebody else took the flow, and TransientError when records change the map and an
+        upkeep of it (steps/map_upkeep.py) began since the fence: what was read of the map may not be what is there.
+        """
         if not records:
             return
+        if all(it.topic != self.state.map_topic for it in records):
+            write_fenced(self.target, self.grant.lanes[0], records)
+            return
+        if self._upkeep_came_between():
+            raise TransientError(
+                f"the offset map of {self.flow.name} was joined while it was to be changed",
+                hint="the next cycle tries again",
+                code="map-upkeep",
+            )
         write_fenced(self.target, self.grant.lanes[0], records)
-        if any(it.topic == self.state.map_topic for it in records):
-            self.end_upkeep()
+        _end_upkeep(self.flow, self.target)
 
-    def end_upkeep(self) -> None:
-        """Let an upkeep of the map fail that is under way: it would write what it has read, and that is changed."""
-        if self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
-            init_writer(self.target, upkeep_id(self.flow.name), self.flow.copy.transaction_timeout_ms)
+    def _upkeep_came_between(self) -> bool:
+        """Whether somebody inited the upkeep's id since; whoever did is fenced by this question."""
+        before, now = self.upkeep, _end_upkeep(self.flow, self.target)
+        if before is None or now is None:
+            return False
+        return (now.producer_id, now.producer_epoch) != (before.producer_id, before.producer_epoch + 1)
+
+
+def _end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
+    """Let an upkeep of the map fail that is under way; None where there is none without transactions."""
+    if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
+        return None
+    return init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
 
 
 @contextmanager
@@ -56,6 +80,5 @@ def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = 
     state = state_topics(flow, clusters)
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
     with Brokers(flow.target.connection) as target:
-        fence = Held(flow, state, granted(flow, target, state, run_id=run_id, lanes=1), target)
-        fence.end_upkeep()
-        yield fence
+        grant = granted(flow, target, state, run_id=run_id, lanes=1)
+        yield Held(flow, state, grant, target, _end_upkeep(flow, target))

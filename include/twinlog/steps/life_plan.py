@@ -93,7 +93,13 @@ def plan_lives(
     ]
     on_recreated = flow.lives.on_recreated
     anew = [it.topic for it in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
-    begun = [it.topic for it in ledger.rebuilds.values() if it.phase is not RebuildPhase.DONE]
+    # One that is being copied would be begun anew for a topic that was recreated since: that is for the policy to say.
+    begun = [
+        it.topic
+        for it in ledger.rebuilds.values()
+        if it.phase is RebuildPhase.DELETING
+        or (it.phase is RebuildPhase.COPYING and it.topic not in problems)
+    ]
     epochs = {TopicPartition(it.topic, it.partition): it for it in epochs_of(discovery, ledger)}
     lost = [
         found

@@ -3,9 +3,10 @@
 Who may write the map topic: the lanes of the copy, behind the fence, and this step.  They never write the same key.
 A lane writes the newest piece of a partition, and lets it grow under its key; this step leaves the newest piece of
 every partition alone, and the others are final, but for a rewind and a rebuild.  These end an upkeep that is under way
-before they read the map, and again when they have written (steps/fencing.py).  Two of this step exclude each other by
-a transactional id of their own, in the order of the fence: init, then read, then write.  What replaces and what is
-replaced is one transaction, so that no reader, and no crash, ever sees a map with a part missing.
+before they read the map, write only if none began since, and end it again (steps/fencing.py): one would have to do all
+of its work while they commit.  Two of this step exclude each other by a transactional id of their own, in the order of
+the fence: init, then read, then write.  What replaces and what is replaced is one transaction, so that no reader, and
+no crash, ever sees a map with a part missing.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def run(
     One that is being copied is not begun again, nor is one of the same `request` ("" for none).
 
     Raises TerminalError `rebuild-refused` when it cannot be begun (the source does not have the topic, somebody
-    reads the copy, others write to it, the flow is not active), FencedError, and errors of clusters; the state is
-    then as it was.
+    reads the copy, others write to it, the flow is not active), FencedError, and errors of clusters.  The state is then
+    as it was; a rebuild that was noted stays noted, and goes on when what kept it has gone.
     """
     ledger = read_ledger(flow, clusters.target)
     before = ledger.rebuilds.get(topic)

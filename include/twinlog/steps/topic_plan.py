@@ -106,8 +106,11 @@ def plan(
     internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
     looks = _looks(flow, ledger)
     free = [topic for topic in discovery.topics if not topic.blocked]
-    wanted = [topic for topic in free if looks or topic.topic in ledger.incarnations]
-    unheeded = [topic for topic in free if not looks and topic.topic not in ledger.incarnations]
+    # One whose copy is there is copied, whoever made it, so its life is noted.
+    unheeded = {
+        it.topic: it for it in free if not looks and it.remote is None and it.topic not in ledger.incarnations
+    }
+    wanted = [it for it in free if it.topic not in unheeded]
     missing = [topic for topic in wanted if topic.remote is None]
     known = [topic for topic in missing if topic.topic in configs.found]
     factor = clamped(flow.replication_factor, discovery.target_brokers)
@@ -124,7 +127,11 @@ def plan(
             if (error := configs.refused.get(topic.topic)) is not None
         ),
         first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
-        notes=(*internal_notes, *_clamp_notes(flow, known, factor), *_unheeded_note(flow, unheeded)),
+        notes=(
+            *internal_notes,
+            *_clamp_notes(flow, known, factor),
+            *_unheeded_note(flow, [*unheeded.values()]),
+        ),
     )
 
 
