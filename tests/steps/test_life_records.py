@@ -5,10 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlog.cluster.ledger import ledger_from
+from twinlog.cluster.progress import Maps
+from twinlog.formats.ledger import Gap, GapCause
+from twinlog.formats.ledger_audit import PartitionAudit
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.steps.life_records import cut
+from twinlog.relay.spec import StateTopics
+from twinlog.steps.life_plan import Lost
+from twinlog.steps.life_records import cut, rewinding
 
 
 @st.composite
@@ -39,3 +45,17 @@ def test_a_cut_piece_knows_what_lies_before_the_cut_and_nothing_else(piece: MapP
     assert kept is None or kept.end_upstream == min(piece.end_upstream, at)
     if kept is not None:
         OffsetMap.of([kept])
+
+
+def test_what_was_audited_of_a_log_that_was_cut_is_forgotten() -> None:
+    """New records lie at the same upstream offsets: none of them was compared.  Its neighbours' audits stay."""
+    audits = [
+        PartitionAudit(topic, topic_id, number, "A.t", "rid", 0, 9, 9, 9, 9, 0, (), 0, (), 1)
+        for topic, topic_id, number in (("t", "id", 0), ("t", "id", 1), ("t", "before", 0), ("u", "id", 0))
+    ]
+    state = StateTopics("offsets", 4, "map", 4, "ledger", "connector", "A")
+    lost = Lost("t", "id", "A.t", 0, 5, 8, truncated=True, past=True, epoch=3)
+    gap = Gap("t", 0, 5, 8, GapCause.TRUNCATION, 1, 4, "id", copied_past=True)
+    records = list(rewinding(state, lost, gap, Maps({}, {}), ledger_from(audits)))
+    forgotten = [it.key for it in records if it.topic == "ledger" and it.value is None]
+    assert [audits[0].key()] == forgotten

@@ -131,6 +131,7 @@ def rewinding(
     """Go on where a truncated log and its copy part.
 
     The copy keeps what the source has lost, but the map forgets it: those upstream offsets hold other records now.
+    What was audited is forgotten with it: the next audit begins anew, and none of the new records counts as proved.
     Raises UnreadableMap when what it knows cannot be told.
     """
     life = SourceLife(lost.topic, lost.topic_id, lost.partition)
@@ -143,6 +144,7 @@ def rewinding(
             one = known.piece(row)
             yield piece(state, life, one.first_upstream, cut(one, lost.first_offset))
     yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
+    yield from (forgotten(state, it) for it in ledger.audits if (it.topic, it.topic_id, it.partition) == life)
     begins = ledger.beginnings.get(lost.topic)
     number = str(lost.partition)
     if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
