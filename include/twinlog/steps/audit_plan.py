@@ -205,12 +205,22 @@ def _partition(
         offset_map,
         before.start if before else offset_map.first_upstream,
         end,
-        max((it.downstream_end for it in scopes), default=before.downstream_end if before else 0),
+        max(
+            (it.downstream_end for it in scopes),
+            default=before.downstream_end if before else _reached(offset_map, end),
+        ),
         specs,
         tuple(unproved),
         before,
         claims,
     )
+
+
+def _reached(offset_map: OffsetMap, end: int) -> int:
+    """Where the copies of what lies below upstream `end` end downstream; where the first one is when there are none."""
+    if end <= int(offset_map.upstream[0]):
+        return int(offset_map.downstream[0])
+    return downstream_range(offset_map, offset_map.first_upstream, end)[1]
 
 
 def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
