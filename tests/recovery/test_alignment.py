@@ -77,6 +77,21 @@ def test_position_on_a_marker_is_kept() -> None:
     assert 2 == align(window("ab.cd", "ab", 2)).last_upstream
 
 
+@pytest.mark.parametrize("copied", ["abcde", "abcdexy"])
+def test_a_position_behind_aborted_records_is_proved_by_those_before(copied: str) -> None:
+    """Who reads what is committed passes them and copies nothing; who reads everything copies them."""
+    source = [*log("abcde"), record(6, "x", aborted=True), record(7, "y", aborted=True)]
+    found = align(Window(source, log(copied), 8, from_source_start=True, from_first_record=True))
+    assert (Verdict.PROVED, 8, len(copied), 0) == (
+        found.verdict,
+        found.last_upstream,
+        found.compared,
+        found.beyond,
+    )
+    missing = align(Window(source, log("abcd"), 8, from_source_start=True, from_first_record=True))
+    assert Verdict.INCOMPLETE is missing.verdict
+
+
 def test_aborted_records_may_be_left_out_or_copied() -> None:
     """MM2 reads uncommitted unless told otherwise."""
     source = [record(0, "a"), record(1, "x", aborted=True), record(2, "b"), record(3, "c")]

@@ -96,6 +96,8 @@ class _Walk:
         for place, record in enumerate(self._source):
             self._places.setdefault(self._identity(record), []).append(place)
         self._said_place = bisect_right(self._source, said, key=lambda it: it.offset) - 1
+        while self._said_place >= 0 and self._source[self._said_place].aborted:
+            self._said_place -= 1  # who reads what is committed has passed it, and copied nothing
         self._upper = -1
         self._lower = self._said_place
         self._at = -1  # the place of the record before, to prefer going on over falling back
@@ -163,7 +165,7 @@ class _Walk:
             return Alignment(Verdict.AMBIGUOUS, self._said, len(self._pairs), at=self._pairs[-1][1])
         if self._window.compacted and (missing := self._missing()) >= 0:
             return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=missing)
-        last = self._said if self._upper == self._said_place else self._source[self._upper].offset
+        last = max(self._said, self._source[self._upper].offset)  # up to what was said only aborted ones follow
         return Alignment(
             Verdict.PROVED,
             last,
