@@ -10,7 +10,6 @@ from twinlog.airflow.request import CycleRequest
 from twinlog.airflow.xcom import all_of
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
-from twinlog.steps.copy_result import TRANSIENT_CODES
 
 SHOWN = 5
 
@@ -28,6 +27,8 @@ def why_no_job(plan: Json, request: CycleRequest) -> str:
     if plan["ranges"] or plan["unended"] or request.follow_seconds:
         return ""
     if plan["stopped"]:
+        from twinlog.steps.copy_result import TRANSIENT_CODES  # here: Dag files are parsed every few seconds
+
         passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
         kind = TransientError if passing else TerminalError
         raise kind(_listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")

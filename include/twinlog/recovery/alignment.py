@@ -165,7 +165,9 @@ class _Walk:
             return Alignment(Verdict.AMBIGUOUS, self._said, len(self._pairs), at=self._pairs[-1][1])
         if self._window.compacted and (missing := self._missing()) >= 0:
             return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=missing)
-        last = max(self._said, self._source[self._upper].offset)  # up to what was said only aborted ones follow
+        last = max(
+            self._said, self._source[self._upper].offset
+        )  # up to what was said only aborted ones follow
         return Alignment(
             Verdict.PROVED,
             last,
