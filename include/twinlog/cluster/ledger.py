@@ -96,11 +96,16 @@ class Ledger:
 
 
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
-    """Read the flow's ledger from its target; empty while the topic does not exist.
+    """Read the flow's ledger from its target, as `ledger_in`."""
+    return ledger_in(cluster, flow.ledger_topic)
+
+
+def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
+    """Read the ledger that a topic holds, of whichever flow; empty while the topic does not exist.
 
     Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
     """
-    latest = latest_or_empty(cluster, flow.ledger_topic)
+    latest = latest_or_empty(cluster, topic)
     return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
 
 

@@ -183,7 +183,7 @@ def _ways_back(
     ]
     if not same or not latest_or_empty(source, way_back_ledger(flow)):
         return {}
-    maps = read_way_back(flow, source, {topic.topic: topic.topic_id for topic in same})
+    maps = read_way_back(flow, source, {topic.topic: topic.topic_id for topic in same}).maps
     nothing = PackedMap.of({})
     return {
         TopicPartition(topic.topic, it.partition): maps.seen(
@@ -212,7 +212,7 @@ def _routes_back(
     if not originals:
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
-    maps = read_way_back(flow, clusters.source, {name: it.topic_id for name, it in copies.items()})
+    maps = read_way_back(flow, clusters.source, {name: it.topic_id for name, it in copies.items()}).maps
     lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
     there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)

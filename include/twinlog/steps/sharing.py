@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, ledger_from
+from twinlog.cluster.ledger import latest_records_or_empty, ledger_in
 from twinlog.cluster.progress import packed_maps
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
-from twinlog.formats.ledger import parse_ledger
 from twinlog.formats.ledger_topics import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.spans import Spans
@@ -55,7 +54,7 @@ def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -
     ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
     same = frozenset(ids)
     if same:
-        same &= {it.topic for it in _ledger(clusters.source, way_back_ledger(flow)).lives}
+        same &= {it.topic for it in ledger_in(clusters.source, way_back_ledger(flow)).lives}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
     return Sharing(
         _way_back(flow, clusters.source, {topic: ids[topic] for topic in same}) if same else {},
@@ -97,7 +96,7 @@ def other_writers(
 
 def _lives(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
     try:
-        return _ledger(cluster, ledger_topic).lives
+        return ledger_in(cluster, ledger_topic).lives
     except (ClusterRefused, FormatError):
         return None
 
@@ -111,7 +110,7 @@ def _way_back(
 ) -> Mapping[TopicPartition, Spans]:
     """What the flow the other way wrote into `topics` (their ids now, by name)."""
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
-    for life, packed in read_way_back(flow, source, topics).items():
+    for life, packed in read_way_back(flow, source, topics).maps.items():
         if life.topic in topics:
             found[TopicPartition(life.topic, life.partition)].append(packed.open())
     return _joined(found)
@@ -138,18 +137,13 @@ def _written_by(
     target: ClusterReader, alias: str, map_topic: str, copies: set[str]
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
     """Maps of the flow from `alias`, of what it writes into these copies."""
-    theirs = _ledger(target, f"mm2-ledger.{alias}.internal")
+    theirs = ledger_in(target, f"mm2-ledger.{alias}.internal")
     goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
     if goes_to:
         for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():
             remote = goes_to.get((life.topic, life.topic_id))
             if remote is not None:
                 yield TopicPartition(remote, life.partition), packed.open()
-
-
-def _ledger(cluster: ClusterReader, topic: str) -> Ledger:
-    latest = latest_or_empty(cluster, topic)
-    return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
 
 
 def _joined(found: Mapping[TopicPartition, list[OffsetMap]]) -> Mapping[TopicPartition, Spans]:

@@ -6,19 +6,18 @@ one exists is seen there, not in this flow's configuration file: the other way m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from twinlog.cluster.cluster import ClusterReader
-from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
+from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, ledger_in
 from twinlog.cluster.progress import Maps, packed_maps
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger import LedgerRecord, parse_ledger
 from twinlog.formats.ledger_takeover import TakenOver
-from twinlog.formats.ledger_topics import Incarnation
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.life_rules import differ
@@ -30,23 +29,32 @@ def way_back_ledger(flow: FlowSettings) -> str:
     return f"mm2-ledger.{flow.target.alias}.internal"
 
 
-def read_way_back(flow: FlowSettings, source: ClusterReader, copies: Mapping[str, str]) -> Maps[PackedMap]:
-    """Read the map of the flow from this target to this source; empty when there is none.  Raises FormatError.
+class WayBack(NamedTuple):
+    """What the flow from this target to this source keeps on the source."""
+
+    maps: Maps[PackedMap]
+    ledger: Ledger
+
+
+def read_way_back(flow: FlowSettings, source: ClusterReader, copies: Mapping[str, str]) -> WayBack:
+    """Read map and then ledger of the way back; both empty when there is none.  Raises FormatError.
 
     `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
     other records than lie there, and is left out.
     """
     topic = f"mm2-offset-map.{flow.target.alias}.internal"
     maps = packed_maps(topic, latest_records_or_empty(source, topic))
+    ledger = ledger_in(source, way_back_ledger(flow))
     outlived = {
         (it.topic, it.topic_id)
-        for it in _ledger(flow, source)
-        if isinstance(it, Incarnation) and differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
+        for it in ledger.lives
+        if differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
     }
-    return Maps(
+    current = Maps(
         {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
         {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
     )
+    return WayBack(current, ledger)
 
 
 def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> Settled:
@@ -66,15 +74,16 @@ def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> 
             code="two-way",
             flow=flow.name,
         )
-    maps = read_way_back(flow, source, {item.topic: item.topic_id for item in settled.ranges})
-    taken_over = [it for it in _ledger(flow, source) if isinstance(it, TakenOver)]
+    maps, ledger = read_way_back(flow, source, {item.topic: item.topic_id for item in settled.ranges})
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
     for item in settled.ranges:
         if item.remote_topic != item.topic:
             ranges.append(item)
             continue
-        theirs = [it for it in taken_over if (it.topic, it.remote_topic_id, it.partition) == _name(item)]
+        theirs = [
+            it for it in ledger.taken_over if (it.topic, it.remote_topic_id, it.partition) == _name(item)
+        ]
         why = uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
@@ -99,11 +108,6 @@ def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedParti
             )
             return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
     return None
-
-
-def _ledger(flow: FlowSettings, source: ClusterReader) -> Iterator[LedgerRecord | None]:
-    latest = latest_or_empty(source, way_back_ledger(flow))
-    return (parse_ledger(key, value) for key, value in latest.items())
 
 
 def _name(item: RangeSpec) -> tuple[str, str, int]:
