@@ -85,6 +85,23 @@ def test_a_spark_file_is_written_in_its_form(
     assert (0, {"orders": {"0": 4}}) == (code, json.loads(back.read_text()))
 
 
+def test_words_go_with_the_name_of_the_copy(
+    copied: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A topic of which a file says no number has its name translated, too; one that is nowhere refuses the file."""
+    file, out = tmp_path / "in.json", tmp_path / "out.json"
+    file.write_text('{"orders": {"0": -1}}')
+    code, rows = run(capsys, copied, "translate", "--offsets", str(file), "--write", str(out))
+    assert (0, [], {"A.orders": {"0": -1}}) == (code, rows, json.loads(out.read_text()))
+    code, _ = run(capsys, copied, "translate", "--reverse", "--offsets", str(out), "--write", str(file))
+    assert (0, {"orders": {"0": -1}}) == (code, json.loads(file.read_text()))
+    file.write_text('{"payments": {"0": -2}}')
+    out.unlink()
+    words = ("translate", "--offsets", str(file), "--write", str(out), "--config", str(copied.file))
+    assert (1, False) == (main([*words]), out.exists())
+    assert f"{out} was not written: A has no topic payments" in capsys.readouterr().err
+
+
 def test_nothing_is_written_when_one_offset_has_no_answer(
     copied: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -120,6 +137,7 @@ def test_a_time(copied: Any, capsys: pytest.CaptureFixture[str]) -> None:
         (["orders:0"], "is no offset"),
         (["orders:²:1"], "is no offset"),
         (["orders:0:²"], "is no offset"),
+        (["orders:0:9223372036854775808"], "is no offset"),
         (["--group", "g", "--topics", "orders"], "--topics bounds what --at finds"),
         (["orders:0:1", "--topics", "orders"], "--topics bounds what --at finds"),
         (["orders:0:1", "--flow", "B->A"], "flow B->A"),

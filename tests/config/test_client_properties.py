@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from twinlog.config.client_properties import connection_settings
 from twinlog.config.connection import SaslSettings, SecurityProtocol
-from twinlog.config.librdkafka import Role, librdkafka, security
+from twinlog.config.librdkafka import MAPPED, Role, librdkafka, security
 from twinlog.config.secret import Secret
 from twinlog.config.settings import ClusterSettings
 from twinlog.errors import ConfigError
@@ -81,6 +81,21 @@ def test_bad_bootstrap_servers(written: str) -> None:
         (
             sasl(
                 "OAUTHBEARER",
+                'oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="s"'
+                ' extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";',
+                sasl__oauthbearer__token__endpoint__url=ENDPOINT,
+            ),
+            SaslSettings(
+                "OAUTHBEARER",
+                "c",
+                Secret("s"),
+                ENDPOINT,
+                extensions=(("logicalCluster", "lkc-1"), ("identityPoolId", "pool-1")),
+            ),
+        ),
+        (
+            sasl(
+                "OAUTHBEARER",
                 "oauthbearer.OAuthBearerLoginModule required;",
                 sasl__oauthbearer__token__endpoint__url=ENDPOINT,
                 sasl__oauthbearer__client__credentials__client__id="c",
@@ -140,6 +155,24 @@ def test_logins(properties: dict[str, str | Secret], expected: SaslSettings) -> 
             ),
             "sasl.oauthbearer.token.endpoint.url",
         ),
+        *(
+            (
+                sasl(
+                    "OAUTHBEARER",
+                    f'oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="s" {option};',
+                    sasl__oauthbearer__token__endpoint__url=url,
+                    sasl__oauthbearer__header__urlencode=encoded,
+                ),
+                key,
+            )
+            for option, url, encoded, key in (
+                ('ssl.truststore.location="/x.pem"', ENDPOINT, "false", "sasl.jaas.config"),
+                ('extension_pools="a,b"', ENDPOINT, "false", "sasl.jaas.config"),
+                ("", ENDPOINT, "true", "sasl.oauthbearer.header.urlencode"),
+                ("", "https://[", "false", "sasl.oauthbearer.token.endpoint.url"),
+                ("", "https:///token", "false", "sasl.oauthbearer.token.endpoint.url"),
+            )
+        ),
         (BASE | {"ssl.engine.factory.class": "x"}, "ssl.engine.factory.class"),
         (BASE | {"security.protocol": "TLS"}, "security.protocol"),
         (BASE | {"request.timeout.ms": "soon"}, "request.timeout.ms"),
@@ -185,55 +218,23 @@ def test_tls(certificates: ModuleType, tmp_path: Path) -> None:
 
 TUNED: dict[str, str | Secret] = {
     "client.id": "mine",
+    "client.rack": "r1",
     "request.timeout.ms": "40000",
     "metadata.max.age.ms": "60000",
     "retry.backoff.ms": "100",
     "reconnect.backoff.max.ms": "1000",
     "connections.max.idle.ms": "540000",
     "fetch.max.bytes": "52428800",
-    "max.partition.fetch.bytes": "1048576",
-    "fetch.min.bytes": "0",
-    "fetch.max.wait.ms": "500",
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "latest",
-    "enable.auto.commit": "false",
-    "max.poll.records": "500",
+    "auto.offset.reset": "none",
     "acks": "1",
     "linger.ms": "5",
-    "batch.size": "16384",
     "compression.type": "lz4",
-    "delivery.timeout.ms": "120000",
-    "max.request.size": "2000000",
-    "max.in.flight.requests.per.connection": "10",
 }
 
 
-@pytest.mark.parametrize(
-    ("role", "expected", "absent"),
-    [
-        (
-            "consumer",
-            {"fetch.wait.max.ms": 500, "fetch.min.bytes": 1, "auto.offset.reset": "latest"},
-            "linger.ms",
-        ),
-        (
-            "producer",
-            {
-                "message.max.bytes": 2_000_000,
-                "acks": "all",
-                "enable.idempotence": True,
-                "max.in.flight.requests.per.connection": 5,
-                "compression.type": "lz4",
-            },
-            "fetch.min.bytes",
-        ),
-        ("admin", {"socket.timeout.ms": 40_000, "metadata.max.age.ms": "60000"}, "acks"),
-    ],
-)
-def test_tunables(role: Role, expected: dict[str, object], absent: str) -> None:
-    """What librdkafka has too is passed on within its limits; acks and idempotence are held."""
-    found = librdkafka(cluster(BASE | TUNED), role)
-    assert (expected, False) == ({key: found.get(key) for key in expected}, absent in found)
+def started(role: Role, properties: dict[str, str | Secret]) -> dict[str, object]:
+    """What a client of this role gets, which starts with it."""
+    found = librdkafka(cluster(BASE | properties), role)
     match role:
         case "consumer":
             confluent_kafka.Consumer({**found, "group.id": "g"}).close()
@@ -241,6 +242,50 @@ def test_tunables(role: Role, expected: dict[str, object], absent: str) -> None:
             confluent_kafka.Producer(found)
         case "admin":
             AdminClient(found)
+    return dict(found)
+
+
+@pytest.mark.parametrize("role", ["consumer", "producer", "admin"])
+def test_tunables(role: Role) -> None:
+    """What Java says of connections goes to librdkafka; acks and idempotence are held; of records, nothing."""
+    expected = {
+        "client.rack": "r1",
+        "socket.timeout.ms": 40_000,
+        "metadata.max.age.ms": 60_000,
+        "retry.backoff.ms": 100,
+        "reconnect.backoff.ms": 100,
+        "reconnect.backoff.max.ms": 1000,
+        "connections.max.idle.ms": 540_000,
+    }
+    if role == "producer":
+        expected |= {"acks": "all", "enable.idempotence": True}
+    of_the_connection = security(connection_settings("A", BASE, client_id="twinlog")).keys()
+    found = started(role, TUNED)
+    assert expected == {key: value for key, value in found.items() if key not in of_the_connection}
+
+
+TIME_OUTS = {"request.timeout.ms", "socket.connection.setup.timeout.ms"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (key, value)
+        for key in MAPPED
+        for value in ("-1", "0", "1", "49", "1000", "600000", "172800000", "9999999999")
+        if int(value) > 0 or key not in TIME_OUTS  # no time to answer in is a mistake
+    ],
+)
+def test_what_java_allows_starts_a_client(key: str, value: str) -> None:
+    """librdkafka's ranges are narrower than Java's: a value goes to the border, and the client starts."""
+    started("consumer", {key: value})
+
+
+@pytest.mark.parametrize("value", ["abc", "1s", "1_000", "1.5", ""])
+def test_what_is_no_number_is_refused_by_key(value: str) -> None:
+    """Also what Python's int would take."""
+    with pytest.raises(ConfigError, match=r"^retry\.backoff\.ms: is not a whole number"):
+        librdkafka(cluster(BASE | {"retry.backoff.ms": value}), "admin")
 
 
 def test_times_of_the_connection() -> None:

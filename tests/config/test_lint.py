@@ -79,6 +79,9 @@ def test_likely_mistakes(tmp_path: Path, line: str, part: str) -> None:
         "A->B.exactly.once.support=required",
         "A.consumer.max.poll.records=5",
         "B.producer.acks=1",
+        "A.consumer.fetch.min.bytes=1",
+        "B.producer.compression.type=lz4",
+        "A->B.producer.override.linger.ms=1",
         "ssl.enabled.protocols=TLSv1.3",
         "metric.reporters=x",
         "admin.timeout.ms=5",
@@ -95,10 +98,10 @@ def test_lines_without_effect_are_notes(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "A.consumer.fetch.min.bytes=1",
-        "B.producer.compression.type=lz4",
+        "A.consumer.fetch.max.bytes=1000000",
+        "B.producer.request.timeout.ms=9000",
         "A->B.source.consumer.client.id=mine",
-        "A->B.producer.override.linger.ms=1",
+        "A->B.producer.override.retry.backoff.ms=1",
         "A->B.consumer.isolation.level=read_uncommitted",
         "A.security.protocol=PLAINTEXT",
         "A.producer.security.protocol=PLAINTEXT",
@@ -129,7 +132,7 @@ def test_aliases_with_dots_and_aliases_named_like_sides(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text(
         "clusters=source,target,eu.west\nsource.bootstrap.servers=a:1\ntarget.bootstrap.servers=b:1\n"
-        "eu.west.bootstrap.servers=c:1\nsource->target.enabled=true\nsource.consumer.fetch.min.bytes=1\n"
+        "eu.west.bootstrap.servers=c:1\nsource->target.enabled=true\nsource.consumer.fetch.max.bytes=1\n"
         "source->eu.west.topics=x\n"
     )
     found = resolve(path, environ={})

@@ -55,6 +55,42 @@ def loaded(tmp_path: Path) -> Loader:
     return write_and_load
 
 
+def test_which_flows_there_are_may_come_from_a_provider(loaded: Loader) -> None:
+    """Clusters and switches are expanded before pairs are looked for (MirrorMakerConfig reads originals)."""
+    text = (
+        "clusters = ${env:CLUSTERS}\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
+        "emit.heartbeats.enabled = ${env:BEATS}\nA->B.enabled = ${env:ON}\nB->A.enabled = false\n"
+    )
+    found = loaded(text, strict=True, CLUSTERS="A, B", BEATS="false", ON="true")
+    assert ["A->B"] == list(found.flows)
+
+
+def test_a_switch_that_leads_nowhere_is_a_mistake(loaded: Loader) -> None:
+    """Not a flow that is quietly left out."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(MINIMAL.replace("enabled = true", "enabled = ${env:ON}") + "emit.heartbeats.enabled = false\n")
+    assert "mm2.properties:5: A->B.enabled: ${env:ON}: the environment variable ON is not set" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "replication.factor = 1_0",
+        "replication.factor = 2147483648",
+        "twinlog.fetch.bytes = 9999999999",
+        "twinlog.transaction.timeout.ms = 9999999999",
+        "twinlog.lanes = 1_0",
+        "B.admin.retry.backoff.ms = 1s",
+    ],
+)
+def test_numbers_are_kafkas(loaded: Loader, line: str) -> None:
+    """Digits only, and no more than Kafka's types hold: what goes on the wire later is refused here."""
+    with pytest.raises(ConfigError, match=r"^mm2\.properties:6: \S+: .*whole number"):
+        loaded(MINIMAL + line + "\n")
+
+
 def mistakes_of(loaded: Loader, text: str, *, strict: bool = False) -> str:
     with pytest.raises(ConfigError) as caught:
         loaded(text, strict=strict)

@@ -10,6 +10,7 @@ from twinlog.config import precedence
 from twinlog.config.findings import Findings
 from twinlog.config.origin import Origin, Properties, Property
 from twinlog.config.properties_file import parse
+from twinlog.config.providers import providers_of
 from twinlog.config.selection import clusters_of, pairs_of
 
 
@@ -236,7 +237,9 @@ def test_references_stay_unresolved_in_connector_configs() -> None:
 def test_which_pairs_are_started(lines: str, expected: int) -> None:
     """MirrorMakerConfigTest.testClusterPairs*: enabled flows, and flows that beat."""
     properties, findings = raw(lines), Findings("f")
-    assert expected == len(pairs_of(properties, clusters_of(properties, findings), findings))
+    providers, _ = providers_of(properties, {})
+    aliases = clusters_of(properties, providers, findings)
+    assert expected == len(pairs_of(properties, aliases, providers, findings))
 
 
 def client(role: str, side: str = "source", **properties: str) -> dict[str, str]:

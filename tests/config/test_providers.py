@@ -50,9 +50,9 @@ def test_environment(text: str, expected: Expanded) -> None:
 
 def test_file_and_directory(tmp_path: Path) -> None:
     """A key of a properties file, and a file of a folder, whose trailing line end is trimmed."""
-    (tmp_path / "s.properties").write_text("a.b = se\\:cret\n")
+    (tmp_path / "s.properties").write_text("a.b = se\\:crét\n", encoding="utf-8")
     (tmp_path / "password").write_text("from a mounted secret\n")
-    assert "se:cret" == expand(f"${{file:{tmp_path}/s.properties:a.b}}").text
+    assert "se:crét" == expand(f"${{file:{tmp_path}/s.properties:a.b}}").text
     assert "from a mounted secret" == expand(f"${{dir:{tmp_path}:password}}").text
 
 

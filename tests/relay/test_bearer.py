@@ -10,6 +10,7 @@ from twinlog.config.connection import ConnectionSettings, SaslSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.relay import bearer
 from twinlog.relay.connection import Connection
+from twinlog.relay.kafka_python import sasl_mechanism
 
 
 def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypatch: pytest.MonkeyPatch):
@@ -24,9 +25,16 @@ def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypat
 
 def test_a_token_endpoint_that_is_away_is_a_cluster_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
     """Whoever waits for a cluster waits for it, too; the reason says which."""
-    sasl = SaslSettings("OAUTHBEARER", "alice", token_endpoint="http://127.0.0.1:9/token")
+    sasl = SaslSettings("OAUTHBEARER", "alice", token_endpoint="http://me:mine@127.0.0.1:9/token")
     monkeypatch.setattr(Connection, "_login", lambda it: bearer.token(sasl))
     with socket.create_server(("127.0.0.1", 0)) as broker:
         settings = ConnectionSettings("A", ())
-        with pytest.raises(ClusterUnreachable, match=r"http://127.0.0.1:9/token cannot be reached"):
+        with pytest.raises(ClusterUnreachable, match=r": token endpoint 127.0.0.1 cannot be reached"):
             Connection(settings, *broker.getsockname())
+
+
+def test_extensions_go_to_the_broker_beside_the_token() -> None:
+    """KIP-342: key=value, each behind a byte 1."""
+    sasl = SaslSettings("OAUTHBEARER", "alice", extensions=(("logicalCluster", "lkc-1"), ("pool", "p")))
+    login = sasl_mechanism(sasl, "SASL_SSL", "abc")
+    assert b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01pool=p\x01\x01" == login.auth_bytes()

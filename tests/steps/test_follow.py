@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.relay.spec import RangeSpec
-from twinlog.steps.beside import Turn, beside, due
+from twinlog.steps.beside import Turn, beside, due, turns
 from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discover import with_offsets
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
+from twinlog.steps.follow_report import Standing
 from twinlog.steps.packing import pack
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
@@ -35,6 +36,36 @@ def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
     each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]
     assert each == due(each, {}, 5.0)
     assert each[:1] == due(each, {"a": 4.0, "b": 4.0}, 5.0)
+
+
+def test_heartbeats_follow_the_intervals_that_are_switched_on(flow) -> None:
+    """A way back that only beats is written to the source also when the flow itself does not beat."""
+
+    def beats(**changes: object) -> list[float]:
+        standing = Standing("run", 0)
+        return [it.every for it in turns(replace(flow, **changes), standing) if it.name == "heartbeats"]
+
+    back = replace(flow, enabled=False, emit_heartbeats=True, heartbeats_interval_seconds=3)
+    assert [] == beats(emit_heartbeats=False, way_back=None)
+    assert [3] == beats(emit_heartbeats=False, heartbeats_interval_seconds=1, way_back=back)
+    assert [1] == beats(emit_heartbeats=True, heartbeats_interval_seconds=1, way_back=back)
+
+
+def test_checkpoints_follow_the_intervals_that_are_switched_on(flow) -> None:
+    """What is switched off has no say in how often."""
+
+    def every(*, emit: bool, sync: bool) -> list[float]:
+        switched = replace(
+            flow,
+            emit_checkpoints=emit,
+            sync_group_offsets=sync,
+            emit_checkpoints_interval_seconds=600,
+            sync_group_offsets_interval_seconds=60,
+        )
+        return [it.every for it in turns(switched, Standing("run", 0)) if it.name == "checkpoints"]
+
+    cases = ((True, False), (False, True), (True, True), (False, False))
+    assert [[600], [60], [60], []] == [every(emit=emit, sync=sync) for emit, sync in cases]
 
 
 def test_a_step_that_cannot_go_on_keeps_no_other_from_its_turn(flow) -> None:

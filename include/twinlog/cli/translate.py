@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,15 @@ from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.cli.times import parse_moment
 from twinlog.cli.topics import parse_topics
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import ExitCode, TerminalError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.client.answers import Answer, Ask
     from twinlog.client.offset_documents import OffsetDocument
     from twinlog.client.standing_translations import Translated
+
+_NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
 
 OffsetsArgument = Annotated[
     list[str] | None,
@@ -93,11 +96,15 @@ def translate(
             found = translate_time(one, clusters, at_ms, parse_topics(topics))
         else:
             found = translated(one, clusters, Standing(tuple(_asks(document, offsets)), back=reverse))
+        words = tuple(_asks_for_names(document)) if document is not None and write is not None else ()
+        named = translated(one, clusters, Standing(words, back=reverse)).answers if words else ()
     for note in found.notes:
         say(f"note: {note}")
     _show(found, output)
-    if document is not None and write is not None and not _write(write, document, found, reverse=reverse):
-        return int(ExitCode.USAGE)
+    if document is not None and write is not None:
+        names = _names([*found.answers, *_with_a_copy(named, write)], reverse=reverse)
+        if not _write(write, document, found, names, reverse=reverse):
+            return int(ExitCode.USAGE)
     return int(ExitCode.DONE if found.complete else ExitCode.SAYS_NO)
 
 
@@ -144,7 +151,7 @@ def _read(path: str) -> OffsetDocument:
 
 
 def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Iterator[Ask]:
-    from twinlog.client.answers import Ask
+    from twinlog.client.answers import LARGEST, Ask
 
     for entry in document.entries if document is not None else ():
         if not entry.special:
@@ -152,11 +159,31 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
     for word in offsets or ():
         topic, _, numbers = word.partition(":")
         partition, _, offset = numbers.partition(":")
-        if not topic or not partition.isdecimal() or not offset.removeprefix("-").isdecimal():
+        if not topic or not _NUMBERS.fullmatch(numbers) or abs(int(offset)) > LARGEST:
             raise UsageError(
                 f"{word!r} is no offset", hint="write topic:partition:offset, such as orders:0:42"
             )
         yield Ask(topic, int(partition), int(offset))
+
+
+def _asks_for_names(document: OffsetDocument) -> Iterator[Ask]:
+    """Ask about topics with nothing but words (Spark's -1 and -2): their names differ on the other side, too."""
+    from twinlog.client.answers import Ask
+
+    numbered = {entry.topic for entry in document.entries if not entry.special}
+    for entry in document.entries:
+        if entry.topic not in numbered:
+            yield Ask(entry.topic, entry.partition, 0)
+
+
+def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
+    """Return the answers, all of which are about a topic that is there on both sides; else nothing is written."""
+    from twinlog.client.answers import NO_COPY
+
+    for answer in answers:
+        if not answer.answered and answer.reason in NO_COPY:
+            raise TerminalError(f"{path} was not written: {answer.message}", code=answer.reason.value)
+    return answers
 
 
 def _show(found: Translated, output: Output) -> None:
@@ -195,17 +222,21 @@ def _iso(at_ms: int) -> str:
     return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _write(path: Path, document: OffsetDocument, translated: Translated, *, reverse: bool) -> bool:
-    """Write all offsets, or none: a file with some missing would be read as complete.  False when it failed."""
+def _write(
+    path: Path, document: OffsetDocument, translated: Translated, names: Mapping[str, str], *, reverse: bool
+) -> bool:
+    """Write all offsets, or none: a file with some missing would be read as complete.  False when it failed.
+
+    `names` says what each topic is called on the other side.
+    """
     from dataclasses import replace
 
     found = iter(translated.answers)
     entries = []
     inexact = 0
-    names = _names(translated.answers, reverse=reverse)
     for entry in document.entries:
         if entry.special:
-            entries.append(replace(entry, topic=names.get(entry.topic, entry.topic)))
+            entries.append(replace(entry, topic=names[entry.topic]))
             continue
         answer = next(found)
         offset = answer.upstream_offset if reverse else answer.downstream_offset

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+LARGEST = (1 << 63) - 1
+"""The largest offset there can be: Kafka's are 64 bits with a sign."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -40,6 +43,10 @@ class Reason(StrEnum):
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
     MAP_UNREADABLE = "map-unreadable"
+
+
+NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
+"""Why no offset of a partition can be translated, whatever its number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from twinlog.client.answers import LARGEST
 from twinlog.errors import UsageError
 
 
@@ -187,6 +188,8 @@ def _entry(
     special = spark and position in {-1, -2}
     if position < 0 and not special:
         _fail(where, f"{key}: offset {position} is negative")
+    if position > LARGEST:
+        _fail(where, f"{key}: offset {position} is larger than any of Kafka's")
     return Entry(topic, number, position, group, special)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twinlog.config.client_properties import connection_settings
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.findings import Findings
+from twinlog.config.librdkafka import tunables
 from twinlog.config.origin import Properties
 from twinlog.config.precedence import ROLES, client_config
 from twinlog.config.providers import Providers
@@ -35,7 +36,7 @@ def cluster_settings(
 ) -> ClusterSettings:
     """Return the settings of one cluster; the relay connects with the properties of `relay_role`.
 
-    Each role is tried, so that a mistake in any of them is found while the file is read.
+    Each role is tried, so that a mistake in any of them is found while the file is read, and not by a client later.
     """
     properties = {role: reader.client(f"{alias} {role}", roles[role]) for role in ROLES}
     connections: dict[str, ConnectionSettings] = {}
@@ -43,6 +44,7 @@ def cluster_settings(
         prefix = properties[role].get("client.id")
         name = f"{reveal(prefix)}|{client_id}" if prefix else client_id
         try:
+            tunables(properties[role])
             connections[role] = connection_settings(alias, properties[role], client_id=name)
         except ConfigError as error:
             _keep(error, alias, roles[role], reader.findings)

@@ -52,6 +52,7 @@ class SaslSettings:
 
     For OAUTHBEARER either `token_endpoint` with client id (`username`), client secret (`password`) and
     `scope`, or an unsecured token's claims in `username` (development only, as Kafka's own login module).
+    `extensions` go to the broker beside the token (KIP-342).
     """
 
     mechanism: str
@@ -60,6 +61,7 @@ class SaslSettings:
     token_endpoint: str | None = None
     scope: str | None = None
     unsecured_claims: tuple[tuple[str, str], ...] = ()
+    extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

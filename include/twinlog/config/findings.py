@@ -55,6 +55,10 @@ class Findings:
         """Keep something worth knowing that is no mistake."""
         self.add(Severity.NOTE, origin, message, hint)
 
+    def unresolved(self, origin: Origin, error: ConfigError) -> None:
+        """Keep that a reference leads nowhere, as Providers.expand says it; place and key are said once."""
+        self.error(origin, error.message.removeprefix(f"{origin.place}: {origin.key}: "), error.hint)
+
     def lines(self, *severities: Severity) -> tuple[str, ...]:
         """Return the findings of these severities as lines, in the order of the file."""
         kept = (found for found in self._found if found.severity in severities)

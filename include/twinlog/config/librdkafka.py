@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -14,51 +15,26 @@ from twinlog.errors import ConfigError
 Role = Literal["consumer", "producer", "admin"]
 Setting = str | int | bool
 
-_SAME_FOR_ALL = {
-    "metadata.max.age.ms": "metadata.max.age.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "reconnect.backoff.ms": "reconnect.backoff.ms",
-    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
-    "retry.backoff.ms": "retry.backoff.ms",
-    "retry.backoff.max.ms": "retry.backoff.max.ms",
-    "request.timeout.ms": "socket.timeout.ms",
-    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
-    "client.rack": "client.rack",
-}
-_CONSUMER = {
-    "fetch.max.bytes": "fetch.max.bytes",
-    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
-    "fetch.min.bytes": "fetch.min.bytes",
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "isolation.level": "isolation.level",
-    "auto.offset.reset": "auto.offset.reset",
-    "enable.auto.commit": "enable.auto.commit",
-    "check.crcs": "check.crcs",
-}
-_PRODUCER = {
-    "linger.ms": "linger.ms",
-    "batch.size": "batch.size",
-    "compression.type": "compression.type",
-    "delivery.timeout.ms": "delivery.timeout.ms",
-    "max.request.size": "message.max.bytes",
-    "max.in.flight.requests.per.connection": "max.in.flight.requests.per.connection",
-}
-MAPPED: Mapping[str, Mapping[str, str]] = {
-    "consumer": _SAME_FOR_ALL | _CONSUMER,
-    "producer": _SAME_FOR_ALL | _PRODUCER,
-    "admin": _SAME_FOR_ALL,
-}
-"""Tunables of a Java client that librdkafka has too, per role: Java's name to librdkafka's."""
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 100, 10_000
+"""librdkafka's defaults of reconnect.backoff.ms and reconnect.backoff.max.ms."""
 
-# librdkafka refuses values outside its ranges; Java allows more.
-_LIMITS: Mapping[str, tuple[int, int]] = {
-    "socket.timeout.ms": (10, 300_000),
-    "fetch.wait.max.ms": (0, 300_000),
-    "fetch.min.bytes": (1, 100_000_000),
-    "max.in.flight.requests.per.connection": (1, 5),
-    "message.max.bytes": (1000, 1_000_000_000),
-    "linger.ms": (0, 900_000),
+MAPPED: Mapping[str, tuple[str, int, int]] = {
+    "metadata.max.age.ms": ("metadata.max.age.ms", 1, 86_400_000),
+    "connections.max.idle.ms": ("connections.max.idle.ms", 0, 2**31 - 1),
+    "reconnect.backoff.ms": ("reconnect.backoff.ms", 0, 3_600_000),
+    "reconnect.backoff.max.ms": ("reconnect.backoff.max.ms", 0, 3_600_000),
+    "retry.backoff.ms": ("retry.backoff.ms", 1, 300_000),
+    "retry.backoff.max.ms": ("retry.backoff.max.ms", 1, 300_000),
+    "request.timeout.ms": ("socket.timeout.ms", 10, 300_000),
+    "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", 1000, 2**31 - 1),
 }
+"""Numbers of a Java client's connections: librdkafka's name, and the range outside of which it refuses to start.
+
+Java allows more; 0 is "never" for librdkafka's idle connections as -1 is for Java's.  What a Java client says of
+records (`fetch.*`, `linger.ms`) has no place here: confluent-kafka only writes and looks at single ones
+(cluster/records.py).
+"""
 
 
 def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
@@ -68,7 +44,9 @@ def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
     """
     properties: ClientProperties = getattr(cluster, role)
     connection = connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
-    return {**_tunables(properties, role), **security(connection)}
+    # Whatever the file says: what twinlog writes must not be lost or doubled by a retry.
+    held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
+    return {**tunables(properties), **held, **security(connection)}
 
 
 def security(connection: ConnectionSettings) -> dict[str, Setting]:
@@ -127,7 +105,11 @@ def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
         "sasl.oauthbearer.client.id": sasl.username,
         "sasl.oauthbearer.client.secret": reveal(sasl.password or ""),
     }
-    return result | ({"sasl.oauthbearer.scope": sasl.scope} if sasl.scope else {})
+    if sasl.scope:
+        result["sasl.oauthbearer.scope"] = sasl.scope
+    if sasl.extensions:
+        result["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in sasl.extensions)
+    return result
 
 
 _SASL: Mapping[str, Callable[[SaslSettings], dict[str, Setting]]] = {
@@ -138,22 +120,30 @@ _SASL: Mapping[str, Callable[[SaslSettings], dict[str, Setting]]] = {
 }
 
 
-def _tunables(properties: ClientProperties, role: Role) -> dict[str, Setting]:
+def tunables(properties: ClientProperties) -> dict[str, Setting]:
+    """Return what a Java client says of its connections, within librdkafka's ranges.
+
+    Raises ConfigError with the key for what is no number.
+    """
     result: dict[str, Setting] = {}
-    for java, name in MAPPED[role].items():
+    numbers: dict[str, int] = {}
+    for java, (name, low, high) in MAPPED.items():
         if java in properties:
-            result[name] = _limited(name, java, reveal(properties[java]))
-    if role == "producer":
-        # Whatever the file says: what twinlog writes must not be lost or doubled by a retry.
-        result |= {"acks": "all", "enable.idempotence": True}
-    return result
+            numbers[name] = min(max(_number(java, reveal(properties[java])), low), high)
+    if "client.rack" in properties:
+        result["client.rack"] = reveal(properties["client.rack"])
+    return result | numbers | _ordered(numbers)
 
 
-def _limited(name: str, java: str, text: str) -> Setting:
-    if name not in _LIMITS:
-        return text
-    low, high = _LIMITS[name]
-    try:
-        return min(max(int(text), low), high)
-    except ValueError:
-        raise ConfigError(f"{java}: is not a whole number", key=java) from None
+def _number(java: str, text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ConfigError(f"{java}: is not a whole number", key=java)
+    return int(text)
+
+
+def _ordered(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Keep the first pause within the longest one, which librdkafka demands also where only one of them is written."""
+    first, longest = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    if longest in numbers:
+        return {first: min(numbers.get(first, _FIRST_PAUSE_MS), numbers[longest])}
+    return {longest: max(numbers[first], _LONGEST_PAUSE_MS)} if first in numbers else {}

@@ -12,6 +12,7 @@ from itertools import permutations
 
 from twinlog.config.client_properties import IGNORED
 from twinlog.config.findings import Findings
+from twinlog.config.flows import FETCH_SIZES, STEERING
 from twinlog.config.java_keys import (
     ADMIN_KEYS,
     CLIENT_KEYS,
@@ -37,7 +38,7 @@ OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
 HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
 """Client properties that twinlog sets itself, because the guarantee depends on them."""
 
-UNIVERSAL = frozenset({"bootstrap.servers", "client.id", "fetch.max.bytes", "max.partition.fetch.bytes"})
+UNIVERSAL = frozenset({"bootstrap.servers", "client.id", "client.rack", *FETCH_SIZES, *STEERING})
 CLIENT_ANYWHERE = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
 
 
@@ -169,7 +170,7 @@ def _client_key(name: str, origin: Origin, findings: Findings) -> None:
         _unknown(property_name, origin, ROLE_KEYS[role], findings)
     elif property_name in HELD:
         findings.note(origin, "has no effect: twinlog sets it itself, for its guarantee")
-    elif property_name not in MAPPED[role].keys() | CLIENT_KEYS | UNIVERSAL or property_name in IGNORED:
+    elif property_name not in MAPPED.keys() | CLIENT_KEYS | UNIVERSAL or property_name in IGNORED:
         findings.note(origin, "has no effect here")
 
 

@@ -56,11 +56,11 @@ def resolve(
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
         findings.error(raw[str(error.data["key"])].origin, error.message, error.hint)
-    aliases = clusters_of(raw, findings)
+    aliases = clusters_of(raw, providers, findings)
     clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
     resolved = [
         resolve_flow(raw, pair.source, pair.target, providers, findings)
-        for pair in pairs_of(raw, aliases, findings)
+        for pair in pairs_of(raw, aliases, providers, findings)
     ]
     lint(raw, aliases, tuple(flow.settings for flow in resolved), findings)
     findings.raise_if_unusable(strict=strict)

@@ -146,7 +146,7 @@ def _file(folders: tuple[Path, ...]) -> Lookup:
     def look_up(path: str, key: str) -> str:
         content = _content_of(_allowed(path, folders))
         try:
-            found = javaproperties.loads(content)
+            found = javaproperties.loads(content.decode())  # UTF-8, unlike the main file: FileConfigProvider
         except ValueError as error:
             raise LookupFailedError(f"{path} is no properties file") from error
         if key not in found:

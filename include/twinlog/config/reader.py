@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from twinlog.config.findings import Findings
-from twinlog.config.keys import is_secret, key_of
+from twinlog.config.keys import Kind, is_secret, key_of
 from twinlog.config.origin import Origin, Properties, Property, given
 from twinlog.config.providers import Providers
 from twinlog.config.secret import MASK, Secret
@@ -22,8 +22,10 @@ from twinlog.errors import ConfigError
 Choice = TypeVar("Choice", bound=StrEnum)
 Parsed = TypeVar("Parsed")
 
-LONG_MAX = 2**63 - 1
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_CONNECT_OPTIONS = re.compile(r"(?<=^sc://)([^;]*);.*", re.DOTALL)
 _SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
 
 
@@ -37,8 +39,10 @@ class ResolvedValue:
 
 
 def shown(key: str, text: str, *, indirect: bool = False) -> str:
-    """Return a value as people may see it: without secrets, resolved references or a URL's login."""
-    return MASK if text and (indirect or is_secret(key)) else _USER_INFO.sub(f"{MASK}@", text)
+    """Return a value as people may see it: without secrets, resolved references, a URL's login or Connect's token."""
+    if text and (indirect or is_secret(key)):
+        return MASK
+    return _CONNECT_OPTIONS.sub(rf"\1;{MASK}", _USER_INFO.sub(f"{MASK}@", text))
 
 
 class Reader:
@@ -78,9 +82,7 @@ class Reader:
         """Return a whole number not below `at_least`, or `also` (such as -1 for "the broker's default")."""
 
         def parse(text: str) -> int:
-            number = int(text)
-            if not -LONG_MAX <= number <= LONG_MAX:
-                raise ValueError
+            number = _whole(key, text)
             if number != also and at_least is not None and number < at_least:
                 raise ValueError
             return number
@@ -94,7 +96,7 @@ class Reader:
         if text is None:
             return None
         try:
-            if (number := int(text)) >= at_least:
+            if (number := _whole(key, text)) >= at_least:
                 return number
         except ValueError:
             pass
@@ -168,8 +170,7 @@ class Reader:
         try:
             expanded = self._providers.expand(value)
         except ConfigError as error:
-            reason = error.message.removeprefix(f"{value.origin.place}: {value.origin.key}: ")
-            self.findings.error(value.origin, reason, error.hint)
+            self.findings.unresolved(value.origin, error)
             return _default(key) or "", True
         return expanded.text, expanded.indirect
 
@@ -181,6 +182,15 @@ class Reader:
         except ValueError:
             self.findings.error(self.origin(key), f"{self.trace[key].shown!r} {otherwise}")
             return parse(_default(key) or "")
+
+
+def _whole(key: str, text: str) -> int:
+    """Read a number as Kafka's ConfigDef does: digits only, within INT or LONG.  Raises ValueError."""
+    known = key_of(key)
+    most = INT_MAX if known is not None and known.kind is Kind.INT else LONG_MAX
+    if not _WHOLE.fullmatch(text) or not -most - 1 <= int(text) <= most:
+        raise ValueError
+    return int(text)
 
 
 def _default(key: str) -> str | None:

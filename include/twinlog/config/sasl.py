@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
 from twinlog.config.connection import SaslSettings
 from twinlog.config.jaas import KEY as JAAS
@@ -27,6 +28,8 @@ _OAUTH_RETRIEVERS = frozenset(
 )
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CREDENTIALS = "sasl.oauthbearer.client.credentials."
+_URL_ENCODED = "sasl.oauthbearer.header.urlencode"
+_EXTENSION = "extension_"
 _CLAIM = re.compile(r"unsecuredLogin(String|Number|List)Claim_(.+)")
 _UNSECURED = "unsecuredLogin"
 SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
@@ -77,12 +80,13 @@ def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
     endpoint = reveal(properties.get(_ENDPOINT, ""))
     if not endpoint:
         return _unsecured(mechanism, options)
-    if not endpoint.lower().startswith(("http://", "https://")):
+    if not _is_web_address(endpoint):
         raise _wrong(_ENDPOINT, "is not an http or https URL; a token in a file cannot be used here")
     retriever_key = "sasl.oauthbearer.jwt.retriever.class"
     retriever = reveal(properties.get(retriever_key, ""))
     if retriever and retriever not in _OAUTH_RETRIEVERS:
         raise _wrong(retriever_key, "cannot run here", "use the client credentials grant")
+    _refuse_what_the_endpoint_would_miss(properties, options)
     # KIP-1139: the properties win over the JAAS options of older releases.
     client = reveal(properties.get(_CREDENTIALS + "client.id", options.get("clientId", "")))
     secret = reveal(properties.get(_CREDENTIALS + "client.secret", options.get("clientSecret", "")))
@@ -93,7 +97,42 @@ def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
             f"set {_CREDENTIALS}client.id and client.secret",
         )
     scope = reveal(properties.get("sasl.oauthbearer.scope", options.get("scope", "")))
-    return SaslSettings(mechanism, client, Secret(secret), endpoint, scope or None)
+    extensions = _extensions(options)
+    return SaslSettings(mechanism, client, Secret(secret), endpoint, scope or None, extensions=extensions)
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """`extension_NAME=value` (KIP-342), which librdkafka takes as a list with commas."""
+    found = tuple(
+        (name.removeprefix(_EXTENSION), value)
+        for name, value in options.items()
+        if name.startswith(_EXTENSION)
+    )
+    if any("," in value for _, value in found):
+        raise _wrong(JAAS, "the value of an extension holds a comma, which cannot be passed on")
+    return found
+
+
+def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: Mapping[str, str]) -> None:
+    """Its TLS is the library's own, with the machine's certificates."""
+    if any(name.startswith("ssl.") for name in options):
+        raise _wrong(
+            JAAS,
+            "TLS options of the token endpoint cannot be used here",
+            "let the machine trust its certificate",
+        )
+    if reveal(properties.get(_URL_ENCODED, "")).lower() == "true":
+        raise _wrong(
+            _URL_ENCODED, "cannot be used here", "remove it, or choose a client secret without such letters"
+        )
 
 
 def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from twinlog.config.findings import Findings
-from twinlog.config.origin import Properties, given
+from twinlog.config.origin import Properties, Property, given
+from twinlog.config.providers import Providers
+from twinlog.errors import ConfigError
 
 HEARTBEATS = "emit.heartbeats.enabled"
 
@@ -19,14 +21,15 @@ class Pair:
     target: str
 
 
-def clusters_of(raw: Properties, findings: Findings) -> tuple[str, ...]:
+def clusters_of(raw: Properties, providers: Providers, findings: Findings) -> tuple[str, ...]:
     """Return the aliases in `clusters`, each once; a missing list or an empty element is a mistake."""
     written = raw.get("clusters")
-    if written is None or not written.text.strip():
+    text = _expanded(written, providers, findings) if written is not None else ""
+    if written is None or not text:
         origin = written.origin if written else findings.missing()
         findings.error(origin, "clusters names no cluster", "write clusters = A, B")
         return ()
-    aliases = [part.strip() for part in written.text.strip().split(",")]
+    aliases = [part.strip() for part in text.split(",")]
     if not all(aliases):
         findings.error(written.origin, "has an empty element", "remove the extra comma")
     if len(set(aliases)) < len(aliases):
@@ -34,23 +37,33 @@ def clusters_of(raw: Properties, findings: Findings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, aliases)))
 
 
-def pairs_of(raw: Properties, aliases: tuple[str, ...], findings: Findings) -> tuple[Pair, ...]:
+def pairs_of(
+    raw: Properties, aliases: tuple[str, ...], providers: Providers, findings: Findings
+) -> tuple[Pair, ...]:
     """Return every pair that is enabled or beats: n clusters beat n * (n - 1) ways unless told not to."""
-    everywhere = _java_true(raw, HEARTBEATS, findings, default="true")
+    everywhere = _java_true(raw.get(HEARTBEATS, given("true")), providers, findings)
     chosen: list[Pair] = []
     for source, target in permutations(aliases, 2):
         prefix = f"{source}->{target}."
-        enabled = _java_true(raw, f"{prefix}enabled", findings, default="false")
-        beats = _java_true(raw, prefix + HEARTBEATS, findings, default=str(everywhere))
+        enabled = _java_true(raw.get(f"{prefix}enabled", given("false")), providers, findings)
+        beats = _java_true(raw.get(prefix + HEARTBEATS, given(str(everywhere))), providers, findings)
         if enabled or beats:
             chosen.append(Pair(source, target))
     return tuple(chosen)
 
 
-def _java_true(raw: Properties, key: str, findings: Findings, *, default: str) -> bool:
+def _java_true(value: Property, providers: Providers, findings: Findings) -> bool:
     """Boolean.parseBoolean: "true" in any case is true, everything else is false, and deserves a warning."""
-    value = raw.get(key, given(default))
-    text = value.text.strip().lower()
-    if text not in {"true", "false"} and "${" not in text:
+    text = _expanded(value, providers, findings).lower()
+    if text not in {"true", "false"} and not findings.blames(value.origin):
         findings.warn(value.origin, "is neither true nor false, and counts as false", "write true or false")
     return text == "true"
+
+
+def _expanded(value: Property, providers: Providers, findings: Findings) -> str:
+    """Replace references, as MM2 has done before it looks for pairs; "" and a mistake where one leads nowhere."""
+    try:
+        return providers.expand(value).text
+    except ConfigError as error:
+        findings.unresolved(value.origin, error)
+        return ""

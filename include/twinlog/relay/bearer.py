@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from urllib.parse import urlsplit
 
 from twinlog.config.connection import SaslSettings
 from twinlog.config.secret import reveal
@@ -23,6 +24,8 @@ def token(sasl: SaslSettings) -> str:
         return _unsecured(sasl)
     import requests  # here: most lanes never need it
 
+    host = urlsplit(sasl.token_endpoint).hostname  # in the URL itself there may be a login
+
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
         form["scope"] = sasl.scope
@@ -33,11 +36,11 @@ def token(sasl: SaslSettings) -> str:
         )
     except requests.RequestException as error:
         raise ClusterUnreachable(
-            f"token endpoint {sasl.token_endpoint} cannot be reached: {type(error).__name__}", code="oauth"
+            f"token endpoint {host} cannot be reached: {type(error).__name__}", code="oauth"
         ) from None
     if answer.status_code != requests.codes.ok:
         raise ClusterRefused(
-            f"token endpoint {sasl.token_endpoint} answered {answer.status_code}",
+            f"token endpoint {host} answered {answer.status_code}",
             hint="check the client id, the client secret and the scope",
             code="oauth",
         )
@@ -45,7 +48,7 @@ def token(sasl: SaslSettings) -> str:
         return str(answer.json()["access_token"])
     except (ValueError, KeyError):
         raise ClusterRefused(
-            f"token endpoint {sasl.token_endpoint} answered without an access_token", code="oauth"
+            f"token endpoint {host} answered without an access_token", code="oauth"
         ) from None
 
 

@@ -165,7 +165,7 @@ class Connection:
             plain.close()
             raise ClusterRefused(
                 f"TLS with cluster {settings.alias} at {self._address} failed: {error.reason or error}",
-                hint="check the truststore, the host name in the broker's certificate, and the client certificate",
+                hint="check the truststore (the chain's root), the broker's host name, and the client certificate",
                 code="tls",
                 cluster=settings.alias,
             ) from None

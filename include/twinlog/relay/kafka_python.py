@@ -166,12 +166,16 @@ class SaslMechanism(Protocol):
 
 
 class _Token(AbstractTokenProvider):  # type: ignore[misc]
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         super().__init__()
         self._token = token
+        self._extensions = extensions
 
     def token(self) -> str:
         return self._token
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._extensions
 
 
 def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> SaslMechanism:
@@ -183,7 +187,8 @@ def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> Sasl
     if sasl.mechanism == "OAUTHBEARER":
         if token is None:
             raise ConfigError("OAUTHBEARER login without a token", code="sasl")
-        return get_sasl_mechanism("OAUTHBEARER")(sasl_oauth_token_provider=_Token(token))  # type: ignore[no-any-return]
+        provider = _Token(token, dict(sasl.extensions))
+        return get_sasl_mechanism("OAUTHBEARER")(sasl_oauth_token_provider=provider)  # type: ignore[no-any-return]
     if sasl.mechanism not in {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}:
         raise ConfigError(
             f"SASL mechanism {sasl.mechanism} is not supported",

@@ -43,15 +43,20 @@ class Turn:
 def turns(flow: FlowSettings, standing: Standing) -> tuple[Turn, ...]:
     """List what is done beside the copy of `flow`, at MM2's intervals, for the run that `standing` tells of.  Pure.
 
-    Checkpoints also commit the positions of groups, so they follow the shorter of the two intervals.
+    Heartbeats are written for the flow, and for a way back that only beats; checkpoints also commit the positions of
+    groups: each follows the shorter of the intervals that are switched on.
     """
     listed: list[Turn] = []
-    if flow.emit_heartbeats:
-        listed.append(Turn("heartbeats", flow.heartbeats_interval_seconds, heartbeats.beat))
+    beating = [it for it in (flow, flow.way_back) if it is not None and it.emit_heartbeats]
+    if beating:
+        every = min(it.heartbeats_interval_seconds for it in beating)
+        listed.append(Turn("heartbeats", every, heartbeats.beat))
     if flow.emit_offset_syncs:
         listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, offset_syncs.run))
     if flow.emit_checkpoints or flow.sync_group_offsets:
-        every = min(flow.emit_checkpoints_interval_seconds, flow.sync_group_offsets_interval_seconds)
+        checkpointing = (flow.emit_checkpoints, flow.emit_checkpoints_interval_seconds)
+        committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
+        every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, checkpoints.run))
     listed.append(Turn("report", REPORT_SECONDS, Reporter(standing).report))
     listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_upkeep.run))
