@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from twinlog.airflow.flows import (
     configuration_path,
     dag_id_of,
     flow_dags,
+    read_configuration,
 )
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, Configuration, FlowSettings
+from twinlog.embedded.certificates import make_certificates
 from twinlog.errors import ConfigError
 
 
@@ -59,3 +62,61 @@ def test_environment_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINLOG_CONFIG", "")
     assert configuration_path() == DEFAULT_CONFIG
     assert REPLICATE_JOB.parent.parent == DEFAULT_CONFIG.parents[2]
+
+
+TLS = {"security.protocol": "SSL"}
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of key stores and trust stores."""
+    return make_certificates(tmp_path_factory.mktemp("stores")).folder
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        TLS | {"ssl.keystore.location": "STORES/client.p12", "ssl.keystore.password": "${airflow:ka}"},
+        TLS | {"ssl.keystore.location": "STORES/client.jks", "ssl.keystore.password": "${airflow:ka}"},
+        TLS | {"ssl.truststore.location": "STORES/truststore.p12", "ssl.truststore.password": "${airflow:ka}"},
+        TLS | {"ssl.truststore.certificates": "${airflow:ka:ca}"},
+        TLS | {"ssl.keystore.type": "PEM", "ssl.keystore.key": "${airflow:ka:key}"},
+        SASL | {"sasl.jaas.config": "${airflow:ka:jaas}"},
+        {"security.protocol": "${airflow:ka:protocol}"},
+        {"bootstrap.servers": "${airflow:ka:bootstrap.servers}"},
+        {"bootstrap.servers": "localhost:${airflow:ka:port}"},
+        {"consumer.request.timeout.ms": "${airflow:ka:patience}"},
+    ],
+)  # fmt: skip
+def test_a_dag_file_needs_no_value_of_a_connection(
+    stores: Path, configure: Callable[[dict[str, str]], None], properties: dict[str, str]
+) -> None:
+    """Passwords of stores, PEM, a JAAS line, addresses, times: a task checks what holds such a value."""
+    configure({key: value.replace("STORES", str(stores)) for key, value in properties.items()})
+
+    assert ["replicate__A__B"] == list(flow_dags(read_configuration()))
+    with pytest.raises(ConfigError):
+        read_configuration(lambda _conn_id, _field: "wrong")
+
+
+def test_a_dag_file_tells_of_a_mistake_in_what_is_known(configure: Callable[[dict[str, str]], None]) -> None:
+    """As ever."""
+    configure({"bootstrap.servers": "localhost", "client.id": "${env:HOME}"})
+
+    with pytest.raises(ConfigError, match="'localhost' is not host:port"):
+        read_configuration()
+
+
+@pytest.fixture
+def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+    """Let Airflow work from a file of a flow A->B, with these properties of A."""
+
+    def write(properties: dict[str, str]) -> None:
+        file = tmp_path / "mm2.properties"
+        lines = ["clusters = A, B", "A->B.enabled = true", "B.bootstrap.servers = localhost:9093"]
+        a = {"bootstrap.servers": "localhost:9092"} | properties
+        file.write_text("\n".join([*lines, *(f"A.{key} = {value}" for key, value in a.items())]) + "\n")
+        monkeypatch.setenv("TWINLOG_CONFIG", str(file))
+
+    return write

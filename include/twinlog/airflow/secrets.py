@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping
 
 from twinlog.config.connections import HANDED_OVER
-from twinlog.config.providers import LookupFailedError
+from twinlog.config.providers import LookupFailedError, Unknown
 
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})
 
 
 def stand_in(_conn_id: str, _field: str) -> str:
     """Answer for a Dag file, which only looks at names: no connection is asked for at parse time."""
-    return "known-in-tasks-only"
+    return Unknown("known-in-tasks-only")
 
 
 def ask_airflow(conn_id: str, field: str) -> str:

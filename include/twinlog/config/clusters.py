@@ -36,7 +36,8 @@ def cluster_settings(
 ) -> ClusterSettings:
     """Return the settings of one cluster; the relay connects with the properties of `relay_role`.
 
-    Each role is tried, so that a mistake in any of them is found while the file is read, and not by a client later.
+    Each role is tried, so that a mistake in any of them is found while the file is read; one with a value that is known
+    elsewhere only is judged there.
     """
     properties = {role: reader.client(f"{alias} {role}", roles[role]) for role in ROLES}
     connections: dict[str, ConnectionSettings] = {}
@@ -47,7 +48,8 @@ def cluster_settings(
             tunables(properties[role])
             connections[role] = connection_settings(alias, properties[role], client_id=name)
         except ConfigError as error:
-            _keep(error, alias, roles[role], reader.findings)
+            if reader.knows(roles[role]):
+                _keep(error, alias, roles[role], reader.findings)
             connections[role] = ConnectionSettings(alias, bootstrap=())
     return ClusterSettings(
         alias=alias,

@@ -21,6 +21,13 @@ from twinlog.errors import ConfigError
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Kafka's own pattern: provider, optional path, key (ConfigTransformer.DEFAULT_PATTERN)."""
 
+
+class Unknown(str):
+    """What stands for a value that is known elsewhere only: nothing that holds it can be judged here."""
+
+    __slots__ = ()
+
+
 AirflowResolver = Callable[[str, str], str]
 """Given a connection id and a field (`password` where none is written), returns the value."""
 
@@ -36,10 +43,14 @@ class LookupFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A value after expansion.  `indirect` is true when any part of it came from a provider."""
+    """A value after expansion.
+
+    `indirect` is true when any part of it came from a provider, `known` is false when any part is Unknown.
+    """
 
     text: str
     indirect: bool
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +65,12 @@ class Providers:
         Raises ConfigError with file, line and key when a reference leads nowhere.
         """
         pieces: list[str] = []
-        at = 0
+        at, known = 0, True
         for match in REFERENCE.finditer(value.text):
-            pieces += (value.text[at : match.start()], self._look_up(match, value.origin))
-            at = match.end()
-        return Expanded("".join([*pieces, value.text[at:]]).strip(), indirect=at > 0)
+            found = self._look_up(match, value.origin)
+            pieces += (value.text[at : match.start()], found)
+            at, known = match.end(), known and not isinstance(found, Unknown)
+        return Expanded("".join([*pieces, value.text[at:]]).strip(), indirect=at > 0, known=known)
 
     def _look_up(self, match: re.Match[str], origin: Origin) -> str:
         name, path, key = match[1], match[2] or "", match[3]

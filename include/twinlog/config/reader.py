@@ -56,6 +56,7 @@ class Reader:
         self._providers = providers
         self.findings = findings
         self.trace: dict[str, ResolvedValue] = {}
+        self._unknown: set[Origin] = set()
 
     def origin(self, key: str) -> Origin:
         """Return where the value of a key is from."""
@@ -151,6 +152,10 @@ class Reader:
             self.trace[name] = ResolvedValue(name, shown(key, text, indirect=indirect), value.origin)
         return result
 
+    def knows(self, properties: Properties) -> bool:
+        """Whether nothing in these properties, already read, is known elsewhere only."""
+        return self._unknown.isdisjoint(value.origin for value in properties.values())
+
     def plain(self, properties: Properties) -> dict[str, str]:
         """Return properties with references replaced, for readers of names and classes."""
         return {key: self._expanded(key, value)[0] for key, value in properties.items()}
@@ -172,6 +177,8 @@ class Reader:
         except ConfigError as error:
             self.findings.unresolved(value.origin, error)
             return _default(key) or "", True
+        if not expanded.known:
+            self._unknown.add(value.origin)
         return expanded.text, expanded.indirect
 
     def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
