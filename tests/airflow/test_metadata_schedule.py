@@ -35,12 +35,17 @@ def test_the_dag_runs_as_often_as_its_most_frequent_subject(flow):
 def test_each_subject_has_its_turn_as_often_as_its_interval_says(flow):
     """Over an hour of runs: 60 of ACLs, 6 of configs."""
     minute = dt.timedelta(minutes=1)
-    turns = [due(flow, MIDNIGHT + n * minute, MIDNIGHT + (n + 1) * minute) for n in range(60)]
+    turns = [due(flow, "scheduled", MIDNIGHT + n * minute, MIDNIGHT + (n + 1) * minute) for n in range(60)]
     assert 60 == sum(Subject.ACLS in turn for turn in turns)
     assert 6 == sum(Subject.CONFIGS in turn for turn in turns)
 
 
 def test_a_run_by_hand_syncs_everything(flow):
-    """It has no interval, or an empty one."""
+    """Whatever its interval: none, an empty one, or the one that the trigger form's logical date leads to."""
     everything = frozenset({Subject.CONFIGS, Subject.ACLS})
-    assert everything == due(flow, None, None) == due(flow, MIDNIGHT, MIDNIGHT)
+    assert everything == due(flow, "manual", None, None) == due(flow, "manual", MIDNIGHT, MIDNIGHT)
+    ended = MIDNIGHT + dt.timedelta(minutes=35)
+    interval = (ended - dt.timedelta(minutes=1), ended)
+    assert frozenset({Subject.ACLS}) == due(flow, "scheduled", *interval)
+    for run_type in ("manual", "operator_triggered", "asset_triggered"):
+        assert everything == due(flow, run_type, *interval)

@@ -7,6 +7,9 @@ import datetime as dt
 from twinlog.config.settings import FlowSettings
 from twinlog.steps.metadata_state import Subject, subjects_of
 
+BY_TURNS = frozenset({"scheduled", "backfill"})
+"""Types of Dag runs whose data interval says what has its turn."""
+
 
 def intervals(flow: FlowSettings) -> dict[Subject, int]:
     """Return the seconds between two syncs of each subject the flow syncs.
@@ -29,12 +32,15 @@ def run_every(flow: FlowSettings) -> dt.timedelta | None:
     return None if seconds is None else dt.timedelta(seconds=seconds)
 
 
-def due(flow: FlowSettings, start: dt.datetime | None, end: dt.datetime | None) -> frozenset[Subject]:
+def due(
+    flow: FlowSettings, run_type: str, start: dt.datetime | None, end: dt.datetime | None
+) -> frozenset[Subject]:
     """Return what a run over [`start`, `end`) syncs: everything by hand, else what has its turn in it.
 
-    A subject has its turn when its interval, counted from the epoch, ends within the run's.
+    A subject has its turn when its interval, counted from the epoch, ends within the run's.  A run by hand has an
+    interval too, the one before the logical date that the trigger form fills in: it says nothing.
     """
-    if start is None or end is None or start == end:
+    if run_type not in BY_TURNS or start is None or end is None or start == end:
         return frozenset(intervals(flow))
     first, last = start.timestamp(), end.timestamp()
     return frozenset(

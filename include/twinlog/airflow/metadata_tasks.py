@@ -20,6 +20,7 @@ from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
+    from twinlog.steps.metadata_state import Subject
     from twinlog.steps.sync_metadata import MetadataResult
     from twinlog.steps.topic_plan import Refusal
 
@@ -55,10 +56,9 @@ def plan(flow_name: str) -> Json:
     from twinlog.steps.sync_metadata import apply, make_plan
 
     context = get_current_context()
-    run = context["dag_run"]
     with _open(flow_name) as (flow, clusters):
         _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
-        found = make_plan(flow, clusters, due(flow, run.data_interval_start, run.data_interval_end))
+        found = make_plan(flow, clusters, _due(flow))
         text = _say(plan_lines(found))
         saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
         context["ti"].xcom_push(PLAN_KEY, text)
@@ -75,11 +75,8 @@ def apply(flow_name: str) -> Json:
     """Plan anew and apply that.  Raises ClusterRefused when something was refused: the rest is done."""
     from twinlog.steps import sync_metadata
 
-    context = get_current_context()
-    run = context["dag_run"]
     with _open(flow_name) as (flow, clusters):
-        subjects = due(flow, run.data_interval_start, run.data_interval_end)
-        return _finish(sync_metadata.run(flow, clusters, subjects))
+        return _finish(sync_metadata.run(flow, clusters, _due(flow)))
 
 
 def apply_approved(flow_name: str) -> Json:
@@ -106,6 +103,11 @@ def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
         flow = with_profile(flow, Profile(profile))
     with opened(flow) as clusters:
         yield flow, clusters
+
+
+def _due(flow: FlowSettings) -> frozenset[Subject]:
+    run = get_current_context()["dag_run"]
+    return due(flow, run.run_type.value, run.data_interval_start, run.data_interval_end)
 
 
 def _skip_when_not_standing_by(flow: FlowSettings, clusters: Clusters, *, by_form: bool) -> None:
