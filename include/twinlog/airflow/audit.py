@@ -70,7 +70,8 @@ class AuditOperator(JobOperator):
         if master.startswith("sc://"):
             from twinlog.spark.application import audit
 
-            outcome: Json = to_json(audit(configuration_path(), self.flow, request, master=master))
+            result = audit(configuration_path(), self.flow, request, master=master, on_start=self.started)
+            outcome: Json = to_json(result)
             return outcome
         return self.submit(AUDIT_JOB, master, job_arguments(configuration_path(), self.flow, request))
 

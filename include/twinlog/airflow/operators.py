@@ -61,6 +61,7 @@ class ReplicateOperator(JobOperator):
             follow_seconds=request.follow_seconds,
             gives_way_to=gives_way_to,
             master=master,
+            on_start=self.started,
         )
         outcome: Json = to_json(result)
         return outcome

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.config.connections import handed_over
@@ -29,6 +30,17 @@ SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
 
 
+class Running(Protocol):
+    """Spark jobs that go on by themselves on a Connect server when their client is gone."""
+
+    def cancel(self) -> None:
+        """End them."""
+
+
+def _nobody(_runner: Running) -> None:
+    """Hear of a runner that ends with this process."""
+
+
 def replicate(
     config: Path,
     flow_name: str,
@@ -39,15 +51,18 @@ def replicate(
     follow_seconds: float | None = None,
     gives_way_to: str = "",
     master: str = SUBMITTED,
+    on_start: Callable[[Running], None] = _nobody,
 ) -> CopyResult:
     """Load the configuration, open a session on `master` and copy one flow, or follow it for `follow_seconds`.
 
     Following ends in order when a run takes over whose id begins with `gives_way_to`; empty, every rival is an error.
+    `on_start` is told what can be cancelled, before the first job.
 
     Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.
     """
     flow = flow_named(config, flow_name)
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
+        on_start(runner)
         if follow_seconds is None:
             listener = Lines(log.info).tell
             return copy.run(
@@ -75,14 +90,20 @@ def _log_trouble(step: str, error: TwinlogError) -> None:
 
 
 def audit(
-    config: Path, flow_name: str, request: AuditRequest | None = None, *, master: str = SUBMITTED
+    config: Path,
+    flow_name: str,
+    request: AuditRequest | None = None,
+    *,
+    master: str = SUBMITTED,
+    on_start: Callable[[Running], None] = _nobody,
 ) -> AuditResult:
-    """Load the configuration, open a session on `master` and audit one flow.
+    """Load the configuration, open a session on `master` and audit one flow; `on_start` as for `replicate`.
 
     Raises ConfigError for the file, UsageError for a flow it does not have, and what the step `audit` raises.
     """
     flow = flow_named(config, flow_name)
     with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
+        on_start(runner)
         return audit_step.run(flow, clusters, runner, request)
 
 

@@ -12,7 +12,7 @@ from twinlog.errors import TransientError
 from twinlog.spark import session as spark_session
 from twinlog.spark.answer import SCHEMA
 from twinlog.spark.audit_task import audit_lanes, parse_audit
-from twinlog.spark.runner import reason_of
+from twinlog.spark.runner import cancel_jobs, reason_of
 from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class SparkAuditRunner:
                 code="tasks-died",
             ) from error
         return tuple(parse_audit(row["report"]) for row in rows)
+
+    def cancel(self) -> None:
+        """Cancel the session's jobs; Spark kills the Python workers of their tasks."""
+        cancel_jobs(self._spark)
 
 
 @contextmanager

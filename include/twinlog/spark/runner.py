@@ -61,10 +61,15 @@ class SparkLaneRunner:
 
     def cancel(self) -> None:
         """Cancel the session's jobs; Spark kills the Python workers of their tasks."""
-        if _is_remote(self._spark):
-            self._spark.interruptAll()
-        else:
-            self._spark.sparkContext.cancelAllJobs()
+        cancel_jobs(self._spark)
+
+
+def cancel_jobs(spark: SparkSession) -> None:
+    """Cancel the jobs of a session, from any thread."""
+    if _is_remote(spark):
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
 
 
 def _is_remote(spark: SparkSession) -> bool:
