@@ -6,6 +6,7 @@ The image of our own is made of the locked set that this environment has, so its
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
@@ -233,6 +234,13 @@ def test_health_checks_ask_their_own_service():
             assert port in service["expose"], f"{name}: {port}"
 
 
+def test_clusters_have_ids_of_their_own():
+    """Discovery takes two clusters of one id for one: each says a Kafka UUID, 16 bytes in 22 characters."""
+    ids = [SERVICES[name]["environment"]["CLUSTER_ID"] for name in ("kafka-a", "kafka-b")]
+    assert 2 == len(set(ids))
+    assert [16, 16] == [len(base64.urlsafe_b64decode(f"{each}==")) for each in ids]
+
+
 def test_published_ports_differ_and_reach_a_listener():
     """No two services publish one port, and Kafka advertises outside what it publishes."""
     published = [port.split(":")[1] for service in SERVICES.values() for port in service.get("ports", [])]
@@ -346,7 +354,8 @@ def test_kafka_knows_every_setting(cluster_a):
     broker = ConfigResource(ResourceType.BROKER, "1")
     known = set(admin.describe_configs([broker])[broker].result(10))
     environment = SERVICES["kafka-a"]["environment"]
-    settings = {key.removeprefix("KAFKA_").lower().replace("_", ".") for key in environment}
+    variables = (key for key in environment if key.startswith("KAFKA_"))
+    settings = {key.removeprefix("KAFKA_").lower().replace("_", ".") for key in variables}
     assert set() == settings - known
 
 
