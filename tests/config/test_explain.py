@@ -11,6 +11,7 @@ from twinlog.cli.explain import explain as command
 from twinlog.cli.options import Output
 from twinlog.config.explain import ExplainedTopic, ExplainedValue, Explanation, explain, explain_topics
 from twinlog.config.load import load, resolve
+from twinlog.config.reader import shown
 from twinlog.config.settings import Configuration
 from twinlog.errors import ConfigError, UsageError
 from twinlog.jsonable import to_json
@@ -142,3 +143,16 @@ def test_a_check_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
         command(path, flow=["A->B"], topics="orders", output=Output.TABLE)
     said = "mm2.properties:14: twinlog.gate.blocking: 'survives-a-brocker' is no check of the gate"
     assert said == caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("twinlog.spark.master", "sc://s:1/;token=t0ken;use_ssl=true", "sc://s:1/;token=[hidden];use_ssl=true"),
+        ("twinlog.alert.url.of", "https://u:s3cr3t@host/x", "https://[hidden]@host/x"),
+        ("topics", "orders;token", "orders;token"),
+    ],
+)  # fmt: skip
+def test_what_an_address_holds_of_a_secret_is_hidden(key: str, text: str, expected: str) -> None:
+    """The login of a URL, the token of a Connect server."""
+    assert expected == shown(key, text)

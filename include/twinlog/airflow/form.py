@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from twinlog.config.settings import FlowSettings
+from twinlog.spark.master import without_options
 
 PARAMS = {
     "topics": Param(
@@ -52,7 +53,7 @@ on **{flow.target.alias}**, not from the step before it.
 |---|---|
 | guarantee | {flow.copy.guarantee.value} |
 | topics | `{", ".join(flow.topics.include)}` |
-| Spark | `{flow.copy.spark_master}` |
+| Spark | `{without_options(flow.copy.spark_master)}` |
 | schedule | `{flow.schedule}` UTC |
 
 **Trigger** copies up to now; the form narrows a run to some topics or to a time. **Backfill** copies up to

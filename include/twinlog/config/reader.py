@@ -25,7 +25,7 @@ Parsed = TypeVar("Parsed")
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
-_CONNECT_OPTIONS = re.compile(r"(?<=^sc://)([^;]*);.*", re.DOTALL)
+_CONNECT_TOKEN = re.compile(r"(?<=;token=)[^;\s]+")
 _SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
 
 
@@ -39,10 +39,10 @@ class ResolvedValue:
 
 
 def shown(key: str, text: str, *, indirect: bool = False) -> str:
-    """Return a value as people may see it: without secrets, resolved references, a URL's login or Connect's token."""
+    """Return a value as people may see it: without secrets, resolved references or a URL's login or token."""
     if text and (indirect or is_secret(key)):
         return MASK
-    return _CONNECT_OPTIONS.sub(rf"\1;{MASK}", _USER_INFO.sub(f"{MASK}@", text))
+    return _CONNECT_TOKEN.sub(MASK, _USER_INFO.sub(f"{MASK}@", text))
 
 
 class Reader:
