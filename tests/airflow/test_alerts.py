@@ -55,6 +55,27 @@ def test_the_alarm_goes_to_the_address(configure, heard) -> None:
     assert [{"text": "twinlog A->B: orders waits", "flow": "A->B", "run": "scheduled__1"}] == taken
 
 
+@pytest.mark.airflow
+def test_the_address_may_be_in_a_connection(configure, heard, monkeypatch) -> None:
+    """It is a secret, and asked for when the alarm sounds."""
+    url, taken = heard
+    monkeypatch.setenv("AIRFLOW_CONN_ALARM", json.dumps({"conn_type": "http", "password": f"{url}/hook"}))
+    configure("twinlog.alert.url=${airflow:alarm}")
+    RpoAlert(flow="A->B", text="orders waits").notify({})
+    assert ["twinlog A->B: orders waits"] == [it["text"] for it in taken]
+
+
+@pytest.mark.airflow
+def test_an_address_that_cannot_be_looked_up_stops_nothing(configure, caplog) -> None:
+    """The alarm is in the log, and so is why it went nowhere else."""
+    configure("twinlog.alert.url=${airflow:no_such_alarm}")
+    with caplog.at_level(logging.ERROR):
+        RpoAlert(flow="A->B", text="orders waits").notify({})
+    assert "RPO ALERT A->B: orders waits" in caplog.text
+    assert "where the alarm goes is not known" in caplog.text
+    assert "no_such_alarm" in caplog.text
+
+
 @pytest.mark.parametrize("address", ["{url}/broken?token=geheim", "http://127.0.0.1:1/geheim"])
 def test_an_address_that_does_not_take_it_stops_nothing(configure, heard, caplog, address) -> None:
     """It is logged without the address, which may be a secret."""

@@ -16,8 +16,10 @@ from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCall
 
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
+from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.secret import reveal
 from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,11 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
     def notify(self, context: Mapping[str, Any]) -> None:
         """Sound the alarm; an address that does not take it is logged and keeps nothing from going on."""
         log.error("RPO ALERT %s: %s", self.flow, self.text)
-        url = read_configuration().flows[self.flow].gate.alert_url
+        try:
+            url = read_configuration(ask_airflow).flows[self.flow].gate.alert_url
+        except TwinlogError as error:
+            log.error("where the alarm goes is not known: %s", error)
+            return
         if url is None:
             return
         body = {"text": f"twinlog {self.flow}: {self.text}", "flow": self.flow, "run": _run_of(context)}
