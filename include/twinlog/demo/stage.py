@@ -6,10 +6,10 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import platformdirs
@@ -19,6 +19,7 @@ from twinlog.demo.processes import stop_sessions
 from twinlog.demo.workload import BROKER_SETTINGS
 from twinlog.embedded.broker import EmbeddedKafka
 from twinlog.embedded.fleet import stop_clusters
+from twinlog.embedded.state import ProcessId
 from twinlog.errors import UsageError
 
 SOURCE, TARGET = "A", "B"
@@ -73,7 +74,7 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
             running.callback(airflow.stop)
             airflow.start()
             if keep:
-                (folder / _KEPT).write_text(json.dumps(airflow.sessions))
+                _note_leaders(folder, airflow.sessions)
             yield Stage(folder, source, target, config, airflow)
             finished = True
             if keep:
@@ -89,10 +90,20 @@ def stop_kept() -> bool:
     if not folder.exists():
         return False
     if (folder / _KEPT).exists():
-        stop_sessions(json.loads((folder / _KEPT).read_text()))
+        stop_sessions(_living_leaders(folder))
     stop_clusters(folder)
     shutil.rmtree(folder)
     return True
+
+
+def _note_leaders(folder: Path, sessions: Sequence[int]) -> None:
+    (folder / _KEPT).write_text(json.dumps([asdict(ProcessId.of(leader)) for leader in sessions]))
+
+
+def _living_leaders(folder: Path) -> list[int]:
+    """Return the sessions that are still ours: after a reboot their ids may be anybody's."""
+    noted = [ProcessId(**each) for each in json.loads((folder / _KEPT).read_text())]
+    return [leader.pid for leader in noted if leader.is_alive()]
 
 
 def _default_folder() -> Path:
