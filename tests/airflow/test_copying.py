@@ -71,6 +71,20 @@ class TestWhyNoJob:
         with pytest.raises(TransientError, match="no place yet"):
             why_no_job(plan(stopped=[PLACELESS]), CycleRequest())
 
+    @pytest.mark.parametrize("stopped", [[], [STOPPED], [PLACELESS]])
+    def test_another_try_sees_for_itself(self, stopped: list) -> None:
+        """The plan is the first try's: a retry, or a task cleared after a repair, would hear the same for ever."""
+        assert "" == why_no_job(plan(stopped=stopped), CycleRequest(), 2)
+
+    def test_without_a_plan_the_job_sees_for_itself(self) -> None:
+        """Somebody may mark the task before it a success."""
+        assert "" == why_no_job(None, CycleRequest())
+
+    @pytest.mark.parametrize("planned", [None, plan(ranges=[RANGE])])
+    def test_a_dry_run_copies_nothing_however_often_it_is_cleared(self, planned: dict | None) -> None:
+        """With a plan or without one."""
+        assert why_no_job(planned, CycleRequest(dry_run=True), 2).startswith("dry run")
+
 
 class TestFailureOf:
     def test_complete_copy_is_none(self) -> None:

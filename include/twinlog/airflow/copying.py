@@ -14,16 +14,23 @@ from twinlog.jsonable import Json
 SHOWN = 5
 
 
-def why_no_job(plan: Json, request: CycleRequest) -> str:
-    """Say why no Spark job is needed, empty when one is.  `plan` is a RangePlan as JSON.
+def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) -> str:
+    """Say why no Spark job is needed, empty when one is.
+
+    `plan` is a RangePlan as JSON, None when there is none: somebody marked its task a success.  It speaks for the first
+    try only: a later one, a retry or a cleared task, may come because something has changed since.
 
     Raises TerminalError when there is nothing to copy because partitions have stopped (TransientError when all of them
     may go on by themselves): the job could do no more than say so, and would cost a Spark session each time.
     """
     if request.dry_run:
+        if plan is None:
+            return "dry run"
         return (
             f"dry run: up to {plan['records']} records in {all_of(plan, 'ranges')} partitions would be copied"
         )
+    if plan is None or try_number > 1:
+        return ""
     if plan["ranges"] or plan["unended"] or request.follow_seconds:
         return ""
     if plan["stopped"]:

@@ -26,7 +26,7 @@ class ReplicateOperator(JobOperator):
         """Run the job, if there is one to run.  Raises what went wrong, as transient or terminal."""
         flow, ti, run = self.settings(), context["ti"], context["dag_run"]
         request = followed(request_of(context), run.run_type.value, flow)
-        reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request)
+        reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request, ti.try_number)
         if not reason and overlaps(flow):
             ask = functools.partial(ti.get_task_states, run.dag_id, task_ids=[self.task_id])
             follower = leaves_it_to(ask, self.task_id, run.run_id, request, ti.try_number)
