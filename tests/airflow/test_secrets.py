@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from twinlog.airflow.secrets import RememberedConnections, ask_airflow, stand_in
 from twinlog.config.connections import HANDED_OVER, handed_over
+from twinlog.config.load import load
 from twinlog.config.providers import LookupFailedError
+from twinlog.errors import TransientError
 
 KAFKA_B = (
     '{"conn_type": "kafka", "login": "repl", "password": "s3cret", "extra": {"sasl.mechanism": "PLAIN"}}'
@@ -32,6 +36,16 @@ def test_missing_field_is_named_and_nothing_else_is() -> None:
         ask_airflow("kafka_b", "token")
 
     assert str(failure.value) == "Airflow's connection kafka_b has no token"
+
+
+@pytest.mark.airflow
+def test_a_connection_that_is_not_there_may_come_back(tmp_path: Path) -> None:
+    """Airflow says of a secrets back end that is away that there is no such connection: the task is tried again."""
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = A\nA.bootstrap.servers = ${airflow:kafka_away:host}:9092\n")
+
+    with pytest.raises(TransientError, match="no connection kafka_away, or its secrets back end"):
+        load(file, airflow=ask_airflow)
 
 
 @pytest.mark.airflow

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from twinlog.config.connections import HANDED_OVER
 from twinlog.config.providers import LookupFailedError, Unknown
+from twinlog.errors import TransientError
 
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})
 
@@ -23,7 +24,8 @@ def stand_in(_conn_id: str, _field: str) -> str:
 def ask_airflow(conn_id: str, field: str) -> str:
     """Return a field of an Airflow connection: login, password, host, port, schema, or a key of its extra.
 
-    Raises LookupFailedError when there is no such connection or field.
+    Raises LookupFailedError for a field that the connection does not have.  TransientError for a connection that is not
+    there: Airflow says the same of a secrets back end that does not answer.
     """
     from airflow.sdk import Connection
     from airflow.sdk.exceptions import AirflowNotFoundException
@@ -31,7 +33,12 @@ def ask_airflow(conn_id: str, field: str) -> str:
     try:
         connection = Connection.get(conn_id)
     except AirflowNotFoundException as error:
-        raise LookupFailedError(f"Airflow has no connection {conn_id}") from error
+        raise TransientError(
+            f"Airflow has no connection {conn_id}, or its secrets back end does not answer",
+            hint=f"add the connection {conn_id}, or look at the back end",
+            code="connection",
+            connection=conn_id,
+        ) from error
     value = getattr(connection, field) if field in _FIELDS else connection.extra_dejson.get(field)
     if value is None:
         raise LookupFailedError(f"Airflow's connection {conn_id} has no {field}")
