@@ -13,7 +13,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from twinlog.spark.jvm import submit_options
+from twinlog.spark.jvm import local_address, submit_options
 
 SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'
@@ -33,10 +33,10 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
             conn_id=SPARK_CONNECTION,
             name=name,
             application_args=list(arguments),
-            env_vars=job_environment(),
             # Before our own session sets it, Spark would fill the task's log with hundreds of INFO lines.
             conf={"spark.log.level": "WARN"},
         )
+        self._env_vars = job_environment(self._connection["master"])
 
     def get_connection(self, conn_id: str) -> Connection:
         """Return the Airflow connection, or one made of the configured master."""
@@ -55,11 +55,15 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
             yield line
 
 
-def job_environment() -> dict[str, str]:
-    """Return what spark-submit needs to be found, and to run its Python side with this very interpreter."""
+def job_environment(master: str) -> dict[str, str]:
+    """Return what spark-submit needs to be found, and to run its Python side with this very interpreter.
+
+    With a local `master` it listens to this machine alone.
+    """
     scripts = str(Path(sys.executable).parent)
     return {
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
         **submit_options(os.environ),
+        **local_address(master, os.environ),
     }

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from twinlog.errors import TransientError
-from twinlog.spark.jvm import submit_options
+from twinlog.spark.jvm import local_address, submit_options
 from twinlog.spark.master import check_master, without_options
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
         for key, value in CONF.items():
             builder = builder.config(key, value)
         if master.startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            os.environ.update(local_address(master, os.environ))
             builder = builder.config("spark.driver.host", "127.0.0.1").config(
                 "spark.driver.bindAddress", "127.0.0.1"
             )
