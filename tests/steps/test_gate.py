@@ -462,3 +462,19 @@ def test_what_nobody_could_ask_the_source_is_not_known_to_be_copied(ask, source,
     result = ask(DEAD)
     assert ("known-partitions-seen",) == result.blocking
     assert [("orders", 0, None)] == [(it.topic, it.records, it.bytes) for it in result.topics]
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_topic_that_was_never_copied_is_missed(ask, source, target, flow, clusters):
+    """The target refused to create its copy, so nothing there is about it but what the last cycle saw."""
+    source.add_topic("payments", 3)
+    source.append(TopicPartition("payments", 2), key=b"k", value=b"v", timestamp=NOW - HOUR)
+    target.refuse("create_topics", "A.payments", ClusterRefused("no"))
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-2", None, NOW)
+    lose(source)
+    result = ask(DEAD)
+    assert {"copy-there", "known-rpo"} <= set(result.blocking)
+    found = {it.name: it for it in result.checks}
+    assert ("payments",) == found["copy-there"].subjects == found["known-rpo"].subjects
+    assert "known_partitions 3" in found["copy-there"].observed

@@ -52,8 +52,8 @@ COPY_THERE = Check(
     "target_partitions",
     Relation.AT_LEAST,
     "known_partitions",
-    "the copy is there with every partition that was copied",
-    "the copy was deleted or made anew; without the source it cannot be copied again",
+    "the copy is there with every partition that was copied, or is known of the source",
+    "the copy was never made, deleted or made anew; without the source it cannot be copied again",
     needs=True,
 )
 NO_GAPS = Check(

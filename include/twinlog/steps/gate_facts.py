@@ -138,8 +138,13 @@ def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row
 
 
 def known_topics(flow: FlowSettings, state: TargetState) -> tuple[str, ...]:
-    """Name the source topics that the target knows to be replicated, and that the flow still selects."""
-    names = set(state.ledger.incarnations) | {it.topic for it in state.progress}
+    """Name the source topics that the target knows of, and that the flow still selects.
+
+    Those of which the last cycle saw something at risk belong to them: their copies may never have been made.
+    """
+    known = state.ledger.known_source
+    seen = {it.topic for it in known.topics} if known is not None else set()
+    names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
     return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
 
 
@@ -170,7 +175,7 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Targe
 def known_topic_rows(
     flow: FlowSettings, topics: Iterable[str], state: TargetState, brokers: int
 ) -> tuple[Row, ...]:
-    """Make one row per topic that was copied, from the target alone; of the source, what the last cycle saw."""
+    """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
     gaps = gaps_by_topic(state.ledger)
@@ -182,7 +187,7 @@ def known_topic_rows(
         rows.append({
             **topic_columns(topic, None, there, brokers),
             **_promised(flow, topic, gaps, state),
-            "known_partitions": max(known_partitions(topic, state), default=-1) + 1,
+            "known_partitions": max(last.partitions, *(it + 1 for it in known_partitions(topic, state)), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": None if known is None else last.records_at_risk,
             "drifting_entries": None if known is None else len(last.drift),
