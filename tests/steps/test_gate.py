@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from twinlog.cluster.group import GroupType
 from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
@@ -478,3 +479,18 @@ def test_a_topic_that_was_never_copied_is_missed(ask, source, target, flow, clus
     found = {it.name: it for it in result.checks}
     assert ("payments",) == found["copy-there"].subjects == found["known-rpo"].subjects
     assert "known_partitions 3" in found["copy-there"].observed
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, target, orders):
+    """Nobody knows where it stands; a share group, which has no positions, keeps nothing from being ready."""
+    source.commit("billing", orders, 5)
+    source.commit("shared", orders, 5).type = GroupType.SHARE
+    source.refuse("committed_offsets", "billing", ClusterRefused("no", code="unauthorised"))
+    result = ask()
+    assert {"group-covered", "final-group-pass"} == set(result.blocking)
+    assert {("billing",)} == {it.subjects for it in result.checks if it.blocks}
+    assert [("billing", None)] == [(it.group, it.duplicates) for it in result.groups]
+    waivers = [Waiver(name, "billing", "unused", "jo", NOW + HOUR, NOW) for name in result.blocking]
+    write_ledger(flow, target, waivers)
+    assert ask().ready

@@ -56,8 +56,11 @@ def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> Gro
         group_row(it, noted.get((it.group, it.remote_topic, it.partition)), state.offsets, same.get(place))
         for place, it in enumerate(report.rows)
     ]
+    refused = [it.group for it in report.uncovered if it.refused]
     return GroupFacts(
-        tuple(rows), tuple(at_risk(report.rows)), min((it.at_ms for it in report.ages), default=None)
+        (*rows, *(refused_row(group) for group in refused)),
+        (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
+        min((it.at_ms for it in report.ages), default=None),
     )
 
 
@@ -78,6 +81,11 @@ def group_row(
         "same_record": None if same is None else int(same),
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
+
+
+def refused_row(group: str) -> Row:
+    """Make the row of a group whose positions the source would not tell: it stands nobody knows where.  Pure."""
+    return {"group": group, "topic": "-", "partition": -1, "wrongly_not": 1}
 
 
 def _passed_on(row: GroupPartitionRow, noted: Noted | None) -> int | None:

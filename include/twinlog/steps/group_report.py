@@ -76,11 +76,15 @@ class GroupPartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class UncoveredGroup:
-    """A group of the source whose progress is not followed, and why."""
+    """A group of the source whose progress is not followed, and why.
+
+    `refused`: it may well have positions, the source would not tell them.
+    """
 
     group: str
     type: GroupType
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def _uncovered(listed: Iterable[GroupListing]) -> Iterator[UncoveredGroup]:
 
 def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:
     for name, error in refused.items():
-        yield UncoveredGroup(name, GroupType.OTHER, str(error))
+        yield UncoveredGroup(name, GroupType.OTHER, str(error), refused=True)
 
 
 def _gone(source: ClusterReader, missing: Iterable[str], flow: FlowSettings) -> frozenset[str]:
