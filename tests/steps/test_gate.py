@@ -494,3 +494,26 @@ def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, t
     waivers = [Waiver(name, "billing", "unused", "jo", NOW + HOUR, NOW) for name in result.blocking]
     write_ledger(flow, target, waivers)
     assert ask().ready
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("ahead_ms", [None, HOUR], ids=["no timestamp", "in the future"])
+def test_how_long_a_record_waits_may_not_be_known(ask, source, flow, clusters, orders, ahead_ms):
+    """It may wait for longer than the RPO allows, asked while the source lives, or when it is lost."""
+    timestamp = -1 if ahead_ms is None else NOW + ahead_ms
+    source.append(orders, key=b"k", value=b"v", timestamp=timestamp)
+    result = ask(GateRequest(Mode.PLANNED, still_writing=True))
+    assert ("rpo-within-budget",) == result.blocking
+    assert [("orders", 1, None)] == [(it.topic, it.records, it.seconds) for it in result.topics]
+    publish.run(flow, clusters, "run-2", None, NOW)
+    lose(source)
+    result = ask(DEAD)
+    assert ("known-rpo",) == result.blocking
+    assert [("orders", 1, None)] == [(it.topic, it.records, it.seconds) for it in result.topics]
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_clock_that_is_a_little_ahead_keeps_nothing_from_being_ready(ask, source, orders):
+    """Those of a producer and of the gate differ: the record is from now."""
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) + 30_000)
+    assert () == ask(GateRequest(Mode.PLANNED, still_writing=True)).blocking

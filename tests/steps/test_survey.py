@@ -6,7 +6,7 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.config.settings import CopySettings
 from twinlog.formats.ledger import CycleReport, Incarnation
 from twinlog.quality.partitions import MapSummary
-from twinlog.steps.survey import age_seconds, survey
+from twinlog.steps.survey import age_seconds, known_age_seconds, survey
 
 
 def only_row(flow, clusters):
@@ -90,3 +90,13 @@ def test_surveying_changes_nothing(flow, clusters, orders, target):
     """It only reads."""
     survey(flow, clusters)
     assert [] == target.calls
+
+
+def test_an_age_is_known_when_that_of_all_that_lags_is(flow, clusters, orders):
+    """One record without a timestamp may be older than all others; what is copied is not asked."""
+    row = only_row(flow, clusters)
+    untold, done = replace(row, oldest_uncopied=None), replace(row, oldest_uncopied=None, lag_records=0)
+    assert 9.0 == known_age_seconds([row, done], 10_000)
+    assert None is known_age_seconds([row, untold], 10_000)
+    assert 9.0 == age_seconds([row, untold], 10_000)
+    assert 0.0 == known_age_seconds([done], 10_000)

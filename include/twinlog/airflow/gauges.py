@@ -28,7 +28,7 @@ def gauge_gate(flow: FlowSettings, result: GateResult) -> None:
     name = f"twinlog.{flow_name(flow)}.gate"
     Stats.gauge(f"{name}.ready", int(result.ready))
     Stats.gauge(f"{name}.blocking_checks", len(result.blocking))
-    Stats.gauge(f"{name}.at_risk_seconds", max((it.seconds for it in result.topics), default=0.0))
+    Stats.gauge(f"{name}.at_risk_seconds", max((it.seconds or 0.0 for it in result.topics), default=0.0))
 
 
 def failed_by_severity(checks: Iterable[CheckResult]) -> dict[str, int]:

@@ -67,6 +67,7 @@ class RiskSample(LedgerEntry):
 class KnownTopic:
     """One source topic as the last cycle saw it; `drift` are lines "entry: value on A, value on B".
 
+    `oldest_ms` is the time of the oldest record at risk, None when there is none or nobody knows it.
     Of `unread` partitions nothing could be asked: what of them is at risk is not among the records.
     """
 

@@ -16,13 +16,16 @@ SLOTS = 288
 
 @dataclass(frozen=True, slots=True)
 class TopicAtRisk:
-    """What would be lost of a topic now: records, their bytes (an estimate, None when unknown), age of the oldest."""
+    """What would be lost of a topic now: records, their bytes (an estimate) and the age of the oldest.
+
+    Bytes and age are None when unknown.
+    """
 
     topic: str
     tier: str
     records: int
     bytes: int | None
-    seconds: float
+    seconds: float | None
     rpo_seconds: int
     moving: bool = False
     drift: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from twinlog.quality.risk import TopicAtRisk, bytes_at_risk, sample
 from twinlog.quality.topics import drift_of
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.reports import rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds
+from twinlog.steps.survey import Survey, known_age_seconds
 
 MOST_TOPICS = 2_000
 """Topics of one picture of the source: it must fit into one record."""
@@ -50,7 +50,7 @@ def topics_at_risk(
                 tier.name,
                 sum(max(0, row.lag_records) for row in rows),
                 bytes_at_risk(rows, disks.sizes),
-                round(age_seconds(rows, seen.at_ms), 3),
+                known_age_seconds(rows, seen.at_ms),
                 tier.rpo_seconds,
                 moving=topic in moving,
                 drift=drift.get(topic, ()),
@@ -70,10 +70,15 @@ def known_source(seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
     known = [_known_topic(it, at_risk.get(it.topic), seen.at_ms) for it in seen.discovery.topics]
     telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
     worst = sorted(
-        telling, key=lambda it: (-it.unread, it.oldest_ms or seen.at_ms, -it.records_at_risk, it.topic)
+        telling, key=lambda it: (-it.unread, _waits_since(it, seen.at_ms), -it.records_at_risk, it.topic)
     )
     kept = sorted(worst[:MOST_TOPICS], key=lambda it: it.topic)
     return KnownSource(at_ms=seen.at_ms, topic_count=len(known) - len(kept), topics=tuple(kept))
+
+
+def _waits_since(it: KnownTopic, at_ms: int) -> int:
+    """Time of the oldest record not copied, for sorting; one that nobody knows may be the oldest of all."""
+    return it.oldest_ms or (0 if it.records_at_risk else at_ms)
 
 
 def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:
@@ -81,7 +86,8 @@ def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -
     unread = 0 if topic.blocked else topic.partition_count - len(topic.partitions)
     if risk is None:
         return KnownTopic(topic.topic, topic.partition_count, 0, None if unread else 0, None, (), unread)
-    oldest_ms = at_ms - round(risk.seconds * 1000) if risk.records else None
+    waits = risk.records > 0 and risk.seconds is not None
+    oldest_ms = at_ms - round((risk.seconds or 0.0) * 1000) if waits else None
     return KnownTopic(
         topic.topic, topic.partition_count, risk.records, risk.bytes, oldest_ms, risk.drift, unread
     )
@@ -96,6 +102,6 @@ def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
         seen.at_ms,
         sum(it.records for it in every),
         sum(known) if len(known) == len(sizes) else None,
-        round(max((it.seconds for it in every), default=0.0) * 1000),
+        round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
         seen.ledger.risk_samples,
     )

@@ -227,7 +227,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
                 flow.tier_of(it.topic).name,
                 it.records_at_risk,
                 it.bytes_at_risk,
-                gate_facts.age(it.oldest_ms, known.at_ms) or 0.0,
+                gate_facts.waiting_seconds(it, known.at_ms),
                 flow.tier_of(it.topic).rpo_seconds,
                 drift=it.drift,
             )

@@ -21,7 +21,7 @@ from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds, reported_progress, summarized
+from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
 PERCENT = 100
@@ -165,7 +165,7 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Targe
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
             **_promised(flow, it.topic, gaps, state),
-            "age_seconds": round(age_seconds(by_topic.get(it.topic, []), seen.at_ms), 3),
+            "age_seconds": known_age_seconds(by_topic.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
         })
@@ -192,7 +192,7 @@ def known_topic_rows(
             "records_at_risk": None if known is None else last.records_at_risk,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
-            "age_seconds": None if known is None else _seconds_at(last.oldest_ms, known.at_ms),
+            "age_seconds": None if known is None else waiting_seconds(last, known.at_ms),
         })
     return tuple(rows)
 
@@ -236,5 +236,6 @@ def age(at_ms: int | None, now_ms: int) -> float | None:
     return None if at_ms is None else max(0, now_ms - at_ms) / 1000
 
 
-def _seconds_at(oldest_ms: int | None, at_ms: int) -> float:
-    return 0.0 if oldest_ms is None else max(0, at_ms - oldest_ms) / 1000
+def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
+    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
+    return age(it.oldest_ms, at_ms) if it.records_at_risk else 0.0

@@ -22,7 +22,7 @@ from twinlog.steps.discovery import Orphan, Problem
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
 from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
-from twinlog.steps.survey import Survey, survey
+from twinlog.steps.survey import Survey, known_age_seconds, survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """One replicated topic, its lag in records and in seconds of its oldest record not copied.
+    """One replicated topic, its lag in records and in seconds of its oldest record not copied (None: not known).
 
     `lag_bytes` is an estimate, None where the source does not tell the sizes of its logs; `rpo_budget_seconds` is
     what its `tier` promises.
@@ -46,7 +46,7 @@ class TopicStatus:
     topic: str
     remote_topic: str
     lag_records: int
-    rpo_seconds: float
+    rpo_seconds: float | None
     partitions: tuple[PartitionStatus, ...]
     lag_bytes: int | None = None
     tier: str = ""
@@ -55,7 +55,7 @@ class TopicStatus:
     @property
     def over_budget(self) -> bool:
         """Whether its oldest record waits for longer than its tier allows."""
-        return self.rpo_seconds > self.rpo_budget_seconds
+        return self.rpo_seconds is not None and self.rpo_seconds > self.rpo_budget_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class PauseStatus:
 class FlowStatus:
     """One flow at `as_of`.  `held` says who holds the whole flow and why, "" while it is active.
 
-    `rpo_seconds` is the age of the oldest record that is not copied.  With the source out of reach it is what
-    the last cycle report said plus the time since then: the most that can be missing; `as_of` is that report's
-    time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from every cluster;
-    `risk_history` is what cycles saw at risk over the last day, oldest first.
+    `rpo_seconds` is the age of the oldest record that is not copied, None when nobody knows.  With the source out
+    of reach it is what the last cycle report said plus the time since then: the most that can be missing; `as_of`
+    is that report's time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from
+    every cluster; `risk_history` is what cycles saw at risk over the last day, oldest first.
     """
 
     flow: str
@@ -126,7 +126,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         state=seen.ledger.phase,
         source_reachable=True,
         as_of=iso(seen.at_ms),
-        rpo_seconds=round(seen.rpo_seconds, 3),
+        rpo_seconds=known_age_seconds(seen.rows, seen.at_ms),
         lag_records=seen.lag_records,
         topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
         gaps=gap_reports(seen.ledger),

@@ -17,6 +17,7 @@ from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
@@ -39,7 +40,7 @@ class Survey:
 
     @property
     def rpo_seconds(self) -> float:
-        """Age of the oldest record that is not copied yet."""
+        """Age of the oldest record that is not copied yet, as far as timestamps tell."""
         return age_seconds(self.rows, self.at_ms)
 
 
@@ -122,9 +123,19 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
 
 
 def age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float:
-    """Age of the oldest record not copied, by the source's timestamps; 0 when everything is copied."""
+    """Age of the oldest record not copied, as far as the source's timestamps tell; 0 when everything is copied."""
     oldest = [row.oldest_uncopied for row in rows if row.oldest_uncopied is not None]
     return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0
+
+
+def known_age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float | None:
+    """Age of the oldest record not copied, 0 when everything is; None when nobody knows.
+
+    A record that waits may have no timestamp, or one that has yet to come.
+    """
+    lagging = [row for row in rows if row.lag_records > 0]
+    known = [it for row in lagging if (it := seconds_since(row.oldest_uncopied, now_ms)) is not None]
+    return round(max(known, default=0.0), 3) if len(known) == len(lagging) else None
 
 
 def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:

@@ -53,6 +53,13 @@ def test_flow_in_four_numbers() -> None:
     ) == card(STATUS).facts
 
 
+def test_age_that_nobody_knows() -> None:
+    """Records that wait without a timestamp are not copied."""
+    status = replace(STATUS, rpo_seconds=None, topics=(replace(ORDERS, rpo_seconds=None),))
+    assert Fact("Behind", "–", "oldest record not copied yet") == card(status).facts[1]
+    assert "–" == card(status).topics[0].behind
+
+
 def test_topic_that_is_behind() -> None:
     """Offsets copied of those the source has, lag, and a word for it."""
     [row] = card(STATUS).topics

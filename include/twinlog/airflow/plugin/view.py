@@ -136,7 +136,8 @@ def _facts(status: FlowStatus, last_cycle: CycleReport | None, now: float) -> It
     partitions = sum(len(topic.partitions) for topic in status.topics)
     topics = f"records, over {partitions:,} partitions"
     yield Fact("Lag", _records(status.lag_records), topics if status.source_reachable else "as last known")
-    note = "oldest record not copied yet" if status.rpo_seconds else "everything is copied"
+    copied = status.rpo_seconds == 0 and not status.lag_records
+    note = "everything is copied" if copied else "oldest record not copied yet"
     yield Fact("Behind", _duration(status.rpo_seconds), note)
     if last_cycle is None:
         yield Fact("Last cycle", UNKNOWN, "none yet")

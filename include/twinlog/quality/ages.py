@@ -1,0 +1,13 @@
+"""How long ago something was, by clocks of machines that differ.  Pure."""
+
+from __future__ import annotations
+
+CLOCKS_APART_MS = 60_000
+"""What lies in the future by no more than this is from now: its clock is ahead of ours."""
+
+
+def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
+    """Seconds from a time to now, both epoch ms; None when there is no such time, or it has yet to come."""
+    if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
+        return None
+    return max(0, now_ms - at_ms) / 1000
