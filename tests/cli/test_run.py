@@ -9,8 +9,9 @@ import pytest
 from twinlog.cli.cycle import FlowRun
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
+from twinlog.cluster.ledger import ledger_in
 from twinlog.cluster.values import TopicPartition
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.quality.checks import Severity
 from twinlog.quality.suites import CheckResult
@@ -83,6 +84,17 @@ def test_a_topic_that_cannot_be_copied_fails_by_name(world, capsys: pytest.Captu
     assert {(it["topic"], it["code"]) for it in run["failures"]} == {("orders", "fewer-partitions")}
     assert "A.payments" in world.target.topics
     assert re.search(r"^A->B: orders was not copied: .*; grant ALTER on topic A.orders", err, re.MULTILINE)
+
+
+def test_what_failed_is_in_the_ledger(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """For the gate: a refused topic, and partitions that have no place, leave nothing to copy."""
+    at = TopicPartition("orders", 0)
+    world.source.add_topic("orders")
+    world.source.append(at, key=b"k", value=b"v", timestamp=1_000)
+    world.target.refuse("create_topics", "A.orders", ClusterRefused("no"))
+    code, run, _ = _run(world, capsys)
+    kept = ledger_in(world.target, "mm2-ledger.A.internal").last_report
+    assert (1, "failed", "failed") == (code, run["state"], kept.summary["state"])
 
 
 def test_a_cluster_that_goes_away_is_exit_3_and_no_topic_is_lost(

@@ -109,3 +109,11 @@ def test_a_report_of_many_partitions_fits_one_record(flow, clusters, started, so
     publish.run(flow, clusters, "run", None, started)
     last = with_internal.topics[flow.ledger_topic].logs[0].records[-1]
     assert len(last.value) < 10_000
+
+
+def test_a_cycle_that_failed_beside_its_copy_failed(flow, clusters, target, orders, copied, started):
+    """A topic the target refused leaves nothing to copy, and that is no success."""
+    copied(orders, 0, 5)
+    for copy in (None, copy_result()):
+        report = publish.run(flow, clusters, "run", copy, started, failed=True)
+        assert "failed" == report.state == read_ledger(flow, target).last_report.summary["state"]

@@ -168,12 +168,12 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     run, ti = context["dag_run"], context["ti"]
     failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
     copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
+    reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     started_ms = round(run.start_date.timestamp() * 1000)
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        report = shown(step.run(flow, clusters, run.run_id, copied, started_ms))
+        report = shown(step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons)))
     sound_if_over_budget(flow, report["topics"], context)
-    reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
     if reasons:
         ti.xcom_push("return_value", shortened(report))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")

@@ -188,7 +188,9 @@ def conclude(
         judged = validate.judge(flow, facts)
         for check in judged.failed:
             warn(f"{flow.name}: {check.name}: {check.message}")
-        report = publish.run(flow, both, request.run_id, to_json(copied), started_ms, facts.seen)
+        report = publish.run(
+            flow, both, request.run_id, to_json(copied), started_ms, facts.seen, failed=bool(failures)
+        )
     return FlowRun(
         flow=flow.name,
         run_id=request.run_id,

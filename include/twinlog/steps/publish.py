@@ -48,9 +48,10 @@ class TopicReport:
 class FlowReport:
     """One cycle of one flow.
 
-    `state` is the copy's ("done", "nothing", "failed"); `records` and `bytes` are what it committed, `seconds`
-    how long the cycle took, `rpo_seconds` how old the oldest record is that is not copied yet.  `stopped` are
-    partitions that are not copied, `problems` what stands against whole topics.
+    `state` is the copy's ("done", "nothing", "failed"), "failed" also where something else failed.  `records` and
+    `bytes` are what it committed, `seconds` how long the cycle took, `rpo_seconds` how old the oldest record is that
+    is not copied yet, as far as timestamps tell.  `stopped` are partitions that are not copied, `problems` what
+    stands against whole topics.
     """
 
     flow: str
@@ -75,16 +76,19 @@ def run(
     copy_result: Mapping[str, Any] | None,
     started_ms: int,
     seen: Survey | None = None,
+    *,
+    failed: bool = False,
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
     What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
 
     `copy_result` is the copy's result as JSON, None when there was nothing to copy; `seen` a survey made just now, None
-    to make one.  Raises ClusterUnreachable and ClusterRefused.
+    to make one.  `failed`: something failed in the cycle of which the copy's result does not tell.  Raises
+    ClusterUnreachable and ClusterRefused.
     """
     seen = seen or survey(flow, clusters)
-    report = make_report(flow, seen, run_id, copy_result, started_ms)
+    report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
     write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
     if flow.metrics_folder is not None:
@@ -100,7 +104,13 @@ def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[Ledge
 
 
 def make_report(
-    flow: FlowSettings, seen: Survey, run_id: str, copy_result: Mapping[str, Any] | None, started_ms: int
+    flow: FlowSettings,
+    seen: Survey,
+    run_id: str,
+    copy_result: Mapping[str, Any] | None,
+    started_ms: int,
+    *,
+    failed: bool,
 ) -> FlowReport:
     """Join what the copy said with what is seen now.  Pure."""
     copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
@@ -110,7 +120,7 @@ def make_report(
     return FlowReport(
         flow=flow.name,
         run_id=run_id,
-        state="failed" if blocked else state,
+        state="failed" if blocked or failed else state,
         records=copy_result["records"] if copy_result else 0,
         bytes=copy_result["bytes"] if copy_result else 0,
         topics=tuple(
