@@ -40,8 +40,6 @@ CYCLE_ONLY_NEEDS_NOTHING = {
     "group-lag-not-negative",
     "group-same-record",
     "schema-parity",
-    "acl-parity",
-    "principal-parity",
 }
 """Critical checks that have nothing to judge in a partition without records, or where nothing was promised."""
 
@@ -89,6 +87,17 @@ def test_a_configuration_raises_warnings():
     after = {check.name: check.severity for suite in chosen for check in suite.checks}
     assert {"free-disk": Severity.CRITICAL} == {
         name: after[name] for name in after if after[name] != before[name]
+    }
+
+
+def test_what_is_raised_needs_to_be_known():
+    """What is critical anyway may have nothing to judge: a flow without a schema registry."""
+    named = ["config-drift", "heartbeat-age", "schema-parity"]
+    needs = {
+        check.name: check.needs for suite in raised(suites(Mode.PLANNED), named) for check in suite.checks
+    }
+    assert {"config-drift": True, "heartbeat-age": True, "schema-parity": False} == {
+        it: needs[it] for it in named
     }
 
 

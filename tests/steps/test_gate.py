@@ -517,3 +517,26 @@ def test_a_clock_that_is_a_little_ahead_keeps_nothing_from_being_ready(ask, sour
     """Those of a producer and of the gate differ: the record is from now."""
     source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) + 30_000)
     assert () == ask(GateRequest(Mode.PLANNED, still_writing=True)).blocking
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_rights_that_cannot_be_read_may_be_missing(ask, flow, request, side):
+    """Whoever does not sync them is not asked."""
+    request.getfixturevalue(side).deny("describe_acls", "", ClusterRefused("no", code="unauthorised"))
+    assert ("acl-parity",) == ask().blocking
+    assert () == ask(settings=replace(flow, sync_topic_acls=False)).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_what_blocks_at_somebodys_place_must_be_known(ask, flow, source):
+    """No heartbeat ever came, quotas and configs are refused; a flow that copies no heartbeats waits for none."""
+    source.deny("describe_quotas", "", ClusterRefused("no", code="unauthorised"))
+    source.refuse("topic_configs", "orders", ClusterRefused("no", code="unauthorised"))
+    named = ("heartbeat-age", "quota-parity", "config-drift")
+    metadata = replace(flow.metadata, quotas=True)
+    strict = replace(flow, gate=GateSettings(blocking=named), metadata=metadata)
+    assert set(named) <= set(ask(settings=strict).blocking)
+    assert set(named).isdisjoint(ask().blocking)
+    quiet = ask(settings=replace(strict, heartbeats_replication=False))
+    assert "heartbeat-age" not in failed(quiet)

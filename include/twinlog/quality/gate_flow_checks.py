@@ -116,6 +116,7 @@ ACLS = Check(
     0,
     "who may use a topic on the source may use its copy, as the metadata profile has it",
     "see `twinlog metadata plan`, and apply it",
+    needs=True,
 )
 USERS = Check(
     "principal-parity",
@@ -125,6 +126,7 @@ USERS = Check(
     0,
     "the declared users can log in on the target",
     "see `twinlog metadata plan`, and apply it",
+    needs=True,
 )
 QUOTAS = Check(
     "quota-parity",

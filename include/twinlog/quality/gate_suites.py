@@ -125,13 +125,18 @@ def _suites(
 
 
 def raised(chosen: Iterable[Suite], blocking: Iterable[str]) -> tuple[Suite, ...]:
-    """Make checks critical that a configuration wants to block (`twinlog.gate.blocking`)."""
+    """Make warnings critical that a configuration wants to block (`twinlog.gate.blocking`): they need to be known.
+
+    What is critical already stays as it is: some of it may have nothing to judge.
+    """
     names = frozenset(blocking)
     return tuple(
         replace(
             suite,
             checks=tuple(
-                replace(check, severity=Severity.CRITICAL) if check.name in names else check
+                replace(check, severity=Severity.CRITICAL, needs=True)
+                if check.name in names and check.severity is Severity.WARNING
+                else check
                 for check in suite.checks
             ),
         )

@@ -64,7 +64,6 @@ def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
     """Make the one row about the flow itself."""
     report = state.ledger.last_report
     out = state.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
-    beats = flow.heartbeats_replication
     return {
         "flow": flow.name,
         "cycles": 0 if report is None else 1,
@@ -75,8 +74,9 @@ def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),
-        "heartbeat_age_seconds": age(facts.heartbeat_ms, state.at_ms),
-        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if beats else None,
+        # Where none are copied there is nothing to be too old.
+        "heartbeat_age_seconds": age(facts.heartbeat_ms, state.at_ms) if flow.heartbeats_replication else 0,
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds,
         "free_disk_percent": state.disks.free_percent,
         "free_disk_wanted": flow.gate.free_disk_percent,
         "canary_seconds": facts.canary_seconds,

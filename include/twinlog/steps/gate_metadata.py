@@ -52,13 +52,22 @@ def read(flow: FlowSettings, clusters: Clusters) -> MetadataFacts:
 
 
 def facts_of(plan: MetadataPlan) -> MetadataFacts:
-    """Count what a plan would change, and differences of configs that it leaves.  Pure."""
+    """Count what a plan would change, and differences of configs that it leaves.  Pure.
+
+    Where nothing was found, and not everything could be read, nothing is known.
+    """
     pending = Counter(change.row.kind for change in plan.changes)
-    left = sum(it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift)
+    pending[ChangeKind.TOPIC_CONFIG] += sum(
+        it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift
+    )
+
+    def known(kind: ChangeKind) -> int | None:
+        return pending[kind] or (None if kind in plan.unknown else 0)
+
     return MetadataFacts(
-        acls=pending[ChangeKind.ACL],
-        users=pending[ChangeKind.SCRAM_USER],
-        quotas=pending[ChangeKind.QUOTA],
-        configs=pending[ChangeKind.TOPIC_CONFIG] + left,
+        acls=known(ChangeKind.ACL),
+        users=known(ChangeKind.SCRAM_USER),
+        quotas=known(ChangeKind.QUOTA),
+        configs=known(ChangeKind.TOPIC_CONFIG),
         unknown=len(plan.refused),
     )

@@ -181,7 +181,7 @@ class LeftOutAcl:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one planner found."""
+    """What one planner found; of kinds that are `unknown` there may be more to change."""
 
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
@@ -189,13 +189,15 @@ class Part:
     settled: tuple[Settled, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
+    unknown: tuple[ChangeKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataPlan:
     """Everything that would change on the target of a flow.
 
-    `refused` could not be planned, item by item; `settled` is what applying the plan also remembers.
+    `refused` could not be planned, item by item; of kinds that are `unknown` there may be more to change for it.
+    `settled` is what applying the plan also remembers.
     """
 
     flow: str
@@ -206,6 +208,7 @@ class MetadataPlan:
     settled: tuple[Settled, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
+    unknown: tuple[ChangeKind, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:

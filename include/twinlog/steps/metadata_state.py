@@ -17,6 +17,7 @@ from twinlog.steps.acl_plan import AclState
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import remote_name
 from twinlog.steps.metadata_lives import another_source, copied_lives
+from twinlog.steps.metadata_plan import ChangeKind
 from twinlog.steps.topic_config_plan import TopicConfigState
 from twinlog.steps.topic_plan import Refusal
 
@@ -51,7 +52,10 @@ class ScramState:
 
 @dataclass(frozen=True, slots=True)
 class MetadataState:
-    """Both clusters as they stand; what was not asked for, or could not be read, is None."""
+    """Both clusters as they stand; what was not asked for, or could not be read, is None.
+
+    What would change is not known of kinds that are `unknown`: a cluster refused to tell.
+    """
 
     configs: TopicConfigState | None = None
     acls: AclState | None = None
@@ -59,6 +63,7 @@ class MetadataState:
     scram: ScramState | None = None
     refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
+    unknown: tuple[ChangeKind, ...] = ()
 
 
 def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
@@ -82,7 +87,7 @@ def read_state(
     """
     strange = another_source(flow, ledger, clusters.source.cluster_id())
     if strange is not None:
-        return MetadataState(refused=(strange,))
+        return MetadataState(refused=(strange,), unknown=tuple(ChangeKind))
     asking = _Asking()
     topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
     return MetadataState(
@@ -92,6 +97,7 @@ def read_state(
         scram=_scram(clusters, asking) if Subject.SCRAM in subjects else None,
         refused=tuple(asking.refused),
         notes=tuple(asking.notes),
+        unknown=tuple(asking.unknown),
     )
 
 
@@ -101,9 +107,13 @@ class _Asking:
     def __init__(self) -> None:
         self.refused: list[Refusal] = []
         self.notes: list[str] = []
+        self.unknown: list[ChangeKind] = []
 
-    def ask(self, what: str, question: Callable[[], T]) -> T | None:
-        """Return the answer; None when it is refused, or when there are no ACLs to speak of."""
+    def ask(self, what: str, question: Callable[[], T], kind: ChangeKind | None) -> T | None:
+        """Return the answer; None when it is refused, or when there are no ACLs to speak of.
+
+        Refused, changes of that `kind` are unknown; None where they do not hang on the answer.
+        """
         try:
             return question()
         except ClusterRefused as error:
@@ -111,6 +121,7 @@ class _Asking:
                 self.notes.append(f"{error.message}, so no ACLs are synced")
             else:
                 self.refused.append(Refusal(what, error.code, error.message, error.hint))
+                self.unknown += [kind] if kind is not None else []
             return None
 
 
@@ -126,6 +137,7 @@ def _configs(
     copied = {topic: described[name] for topic, name in remote.items() if name in described}
     copies, refused = copied_lives(flow, ledger, clusters.source.describe_topics(copied).found, copied)
     asking.refused += refused
+    asking.unknown += [ChangeKind.TOPIC_CONFIG] if refused else []
     return TopicConfigState(
         copies,
         clusters.source.topic_configs(copies),
@@ -135,18 +147,25 @@ def _configs(
 
 
 def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:
-    source = asking.ask(f"ACLs of {clusters.source.alias}", clusters.source.describe_acls)
-    target = asking.ask(f"ACLs of {clusters.target.alias}", clusters.target.describe_acls)
+    source = asking.ask(f"ACLs of {clusters.source.alias}", clusters.source.describe_acls, ChangeKind.ACL)
+    target = asking.ask(f"ACLs of {clusters.target.alias}", clusters.target.describe_acls, ChangeKind.ACL)
     return None if source is None or target is None else AclState(source, target, topics)
 
 
 def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:
-    source = asking.ask(f"quotas of {clusters.source.alias}", clusters.source.describe_quotas)
-    target = asking.ask(f"quotas of {clusters.target.alias}", clusters.target.describe_quotas)
+    source = asking.ask(
+        f"quotas of {clusters.source.alias}", clusters.source.describe_quotas, ChangeKind.QUOTA
+    )
+    target = asking.ask(
+        f"quotas of {clusters.target.alias}", clusters.target.describe_quotas, ChangeKind.QUOTA
+    )
     return None if source is None or target is None else QuotaState(source, target)
 
 
 def _scram(clusters: Clusters, asking: _Asking) -> ScramState | None:
-    source = asking.ask(f"SCRAM users of {clusters.source.alias}", clusters.source.describe_scram_users)
-    target = asking.ask(f"SCRAM users of {clusters.target.alias}", clusters.target.describe_scram_users)
+    # Whether declared users are there the target tells alone.
+    source = asking.ask(f"SCRAM users of {clusters.source.alias}", clusters.source.describe_scram_users, None)
+    target = asking.ask(
+        f"SCRAM users of {clusters.target.alias}", clusters.target.describe_scram_users, ChangeKind.SCRAM_USER
+    )
     return None if target is None else ScramState(source, target)

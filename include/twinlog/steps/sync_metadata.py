@@ -114,7 +114,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
 
 def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Part]:
     memory = ledger.metadata
-    parts = [Part(refused=state.refused, notes=state.notes)]
+    parts = [Part(refused=state.refused, notes=state.notes, unknown=state.unknown)]
     if state.configs is not None:
         parts.append(plan_topic_configs(flow, state.configs, memory.configs))
     if state.acls is not None:

@@ -54,15 +54,17 @@ def plan_topic_configs(
         wanted = wanted_configs(flow, state.source.found[topic], there)
         one = _Topic(flow, copy.name, wanted, there, remembered.get(copy.name, {}))
         judged.extend(_judge(one))
+    refused += [it for it in judged if isinstance(it, Refusal)]
     return Part(
         changes=tuple(it for it in judged if isinstance(it, ConfigChange)),
         drift=(
             *(it for it in judged if isinstance(it, Drift)),
             *_replication(flow, state.copies.values(), state.target_brokers),
         ),
-        refused=(*refused, *(it for it in judged if isinstance(it, Refusal))),
+        refused=tuple(refused),
         settled=tuple(it for it in judged if isinstance(it, SettledConfig)),
         notes=tuple(_clamped(flow, state)),
+        unknown=(ChangeKind.TOPIC_CONFIG,) if refused else (),
     )
 
 
