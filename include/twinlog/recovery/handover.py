@@ -56,12 +56,12 @@ def run(
             code="nothing-to-hand-over",
             flow=flow.name,
         )
-    discovery = discover_all(flow, clusters)
+    discovery = discover_all(flow, clusters, progress)
     mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
     if not dry_run:
         state, grant = fenced(flow, clusters, run_id)
         progress = read_progress(flow, clusters.target)
-        discovery = discover_all(flow, clusters)
+        discovery = discover_all(flow, clusters, progress)
     wanted, refused = places(flow, clusters, discovery, progress)
     proved = prove_all(clusters, wanted, depth)
     checkpoints = read_checkpoints(flow, clusters.target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.clusters import Clusters
@@ -12,16 +12,31 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.recovery.proof import Place
 from twinlog.recovery.takeover_report import PartitionProof, refusal_of
-from twinlog.steps.discover import read_source, read_target
-from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.discover import left_out_reason, read_source, read_target
+from twinlog.steps.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    Problem,
+    ProblemCode,
+    remote_name,
+)
 from twinlog.steps.discovery_rules import decide
 
 Configs = Mapping[str, ConfigValue]
 
+TRY_AGAIN = "wait until it has a leader that answers, and try again"
 
-def discover_all(flow: FlowSettings, clusters: Clusters) -> Discovery:
-    """Discover as a cycle does, of a flow that is paused too: handing over is what paused it."""
-    source = read_source(flow, clusters.source)
+
+def discover_all(
+    flow: FlowSettings, clusters: Clusters, positions: Iterable[TopicPartition] = ()
+) -> Discovery:
+    """Discover as a cycle does, of a flow that is paused too: handing over is what paused it.
+
+    Topics of `positions` that the source does not list are asked for by name: a missing DESCRIBE is no deletion.
+    """
+    copied = {it.topic for it in positions if left_out_reason(flow, it.topic) is None}
+    source = read_source(flow, clusters.source, copied)
     target = read_target(flow, clusters.target, source.topics.found)
     ledger = replace(read_ledger(flow, clusters.target), flow_state=None)
     return decide(flow, source, target, ledger)
@@ -36,9 +51,11 @@ def places(
 ) -> tuple[list[Place], list[PartitionProof]]:
     """Sort the flow's partitions into those to prove and those refused at once; copies nobody began are neither.
 
-    Raises UsageError for a name in `topics` that the flow does not replicate.
+    What could not be looked at is refused: it may be copied further than anybody knows.  Raises UsageError for a name
+    in `topics` that the flow does not replicate.
     """
-    known = {it.topic for it in discovery.topics}
+    hidden = [it for it in discovery.problems if it.code is ProblemCode.SOURCE_REFUSED]
+    known = {it.topic for it in discovery.topics} | {it.topic for it in hidden}
     for name in sorted(set(topics or ()) - known):
         raise UsageError(
             f"flow {flow.name} does not replicate topic {name}", hint="--topics takes source topics"
@@ -59,7 +76,23 @@ def places(
         )
     ]
     wanted = [it for it in found if isinstance(it, Place)]
-    return wanted, [it for it in found if isinstance(it, PartitionProof)]
+    refused = [it for it in found if isinstance(it, PartitionProof)]
+    for problem in hidden:
+        if topics is None or problem.topic in topics:
+            refused += _hidden(flow, problem, positions)
+    return wanted, refused
+
+
+def _hidden(
+    flow: FlowSettings, problem: Problem, positions: Mapping[TopicPartition, int]
+) -> Iterator[PartitionProof]:
+    """Refuse the known partitions of a topic the source does not describe; its first where none is known."""
+    said = {it.partition: last for it, last in positions.items() if it.topic == problem.topic}
+    for number in sorted(said) or [0]:
+        remote = remote_name(flow, problem.topic)
+        yield refusal_of(
+            problem.topic, remote, number, said.get(number), problem.message, problem.hint or TRY_AGAIN
+        )
 
 
 def _sorted(
@@ -89,12 +122,30 @@ def _sorted(
                 timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
                 began_at_start=not flow.copy.start_from_latest,
             )
+    said_of = {it.partition: last for it, last in positions.items() if it.topic == topic.topic}
+    seen = {it.partition for it in topic.partitions}
+    for number in sorted({*range(topic.partition_count), *said_of} - seen):
+        reason = (problem.message, problem.hint) if problem else _unseen(topic, number)
+        yield refusal_of(topic.topic, topic.remote_topic, number, said_of.get(number), *reason)
+
+
+def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:
+    """Why a partition has no offsets on the source: message and hint."""
+    if number < topic.partition_count:
+        return f"the offsets of {topic.topic}-{number} cannot be read on the source", TRY_AGAIN
+    return (
+        f"{topic.topic}-{number} has a position, and the topic only {topic.partition_count} partition(s): it was"
+        " recreated since it was copied",
+        "exclude the topic, or give the new one another name",
+    )
 
 
 def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) -> tuple[str, str] | None:
     """What keeps a partition from being compared at all: message and hint; None when nothing does."""
     name = f"{topic.topic}-{it.partition}"
     copy = f"{topic.remote_topic}-{it.partition}"
+    if it.target is None and topic.remote is not None and it.partition < topic.remote.partitions:
+        return f"the offsets of {copy}, the copy of {name}, cannot be read", TRY_AGAIN
     if it.target is None:
         return (
             None

@@ -76,12 +76,12 @@ def run(
     """
     require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
     positions = mirror_maker.read_positions(flow, clusters.target, origin)
-    discovery = discover_all(flow, clusters)
+    discovery = discover_all(flow, clusters, positions)
     seen = mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
     state, grant = (None, None) if dry_run else fenced(flow, clusters, run_id)
     if not dry_run:
-        discovery = discover_all(flow, clusters)  # copies of new topics are there now
         positions = mirror_maker.read_positions(flow, clusters.target, origin)
+        discovery = discover_all(flow, clusters, positions)  # copies of new topics are there now
     wanted, refused = places(flow, clusters, discovery, positions, topics)
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
