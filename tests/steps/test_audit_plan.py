@@ -24,10 +24,10 @@ from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
-    AuditState,
     plan,
     sample,
 )
+from twinlog.steps.audit_problems import AuditState
 from twinlog.steps.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,

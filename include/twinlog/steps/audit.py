@@ -34,10 +34,10 @@ from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
-    AuditState,
     PartitionPlan,
     plan,
 )
+from twinlog.steps.audit_problems import AuditState
 from twinlog.steps.audit_result import (
     AuditResult,
     differences_of,

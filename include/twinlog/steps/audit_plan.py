@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.progress import Maps, SourceLife
+from twinlog.cluster.progress import SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
@@ -19,8 +19,8 @@ from twinlog.quality.coverage import mapped_between
 from twinlog.quality.map_ranges import downstream_range, first_upstream_at
 from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
-from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
-from twinlog.steps.sharing import Sharing
+from twinlog.steps.audit_problems import AuditProblem, AuditState, found_problems
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
 
 SAMPLE_OFFSETS = 5_000
 """Upstream offsets in one piece of a sample."""
@@ -42,16 +42,6 @@ class AuditRequest:
     share: float = 1.0
     seed: int = 0
     topics: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditProblem:
-    """Why a topic, or a partition of it, could not be audited; the audit does not call the flow equal."""
-
-    code: str
-    topic: str
-    message: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +73,12 @@ class AuditPlan:
     problems: tuple[AuditProblem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditState:
-    """What was read for the plan: progress and `settled` first, then the ends of the logs, then ledger and map.
-
-    `settled` is the end of each map as it was then.  `compacted` are the source topics of which either side has
-    `compact` in its cleanup.policy; `sharing` says what in either log is not the flow's.
-    """
-
-    discovery: Discovery
-    ledger: Ledger
-    maps: Maps[OffsetMap]
-    progress: Mapping[TopicPartition, int]
-    settled: Mapping[SourceLife, int]
-    compacted: Collection[str]
-    sharing: Sharing = field(default_factory=Sharing)
-
-
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
     """Decide what is compared."""
     partitions: list[PartitionPlan] = []
-    problems: list[AuditProblem] = []
+    problems = list(found_problems(flow, state, request.topics))
     for topic in state.discovery.topics:
         if request.topics is None or topic.topic in request.topics:
-            problems += _topic_problems(topic, state)
             partitions += (
                 it
                 for partition in topic.partitions
@@ -116,38 +88,6 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
         problems.append(AuditProblem("nothing-copied", "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
-
-
-def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
-    name = topic.topic
-    yield from _unreadable(topic, state)
-    lives = {life.topic_id for life, it in state.maps.items() if life.topic == name and it.records}
-    lives |= {life.topic_id for life in state.maps.broken if life.topic == name}
-    copied = sorted(it.partition for it in state.progress if it.topic == name)
-    blocking = [it for it in state.discovery.problems if it.topic == name and it.blocking]
-    if lives and topic.topic_id not in lives:
-        message = (
-            f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
-        )
-        yield AuditProblem(ProblemCode.RECREATED.value, name, message, "decide what becomes of the copy")
-    elif copied and not lives:
-        message = f"partitions {copied} of {name} were copied, but no offset map says where to"
-        hint = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
-        yield AuditProblem("no-map", name, message, hint)
-    elif (lives or copied) and topic.remote is None:
-        message = f"the copy {topic.remote_topic} of {name} does not exist"
-        yield AuditProblem(ProblemCode.COPY_DELETED.value, name, message, "it must be copied anew")
-    yield from (
-        AuditProblem(it.code.value, name, it.message, it.hint)
-        for it in blocking
-        if it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED}
-    )
-
-
-def _unreadable(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
-    for life, error in sorted(state.maps.broken.items()):
-        if (life.topic, life.topic_id) == (topic.topic, topic.topic_id):
-            yield AuditProblem(error.code, topic.topic, error.message, error.hint)
 
 
 def _partition(

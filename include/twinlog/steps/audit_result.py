@@ -23,7 +23,8 @@ from twinlog.quality.coverage import mapped_between, partition_coverage
 from twinlog.quality.spans import Spans
 from twinlog.quality.tally import shortened
 from twinlog.steps.audit_lane import ScopeReport
-from twinlog.steps.audit_plan import AuditMode, AuditProblem, AuditRequest, PartitionPlan
+from twinlog.steps.audit_plan import AuditMode, AuditRequest, PartitionPlan
+from twinlog.steps.audit_problems import AuditProblem
 
 
 @dataclass(frozen=True, slots=True)

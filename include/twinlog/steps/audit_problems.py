@@ -1,0 +1,135 @@
+"""Why topics and partitions of a flow cannot be audited, as far as that is seen before anything is compared.  Pure.
+
+Law: a partition of which something was copied is compared, or a problem says that it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.progress import Maps, SourceLife
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.steps.discover import left_out_reason
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+from twinlog.steps.sharing import Sharing
+
+NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditProblem:
+    """Why a topic, or a partition of it, could not be audited; the audit does not call the flow equal."""
+
+    code: str
+    topic: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """What was read for the plan: progress and `settled` first, then the ends of the logs, then ledger and map.
+
+    `settled` is the end of each map as it was then.  `compacted` are the source topics of which either side has
+    `compact` in its cleanup.policy; `sharing` says what in either log is not the flow's.
+    """
+
+    discovery: Discovery
+    ledger: Ledger
+    maps: Maps[OffsetMap]
+    progress: Mapping[TopicPartition, int]
+    settled: Mapping[SourceLife, int]
+    compacted: Collection[str]
+    sharing: Sharing = field(default_factory=Sharing)
+
+
+def found_problems(
+    flow: FlowSettings, state: AuditState, wanted: Collection[str] | None = None
+) -> Iterator[AuditProblem]:
+    """Say what stands against auditing the `wanted` source topics; None means all of the flow."""
+    for topic in state.discovery.topics:
+        if wanted is None or topic.topic in wanted:
+            yield from _topic_problems(topic, state)
+            for partition in topic.partitions:
+                yield from _partition_problems(topic, partition, state)
+    yield from _hidden(flow, state, wanted)
+
+
+def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[AuditProblem]:
+    """What was copied of topics that the source does not show any more, though it has them."""
+    copied = {it.topic for it in state.progress}
+    for it in state.discovery.problems:
+        if (
+            it.code is ProblemCode.SOURCE_REFUSED
+            and it.topic in copied
+            and (wanted is None or it.topic in wanted)
+            and left_out_reason(flow, it.topic) is None
+        ):
+            yield AuditProblem(it.code.value, it.topic, it.message, it.hint)
+
+
+def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
+    name = topic.topic
+    yield from _unreadable(topic, state)
+    lives = _lives(name, state)
+    copied = sorted(it.partition for it in state.progress if it.topic == name)
+    against = [it for it in state.discovery.problems if it.topic == name]
+    if lives and topic.topic_id not in lives:
+        message = (
+            f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
+        )
+        yield AuditProblem(ProblemCode.RECREATED.value, name, message, "decide what becomes of the copy")
+    elif copied and not lives:
+        message = f"partitions {copied} of {name} were copied, but no offset map says where to"
+        yield AuditProblem("no-map", name, message, NO_MAP_HINT)
+    elif (lives or copied) and topic.remote is None:
+        message = f"the copy {topic.remote_topic} of {name} does not exist"
+        yield AuditProblem(ProblemCode.COPY_DELETED.value, name, message, "it must be copied anew")
+    yield from (
+        AuditProblem(it.code.value, name, it.message, it.hint)
+        for it in against
+        if (it.blocking and it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED})
+        or it.code is ProblemCode.PARTITION_UNAVAILABLE
+    )
+
+
+def _lives(name: str, state: AuditState) -> set[str]:
+    """Ids of the topic's lives of which a map knows records, or may know some."""
+    lives = {life.topic_id for life, it in state.maps.items() if life.topic == name and it.records}
+    return lives | {life.topic_id for life in state.maps.broken if life.topic == name}
+
+
+def _unreadable(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
+    for life, error in sorted(state.maps.broken.items()):
+        if (life.topic, life.topic_id) == (topic.topic, topic.topic_id):
+            yield AuditProblem(error.code, topic.topic, error.message, error.hint)
+
+
+def _partition_problems(
+    topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState
+) -> Iterator[AuditProblem]:
+    """What stands against one partition while its topic can be audited."""
+    name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
+    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    copied, mapped = TopicPartition(topic.topic, life.partition) in state.progress, life in state.maps
+    if topic.remote is None or life in state.maps.broken or not (copied or mapped):
+        return
+    if partition.target is None and partition.partition < topic.remote.partitions:
+        message = f"the offsets of {copy}, the copy of {name}, cannot be read"
+        hint = "wait until it has a leader that answers, and audit again"
+        yield AuditProblem(ProblemCode.PARTITION_UNAVAILABLE.value, topic.topic, message, hint)
+    elif partition.target is None:
+        message = f"{copy}, the copy of {name}, does not exist"
+        yield AuditProblem(ProblemCode.COPY_DELETED.value, topic.topic, message, "it must be copied anew")
+    elif not mapped and topic.topic_id in _lives(topic.topic, state) and not _expired(partition.target):
+        message = f"{name} was copied, but no offset map says where to"
+        yield AuditProblem("no-map", topic.topic, message, NO_MAP_HINT)
+
+
+def _expired(copy: PartitionOffsets) -> bool:
+    """Whether the copy held records once, and none of them is left to be compared."""
+    return 0 < copy.end == copy.log_start
