@@ -3,6 +3,8 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twinlog.cluster.ledger import Ledger, ledger_from
 from twinlog.cluster.progress import Maps, SourceLife
@@ -13,7 +15,7 @@ from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.quality.coverage import Coverage, PartitionCoverage, coverage, total
+from twinlog.quality.coverage import Coverage, PartitionCoverage, coverage, partition_coverage, total
 
 LIFE = SourceLife("t", "id", 0)
 MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
@@ -49,6 +51,34 @@ def test_what_has_left_the_target_does_not_count():
     """Unproved records of the past do not weigh on the share of today."""
     audit = dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 50, 50, Unproved.SOURCE_RETENTION),))
     assert 1.0 == judged(audit, OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))]))
+
+
+def test_what_no_map_covers_was_copied_and_not_proved():
+    """In front of the map, or in a hole of it; until that part of the map has left the target, too."""
+    hole = UnprovedSpan(50, 60, 10, Unproved.NO_MAP)
+    assert 100 / 110 == judged(dataclasses.replace(AUDIT, unproved=(hole,)))
+    front = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    audit = dataclasses.replace(AUDIT, start=60, unproved=(UnprovedSpan(0, 60, 50, Unproved.NO_MAP),))
+    assert 0.5 == judged(audit, front)
+    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(80, 120, (Run(80, 71, 30),))]))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["mapped", *Unproved])), min_size=1))
+def test_nothing_unproved_counts_as_proved(parts: list[tuple[int, str]]) -> None:
+    """Proved are the records that lie in no span, of all that were copied."""
+    pieces, spans, at, place, proved = [], [], 0, 0, 0
+    for length, kind in parts:
+        if kind != Unproved.NO_MAP:
+            pieces.append(MapPiece(at, at + length, (Run(at, place, length),)))
+        if kind != "mapped":
+            spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
+        proved += length * (kind == "mapped")
+        at, place = at + length, place + length + 1
+    if pieces:
+        audit = dataclasses.replace(AUDIT, end=at, unproved=tuple(spans))
+        found = partition_coverage(LIFE, OffsetMap.of(pieces), audit)
+        begun = [it for it in spans if it.end >= pieces[0].first_upstream]
+        assert (proved, proved + sum(it.records for it in begun)) == (found.proved, found.records)
 
 
 def test_a_copy_made_anew_is_not_proved():

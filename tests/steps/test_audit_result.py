@@ -76,3 +76,11 @@ def test_what_failed_is_unfinished():
     problem = unfinished(PLAN, [report])
     assert problem is not None and ("unreachable", "t") == (problem.code, problem.topic)
     assert unfinished(PLAN, [ScopeReport("t", "id", 0, 60, FOUND)]) is None
+
+
+def test_a_sample_of_what_no_map_covers_proves_its_share_only():
+    """What lies in front of the map was copied, too."""
+    unmapped = UnprovedSpan(0, 50, 50, Unproved.NO_MAP)
+    plan = dataclasses.replace(PLAN, offset_map=OffsetMap.of([MapPiece(50, 100, (Run(50, 50, 50),))]))
+    found = Comparison(100, 50, 0, 0, (unmapped,))
+    assert 0.5 == partition_row(plan, found, None, 9).coverage

@@ -1,6 +1,7 @@
 """What share of the copy has been proved equal, and how long ago: the ledger's audits against the offset map.  Pure.
 
-What the map no longer knows (its records have left the target) counts neither as copied nor as proved.
+What the map no longer knows (its records have left the target) counts neither as copied nor as proved.  What it does
+not reach, though an audit has met it (`no-map`), counts as copied, and not as proved.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
-from twinlog.formats.ledger_audit import PartitionAudit
+from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 
@@ -94,10 +95,21 @@ def partition_coverage(
     return PartitionCoverage(
         life.topic,
         life.partition,
-        offset_map.records,
+        copied_records(offset_map, audit.unproved),
         max(0, proved),
         audit.difference_count,
         audit.at_ms,
+    )
+
+
+def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> int:
+    """Count the records the map knows, and those an audit met where it does not reach.
+
+    These left the target before the map's first piece did: spans in front of what it begins with now are over.
+    """
+    unmapped = (it for it in unproved if it.reason is Unproved.NO_MAP and it.end >= offset_map.first_upstream)
+    return offset_map.records + sum(
+        max(0, it.records - mapped_between(offset_map, it.start, it.end)) for it in unmapped
     )
 
 

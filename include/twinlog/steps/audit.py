@@ -21,7 +21,7 @@ from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleA
 from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison
-from twinlog.quality.coverage import mapped_between
+from twinlog.quality.coverage import copied_records, mapped_between
 from twinlog.steps import discover
 from twinlog.steps.audit_lane import (
     AuditLaneReport,
@@ -34,7 +34,6 @@ from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
-    PartitionPlan,
     plan,
 )
 from twinlog.steps.audit_problems import AuditState
@@ -211,7 +210,9 @@ def _result(
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
     problems = (*decided.problems, *troubles)
-    weights = [_weight(it) for it in decided.partitions]
+    weights = [
+        copied_records(it.offset_map, row.unproved) for it, row in zip(decided.partitions, rows, strict=True)
+    ]
     covered = sum(row.coverage * weight for row, weight in zip(rows, weights, strict=True))
     difference_count = sum(row.differences for row in rows)
     return AuditResult(
@@ -233,7 +234,3 @@ def _result(
 def _known(maps: Maps[OffsetMap], life: SourceLife) -> OffsetMap | None:
     found = maps.seen(life)
     return None if isinstance(found, UnreadableMap) else found
-
-
-def _weight(plan: PartitionPlan) -> int:
-    return plan.offset_map.records

@@ -19,7 +19,7 @@ from twinlog.formats.ledger_audit import (
 )
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison, Difference, Excerpt
-from twinlog.quality.coverage import mapped_between, partition_coverage
+from twinlog.quality.coverage import copied_records, mapped_between, partition_coverage
 from twinlog.quality.spans import Spans
 from twinlog.quality.tally import shortened
 from twinlog.steps.audit_lane import ScopeReport
@@ -228,7 +228,7 @@ def partition_row(
         share = partition_coverage(plan.life, plan.offset_map, audit).share
         differences, audited_to = audit.difference_count, audit.end
     else:
-        share = proved / plan.offset_map.records if plan.claims else 0.0
+        share = proved / copied_records(plan.offset_map, found.unproved) if plan.claims else 0.0
         differences, audited_to = found.difference_count, plan.start
     return AuditedPartition(
         plan.life.topic,
