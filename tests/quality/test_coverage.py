@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from twinlog.cluster.ledger import Ledger, ledger_from
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.formats.ledger import Incarnation
-from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger_audit import (
+    DifferenceKind,
+    FoundDifference,
+    PartitionAudit,
+    SampleAudit,
+    Unproved,
+    UnprovedSpan,
+)
 from twinlog.formats.offset_map import encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
@@ -79,6 +86,26 @@ def test_nothing_unproved_counts_as_proved(parts: list[tuple[int, str]]) -> None
         found = partition_coverage(LIFE, OffsetMap.of(pieces), audit)
         begun = [it for it in spans if it.end >= pieces[0].first_upstream]
         assert (proved, proved + sum(it.records for it in begun)) == (found.proved, found.records)
+
+
+WRONG = FoundDifference(DifferenceKind.VALUE, 5, 5)
+SAMPLE = SampleAudit("t", "id", 0, 0.5, 1, 50, 49, 0, 1, (WRONG,), 8_000)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([SAMPLE], (0, 1)),
+        ([AUDIT, SAMPLE], (99, 1)),
+        ([AUDIT, dataclasses.replace(SAMPLE, at_ms=6_999)], (100, 0)),
+        ([dataclasses.replace(AUDIT, differences=(WRONG,), difference_count=1), SAMPLE], (99, 1)),
+        ([AUDIT, dataclasses.replace(SAMPLE, difference_count=70)], (30, 70)),
+    ],
+)
+def test_what_a_sample_found_stands_until_a_later_audit(records: list, expected: tuple[int, int]):
+    """Not twice where an audit has named it before."""
+    (found,) = coverage(ledger_from(records), maps(MAP))
+    assert expected == (found.proved, found.differences)
 
 
 def test_a_copy_made_anew_is_not_proved():

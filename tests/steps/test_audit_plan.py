@@ -15,7 +15,14 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
 from twinlog.formats.ledger import Incarnation
-from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger_audit import (
+    DifferenceKind,
+    FoundDifference,
+    PartitionAudit,
+    SampleAudit,
+    Unproved,
+    UnprovedSpan,
+)
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -119,6 +126,23 @@ def test_it_goes_on_where_the_last_one_ended():
     ledger = ledger_from([BEFORE])
     assert [(60, 120, 51, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
     assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), asked(AuditMode.FULL)))
+
+
+def test_what_a_sample_found_goes_on_with_the_audit():
+    """What lies behind the last audit is compared anew; a full one compares all of it."""
+    kept, anew = FoundDifference(DifferenceKind.VALUE, 5, 5), FoundDifference(DifferenceKind.VALUE, 70, 61)
+    stranger = FoundDifference(DifferenceKind.EXTRA, None, 50)
+    sample = SampleAudit("t", "id", 0, 0.5, 1, 9, 6, 0, 3, (kept, anew, stranger), 8)
+    ledger = ledger_from([BEFORE, sample])
+    (decided,) = plan(FLOW, state(ledger), AuditRequest()).partitions
+    assert decided.before is not None
+    assert (2, (kept, stranger)) == (decided.before.difference_count, decided.before.differences)
+    for mode, stands in ((AuditMode.FULL, sample), (AuditMode.SAMPLE, sample)):
+        (other,) = plan(FLOW, state(ledger), asked(mode)).partitions
+        assert (None, stands) == (other.before, other.sampled)
+    later = ledger_from([dataclasses.replace(BEFORE, at_ms=9), sample])
+    (decided,) = plan(FLOW, state(later), AuditRequest()).partitions
+    assert (0, None) == (decided.before.difference_count if decided.before else -1, decided.sampled)
 
 
 def test_a_copy_made_anew_begins_anew():

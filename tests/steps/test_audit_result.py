@@ -6,13 +6,13 @@ import dataclasses
 
 from twinlog.cluster.progress import SourceLife
 from twinlog.formats.ledger_audit import DifferenceKind as Kind
-from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.quality.audit_items import Comparison, Difference, Scope
 from twinlog.steps.audit_lane import AuditSpec, ScopeReport
-from twinlog.steps.audit_plan import PartitionPlan
+from twinlog.steps.audit_plan import AuditMode, AuditRequest, PartitionPlan
 from twinlog.steps.audit_result import (
     differences_of,
     gathered,
@@ -20,6 +20,7 @@ from twinlog.steps.audit_result import (
     judged_to,
     partition_row,
     remembered,
+    remembered_sample,
     unfinished,
 )
 
@@ -76,6 +77,16 @@ def test_what_failed_is_unfinished():
     problem = unfinished(PLAN, [report])
     assert problem is not None and ("unreachable", "t") == (problem.code, problem.topic)
     assert unfinished(PLAN, [ScopeReport("t", "id", 0, 60, FOUND)]) is None
+
+
+def test_a_sample_forgets_nothing_that_an_earlier_one_found():
+    """Another seed looks elsewhere; what both found counts once."""
+    earlier = FoundDifference(Kind.VALUE, 5, 5)
+    extra = FoundDifference(Kind.EXTRA, None, 105)
+    sampled = SampleAudit("t", "id", 0, 0.5, 1, 9, 5, 2, 3, (earlier, extra), 7)
+    plan = dataclasses.replace(PLAN, before=None, sampled=sampled)
+    kept = remembered_sample(plan, FOUND, AuditRequest(AuditMode.SAMPLE, 0.1, 2), 9)
+    assert (3, (extra, earlier), 9) == (kept.difference_count, kept.differences, kept.at_ms)
 
 
 def test_a_sample_of_what_no_map_covers_proves_its_share_only():

@@ -18,7 +18,7 @@ from twinlog.formats.ledger import (
     Quarantine,
     parse_ledger,
 )
-from twinlog.formats.ledger_audit import PartitionAudit
+from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_takeover import TakenOver
@@ -55,10 +55,10 @@ class Ledger:
     `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples oldest first.  `audits` are by topic and partition, one for each life that was audited.
+    samples oldest first.  `audits` are by topic and partition, one for each life that was audited; `sampled` the last
+    sample of each.
 
-    Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes and audits by samples are
-    for people to read.
+    Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
     """
 
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
@@ -77,6 +77,7 @@ class Ledger:
     known_source: KnownSource | None = None
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
     audits: tuple[PartitionAudit, ...] = ()
+    sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
 
     @property
@@ -141,6 +142,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
+        sampled=tuple(_of(known, SampleAudit)),
         taken_over=tuple(_of(known, TakenOver)),
     )
 

@@ -104,7 +104,8 @@ class PartitionAudit(LedgerEntry):
 class SampleAudit(LedgerEntry):
     """The last sample of one partition: `share` of its copied records, chosen by `seed`; newest only.
 
-    Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved.
+    Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved; its differences, and those of
+    samples before it, stand until a PartitionAudit of a later time, which has compared these records or took them over.
     """
 
     KIND: ClassVar[str] = "audit-sample"

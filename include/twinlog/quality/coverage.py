@@ -7,13 +7,13 @@ not reach, though an audit has met it (`no-map`), counts as copied, and not as p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
-from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 
@@ -67,19 +67,45 @@ def coverage(
     made anew since counts for nothing.  Without it that is not looked at.
     """
     audits = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
+    samples = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
     found = []
     for life in sorted([*maps, *maps.broken], key=lambda it: (it.topic, it.partition)):
         newest = ledger.incarnations.get(life.topic)
         if newest is not None and newest.topic_id != life.topic_id:
             continue
         audit = audits.get(life)
+        sampled = standing(samples.get(life), audit)
         if audit is not None and remote_topic_ids is not None:
             audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
         try:
-            found.append(partition_coverage(life, maps[life].open(), audit))
+            found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit)))
         except UnreadableMap:
-            found.append(PartitionCoverage(life.topic, life.partition, 1, 0, 0, None))
+            found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None)))
     return tuple(found)
+
+
+def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCoverage:
+    """Add what a sample has found since."""
+    count = sampled.difference_count if sampled is not None else 0
+    return replace(found, proved=max(0, found.proved - count), differences=found.differences + count)
+
+
+def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
+    """Give the sample with those of its differences that stand beside the audit's; None when none does.
+
+    A later audit has compared the records anew, or taken the differences over.
+    """
+    if sample is None or (audit is not None and audit.at_ms >= sample.at_ms):
+        return None
+    left = without(sample, audit.differences if audit is not None else ())
+    return left if left.difference_count else None
+
+
+def without(sample: SampleAudit, known: tuple[FoundDifference, ...]) -> SampleAudit:
+    """Leave out the differences that are named elsewhere, so that none counts twice."""
+    left = tuple(it for it in sample.differences if it not in known)
+    count = sample.difference_count - (len(sample.differences) - len(left))
+    return replace(sample, difference_count=count, differences=left)
 
 
 def partition_coverage(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
-from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Scope
-from twinlog.quality.coverage import mapped_between
+from twinlog.quality.coverage import mapped_between, standing, without
 from twinlog.quality.map_ranges import downstream_range, first_upstream_at
 from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
@@ -48,7 +48,8 @@ class AuditRequest:
 class PartitionPlan:
     """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
 
-    `end` is how far it will be audited.  `claims` is false when what is found may be told but proves nothing of
+    `end` is how far it will be audited.  `sampled` is what earlier samples found that stands; in `before` that is
+    taken over.  `claims` is false when what is found may be told but proves nothing of
     the topic as it is now.
     """
 
@@ -63,6 +64,7 @@ class PartitionPlan:
     unproved: tuple[UnprovedSpan, ...] = ()
     before: PartitionAudit | None = None
     claims: bool = True
+    sampled: SampleAudit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,13 @@ def _partition(
         offset_map = _map_of_an_earlier_life(life, state)
     if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
         return None
-    before = next((it for it in state.ledger.audits if (it.topic, it.topic_id, it.partition) == life), None)
+    before, sampled = _earlier(state.ledger, life)
     if before is not None and (
         request.mode is not AuditMode.INCREMENTAL or before.remote_topic_id != topic.remote.topic_id
     ):
         before = None
+    if before is not None and sampled is not None:
+        before = _joined(before, sampled)
     start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
     end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
     unproved = [] if before else list(_before_the_map(partition, offset_map, state.ledger, life))
@@ -153,7 +157,32 @@ def _partition(
         tuple(unproved),
         before,
         claims,
+        sampled,
     )
+
+
+def _earlier(ledger: Ledger, life: SourceLife) -> tuple[PartitionAudit | None, SampleAudit | None]:
+    """The last audit of a partition, and what samples found since."""
+    audit = next((it for it in ledger.audits if (it.topic, it.topic_id, it.partition) == life), None)
+    sample = next((it for it in ledger.sampled if (it.topic, it.topic_id, it.partition) == life), None)
+    return audit, standing(sample, audit)
+
+
+def _joined(before: PartitionAudit, sampled: SampleAudit) -> PartitionAudit:
+    """An audit that goes on from `before` keeps what a sample found in front of it, and compares the rest itself."""
+    anew = (it for it in sampled.differences if not _in_front(it, before))
+    kept = without(sampled, tuple(anew))
+    return replace(
+        before,
+        difference_count=before.difference_count + kept.difference_count,
+        differences=before.differences + kept.differences,
+    )
+
+
+def _in_front(it: FoundDifference, before: PartitionAudit) -> bool:
+    if it.upstream_offset is not None:
+        return it.upstream_offset < before.end
+    return it.downstream_offset is None or it.downstream_offset < before.downstream_end
 
 
 def _reached(offset_map: OffsetMap, end: int) -> int:

@@ -19,7 +19,7 @@ from twinlog.formats.ledger_audit import (
 )
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison, Difference, Excerpt
-from twinlog.quality.coverage import copied_records, mapped_between, partition_coverage
+from twinlog.quality.coverage import copied_records, mapped_between, partition_coverage, without
 from twinlog.quality.spans import Spans
 from twinlog.quality.tally import shortened
 from twinlog.steps.audit_lane import ScopeReport
@@ -180,9 +180,6 @@ def _knows(offset_map: OffsetMap, downstream: int) -> bool:
 def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_ms: int) -> PartitionAudit:
     """What the ledger keeps of an incremental or full audit: its own findings behind those it goes on from."""
     before = plan.before
-    differences = tuple(
-        FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found.differences
-    )
     return PartitionAudit(
         *plan.life,
         remote_topic=plan.remote_topic,
@@ -195,7 +192,7 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
         equal_records=found.equal_records + (before.equal_records if before else 0),
         unproved=shortened([*(before.unproved if before else ()), *found.unproved]),
         difference_count=found.difference_count + (before.difference_count if before else 0),
-        differences=((before.differences if before else ()) + differences)[:KEPT_DIFFERENCES],
+        differences=((before.differences if before else ()) + _named(found.differences))[:KEPT_DIFFERENCES],
         at_ms=at_ms,
     )
 
@@ -203,7 +200,9 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
 def remembered_sample(
     plan: PartitionPlan, found: Comparison, request: AuditRequest, at_ms: int
 ) -> SampleAudit:
-    """What the ledger keeps of a sample."""
+    """What the ledger keeps of a sample: its own findings, and those of earlier ones that still stand."""
+    named = _named(found.differences)
+    earlier = without(plan.sampled, named) if plan.sampled is not None else None
     return SampleAudit(
         *plan.life,
         share=request.share,
@@ -211,12 +210,14 @@ def remembered_sample(
         records=found.records,
         equal_bytes=found.equal_bytes,
         equal_records=found.equal_records,
-        difference_count=found.difference_count,
-        differences=tuple(
-            FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found.differences
-        )[:KEPT_DIFFERENCES],
+        difference_count=found.difference_count + (earlier.difference_count if earlier else 0),
+        differences=(named + (earlier.differences if earlier else ()))[:KEPT_DIFFERENCES],
         at_ms=at_ms,
     )
+
+
+def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
+    return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
 
 
 def partition_row(

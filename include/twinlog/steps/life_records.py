@@ -14,6 +14,7 @@ from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
+from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
 from twinlog.formats.packed_map import PackedMap
@@ -144,7 +145,8 @@ def rewinding(
             one = known.piece(row)
             yield piece(state, life, one.first_upstream, cut(one, lost.first_offset))
     yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
-    yield from (forgotten(state, it) for it in ledger.audits if (it.topic, it.topic_id, it.partition) == life)
+    audited: tuple[PartitionAudit | SampleAudit, ...] = (*ledger.audits, *ledger.sampled)
+    yield from (forgotten(state, it) for it in audited if (it.topic, it.topic_id, it.partition) == life)
     begins = ledger.beginnings.get(lost.topic)
     number = str(lost.partition)
     if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
