@@ -283,6 +283,26 @@ def test_a_lost_piece_of_the_map():
     )
 
 
+@settings(deadline=None)
+@given(copies(st.binary(min_size=8, max_size=8).map(lambda it: Rec(it, it)), unique_by=repr), st.data())
+def test_what_either_side_lost_is_accounted_for_once(copy, data):
+    """On one side or on both, for whatever reason: nothing differs, and what was not seen twice is not proved."""
+    reasons = st.sampled_from([Unproved.SOURCE_RETENTION, Unproved.UNREADABLE, Unproved.RECREATED])
+
+    def some(log: Log, reason: Unproved) -> tuple[list[Item], set[int]]:
+        cut = sorted(data.draw(st.tuples(*[st.integers(0, log[-1][0] + 1 if log else 0)] * 2)))
+        before, behind = ([it for it in log if it[0] < cut[0]], [it for it in log if it[0] >= cut[1]])
+        gone = {n for n, it in enumerate(log) if cut[0] <= it[0] < cut[1]}
+        return [*batches(before), Lost(*cut, reason), *batches(behind)], gone
+
+    ours, lost = some(copy.source, data.draw(reasons))
+    theirs, expired = some(copy.target, Unproved.TARGET_RETENTION)
+    result = compare(copy.scope, ours, theirs)
+    assert (True, len(copy.source)) == (result.equal, result.records)
+    assert len(lost | expired) == sum(it.records for it in result.unproved)
+    assert len(copy.source) - len(lost | expired) == result.equal_bytes + result.equal_records
+
+
 @pytest.mark.parametrize("lost", [1, 10, 20])
 def test_retention_on_either_side(lost):
     """What is gone cannot be proved, and is no difference."""

@@ -23,18 +23,25 @@ _WEIGHED_CELLS = 1024
 
 
 def align(
-    source: Sequence[RawRecord], target: Sequence[RawRecord], place: Place, *, at_end: tuple[bool, bool]
+    source: Sequence[RawRecord],
+    target: Sequence[RawRecord],
+    place: Place,
+    *,
+    at_end: tuple[bool, bool],
+    explained: Callable[[Pair], bool] = lambda pair: False,
 ) -> list[Pair]:
     """Pair up the beginning of both lists in the way that needs the fewest differences, by offset if that does.
 
     `at_end` says of each list whether nothing follows it; what may have its counterpart further on is left out.
+    `explained` says of a pair by offset whether it is known why one side is not there: that is no difference.
     At least one pair comes back unless both lists are empty.
     """
     by_place = by_offset(source, target, place, at_end=at_end)
-    if unequal(by_place) <= 1:
+    unexplained = unequal([pair for pair in by_place if not explained(pair)])
+    if unexplained <= 1:
         return by_place
     matched = by_content(source, target, at_end=all(at_end))
-    return matched if matched and unequal(matched) < unequal(by_place) else by_place
+    return matched if matched and unequal(matched) < unexplained else by_place
 
 
 def unequal(pairs: Sequence[Pair]) -> int:

@@ -26,6 +26,7 @@ from twinlog.quality.audit_items import Comparison, Scope
 from twinlog.quality.audit_log import Side
 from twinlog.quality.compaction import AwaitedKeys
 from twinlog.quality.many_records import common_count, equal_prefix
+from twinlog.quality.map_ranges import mapped_into
 from twinlog.quality.places import Places
 from twinlog.quality.record_fields import RawRecord, differing
 from twinlog.quality.same_bytes import same_records
@@ -85,6 +86,7 @@ class _Walk:
         """Walk both sides to their ends."""
         while self._whole_batch() or self._many_records() or self._equal_record() or self._unequal():
             pass
+        self._lost_on_both_sides()
 
     def settle(self) -> None:
         """Judge the records whose keys did not occur again anywhere."""
@@ -104,6 +106,14 @@ class _Walk:
         """Say that the keys were not looked for."""
         for record, _ in self.awaited.unresolved():
             self.tally.unproved(record.upstream, Unproved.COMPACTED)
+
+    def _lost_on_both_sides(self) -> None:
+        """Say of copied records that neither side could show that nothing was proved of them."""
+        theirs = [(it.start, it.end) for it in self.target.lost]
+        for ours in self.source.lost:
+            start, end = max(ours.start, self.scope.start), min(ours.end, self.scope.end)
+            for upstream, count in mapped_into(self.scope.offset_map, start, end, theirs):
+                self.tally.unproved(upstream, ours.reason, count)
 
     def _whole_batch(self) -> bool:
         """Compare the next batch of both sides as bytes, when both begin one where the map says."""
@@ -175,7 +185,18 @@ class _Walk:
     def _next_window(self) -> list[Pair]:
         ours, theirs = self.source.window(WINDOW), self.target.window(WINDOW)
         at_end = self.source.exhausted_behind(len(ours)), self.target.exhausted_behind(len(theirs))
-        return align(ours, theirs, self._place, at_end=at_end)
+        return align(ours, theirs, self._place, at_end=at_end, explained=self._explained)
+
+    def _explained(self, pair: Pair) -> bool:
+        """Whether a side that shows no record has lost it."""
+        match pair:
+            case RawRecord() as ours, None:
+                place = self._place(ours.offset)
+                return place is not None and self.target.lost_at(place) is not None
+            case None, RawRecord() as theirs:
+                upstream = self.places.upstream(theirs.offset - self.shift)
+                return upstream is not None and self.source.lost_at(upstream) is not None
+        return False
 
     def _place(self, upstream: int) -> int | None:
         place = self.places.downstream(upstream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from twinlog.offsets.offset_map import OffsetMap
@@ -29,3 +31,18 @@ def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, 
     last = behind - 1
     length = min(end, int(upstream_ends[last])) - int(offset_map.upstream[last])
     return low, int(offset_map.downstream[last]) + length
+
+
+def mapped_into(
+    offset_map: OffsetMap, start: int, end: int, ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the first upstream offset and the number of records of [start, end) copied into each downstream range.
+
+    Run by run; the ranges are in order and do not overlap.
+    """
+    shift = offset_map.downstream - offset_map.upstream
+    for begin, behind in ranges:
+        low = np.maximum(np.maximum(offset_map.upstream, start), begin - shift)
+        high = np.minimum(np.minimum(offset_map.upstream + offset_map.length, end), behind - shift)
+        for index in np.flatnonzero(high > low).tolist():
+            yield int(low[index]), int(high[index] - low[index])
