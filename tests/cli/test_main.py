@@ -176,13 +176,18 @@ def test_the_command_starts_quickly() -> None:
     assert done.stdout.split() == []
 
 
-def test_help_is_there_within_a_second() -> None:
-    """CPU time, so that a busy machine does not fail it."""
-    program = "import sys, time\nfrom twinlog.cli.main import main\nmain(['--help'])\nsys.exit(time.process_time() > 1)"
-    assert (
-        subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False).returncode
-        == 0
+def test_help_costs_little_more_than_what_it_is_written_with() -> None:
+    """CPU time beside that of its libraries in the same process, so that neither a busy nor a slow machine fails it."""
+    program = (
+        "import sys, time\n"
+        "import typer.rich_utils, rich.table\n"
+        "libraries = time.process_time()\n"
+        "from twinlog.cli.main import main\n"
+        "main(['--help'])\n"
+        "sys.exit(time.process_time() > 2.5 * libraries)"
     )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False)
+    assert 0 == done.returncode
 
 
 @pytest.mark.integration
