@@ -60,7 +60,7 @@ def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> It
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
     """Where `of_ranges` writes progress and map of some ranges: known before anything of them was sent."""
     progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
-    return progress | {(state.map_topic, _map_partition(*it.source, state.map_partitions)) for it in ranges}
+    return progress | {(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
 
 
 def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
@@ -68,15 +68,16 @@ def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
     return parse_source_key(key, state.connector_name, state.source_alias)
 
 
-def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int) -> StateRecord:
-    """Say that a source partition is copied up to and with `last_upstream`."""
+def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int | None) -> StateRecord:
+    """Say that a source partition is copied up to and with `last_upstream`; None forgets how far it is."""
     key, number = _progress_place(state, topic, partition)
-    return StateRecord(state.offsets_topic, number, key, offset_value(last_upstream))
+    value = None if last_upstream is None else offset_value(last_upstream)
+    return StateRecord(state.offsets_topic, number, key, value)
 
 
-def map_record(state: StateTopics, key: MapKey, piece: bytes) -> StateRecord:
-    """Store a piece of the map; all pieces of a source partition live in one partition: they are read together."""
-    number = _map_partition(key.topic, key.partition, state.map_partitions)
+def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
+    """Store a piece of the map; None forgets it."""
+    number = map_partition(key.topic, key.partition, state.map_partitions)
     return StateRecord(state.map_topic, number, encode_map_key(key), piece)
 
 
@@ -95,7 +96,8 @@ def _key_and_partition(
 
 
 @cache
-def _map_partition(topic: str, partition: int, partitions: int) -> int:
+def map_partition(topic: str, partition: int, partitions: int) -> int:
+    """Which of the map topic's `partitions` has all pieces of a source partition: they are read together."""
     return partition_for(f"{topic}-{partition}".encode(), partitions)
 
 

@@ -12,16 +12,14 @@ import numpy as np
 from twinlog.cluster.ledger import LEDGER_PARTITION, Ledger
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
-from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
-from twinlog.formats.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.offset_map import MapKey, MapPiece, encode_piece
 from twinlog.formats.packed_map import PackedMap
-from twinlog.formats.partitioner import partition_for
 from twinlog.offsets.run import Run
 from twinlog.relay.spec import StateTopics
-from twinlog.relay.state_records import StateRecord
+from twinlog.relay.state_records import StateRecord, map_record, progress_record
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.life_plan import Lost, lost_tails
 
@@ -41,16 +39,12 @@ def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
 
 def progress(state: StateTopics, partition: TopicPartition, last: int | None) -> StateRecord:
     """Set the last copied upstream offset; None (or one below 0) forgets it."""
-    key = source_offset_key(state.connector_name, state.source_alias, partition.partition, partition.topic)
-    value = None if last is None or last < 0 else offset_value(last)
-    return StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
+    return progress_record(state, *partition, None if last is None or last < 0 else last)
 
 
 def piece(state: StateTopics, life: SourceLife, first_upstream: int, made: MapPiece | None) -> StateRecord:
     """Write the map piece that begins at an upstream offset; None forgets it."""
-    number = partition_for(f"{life.topic}-{life.partition}".encode(), state.map_partitions)
-    key = encode_map_key(MapKey(life.topic, life.topic_id, life.partition, first_upstream))
-    return StateRecord(state.map_topic, number, key, None if made is None else encode_piece(made))
+    return map_record(state, MapKey(*life, first_upstream), None if made is None else encode_piece(made))
 
 
 def first_life(

@@ -25,12 +25,11 @@ from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.formats.partitioner import partition_for
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.log_reader import StateLog
-from twinlog.relay.state_records import StateRecord
+from twinlog.relay.state_records import StateRecord, map_partition
 
 JOINED_RUNS = 4_000
 """Runs a joined piece has at most: 12 KB of small ones, 100 KB of the largest there can be."""
@@ -176,7 +175,7 @@ def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Rep
 
 def records_of(topic: str, partitions: int, it: Replacement) -> Iterator[StateRecord]:
     """The joined piece under the key of the oldest it replaces, and tombstones for the others.  Pure."""
-    number = partition_for(f"{it.life.topic}-{it.life.partition}".encode(), partitions)
+    number = map_partition(it.life.topic, it.life.partition, partitions)
     for at, first in enumerate(it.replaced):
-        key = encode_map_key(MapKey(it.life.topic, it.life.topic_id, it.life.partition, first))
+        key = encode_map_key(MapKey(*it.life, first))
         yield StateRecord(topic, number, key, it.value if at == 0 else None)
