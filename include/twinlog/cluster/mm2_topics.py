@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.group import GroupPartition
+from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
@@ -72,6 +73,24 @@ def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
             unreadable += 1
     records.sort(key=lambda it: (it.group, it.topic, it.partition))
     return Checkpoints(topic, tuple(records), unreadable)
+
+
+def newest_checkpoints(
+    flow: FlowSettings, target: ClusterReader
+) -> tuple[Mapping[GroupPartition, DatedCheckpoint], int]:
+    """Read the newest checkpoint of every key, and count records that are none: MM2 passes them over, too."""
+    found: dict[GroupPartition, DatedCheckpoint] = {}
+    unread = 0
+    for key, record in latest_records_or_empty(
+        target, flow.policy.checkpoints_topic(flow.source.alias)
+    ).items():
+        try:
+            it = Checkpoint.parse(key, record.value or b"")
+        except FormatError:
+            unread += 1
+            continue
+        found[GroupPartition(it.group, it.topic, it.partition)] = DatedCheckpoint(it, record.timestamp)
+    return found, unread
 
 
 def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:

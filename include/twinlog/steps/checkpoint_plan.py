@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlog.cluster.group import GroupPartition, GroupState
+from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
@@ -21,7 +22,6 @@ from twinlog.steps.group_verdict import (
     Standing,
     SyncSwitch,
     Verdict,
-    WrittenCheckpoint,
     checkpoint_of,
     judge,
     row_of,
@@ -155,9 +155,7 @@ def _standing(
     )
 
 
-def _last(
-    seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition
-) -> WrittenCheckpoint | None:
+def _last(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> DatedCheckpoint | None:
     """The last checkpoint; one older than a copy that was made anew is about the one before.
 
     Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.

@@ -11,20 +11,15 @@ from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.group import CommittedOffset
-from twinlog.cluster.ledger import latest_records_or_empty
+from twinlog.cluster.group import CommittedOffset, GroupPartition
+from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError
-from twinlog.formats.checkpoint import Checkpoint
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import TargetState
 from twinlog.steps.group_report import GroupPartitionRow, SyncState
-
-GroupPlace = tuple[str, str, int]
-"""Group, topic on the target, partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +31,21 @@ class GroupFacts:
     checkpoint_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A checkpoint as it stands on the target; `at_ms` is its record's time."""
-
-    checkpoint: Checkpoint
-    at_ms: int
-
-
 def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> GroupFacts:
     """Ask both clusters what the groups have committed, and what of it was passed on.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
     report = checkpoints.run(flow, clusters, dry_run=True)
-    noted = read_checkpoints(flow, clusters.target)
+    noted, _ = newest_checkpoints(flow, clusters.target)
     same = same_record.read(clusters, state, report.rows)
     rows = [
-        group_row(it, noted.get((it.group, it.remote_topic, it.partition)), state.offsets, same.get(place))
+        group_row(
+            it,
+            noted.get(GroupPartition(it.group, it.remote_topic, it.partition)),
+            state.offsets,
+            same.get(place),
+        )
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
@@ -66,7 +58,7 @@ def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> Gro
 
 def group_row(
     row: GroupPartitionRow,
-    noted: Noted | None,
+    noted: DatedCheckpoint | None,
     offsets: Mapping[TopicPartition, PartitionOffsets],
     same: bool | None,
 ) -> Row:
@@ -88,7 +80,7 @@ def refused_row(group: str) -> Row:
     return {"group": group, "topic": "-", "partition": -1, "wrongly_not": 1}
 
 
-def _passed_on(row: GroupPartitionRow, noted: Noted | None) -> int | None:
+def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:
     """What the target knows of where the group stands: its committed position, or MM2's checkpoint beside it."""
     there = row.committed_there
     if there is not None and row.downstream_offset is not None and there >= row.downstream_offset:
@@ -121,8 +113,8 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: TargetState) -
 
     How much it would read again depends on what it read on the source since, which nobody can ask.
     """
-    noted = read_checkpoints(flow, target)
-    groups = sorted({group for group, _, _ in noted})
+    noted, _ = newest_checkpoints(flow, target)
+    groups = sorted({it.group for it in noted})
     committed = target.committed_offsets(groups).found if groups else {}
     rows = known_rows(flow, noted.values(), committed, state.offsets)
     return GroupFacts(
@@ -134,7 +126,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: TargetState) -
 
 def known_rows(
     flow: FlowSettings,
-    noted: Iterable[Noted],
+    noted: Iterable[DatedCheckpoint],
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
     offsets: Mapping[TopicPartition, PartitionOffsets],
 ) -> tuple[Row, ...]:
@@ -158,17 +150,3 @@ def known_rows(
             **_place(offsets.get(at), position),
         })
     return tuple(rows)
-
-
-def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Mapping[GroupPlace, Noted]:
-    """Read the newest checkpoint of every group's partition; what is no checkpoint is passed over, as MM2 does."""
-    found: dict[GroupPlace, Noted] = {}
-    for key, record in latest_records_or_empty(
-        target, flow.policy.checkpoints_topic(flow.source.alias)
-    ).items():
-        try:
-            it = Checkpoint.parse(key, record.value or b"")
-        except FormatError:
-            continue
-        found[it.group, it.topic, it.partition] = Noted(it, record.timestamp)
-    return found

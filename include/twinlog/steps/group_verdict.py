@@ -8,19 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.group import CommittedOffset, GroupState
+from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import GroupSyncPolicy
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.positions import Position
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCheckpoint:
-    """A checkpoint as it stands in the topic, and when it was written (ms)."""
-
-    checkpoint: Checkpoint
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,7 @@ class Standing:
     position: Position | None
     there: CommittedOffset | None
     there_state: GroupState
-    last: WrittenCheckpoint | None
+    last: DatedCheckpoint | None
     policy: GroupSyncPolicy
     kept: bool = False
 

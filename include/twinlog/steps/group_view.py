@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
-from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, read_ledger
+from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError, TwinlogError
-from twinlog.formats.checkpoint import Checkpoint
+from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.group_report import UncoveredGroup
-from twinlog.steps.group_verdict import WrittenCheckpoint
 from twinlog.steps.two_way import read_way_back, way_back_ledger
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
@@ -67,7 +66,7 @@ class GroupView:
     there: Mapping[str, Offsets]
     there_refused: Mapping[str, TwinlogError]
     states: Mapping[str, GroupListing]
-    checkpoints: Mapping[GroupPartition, WrittenCheckpoint]
+    checkpoints: Mapping[GroupPartition, DatedCheckpoint]
     gone: frozenset[str]
     ledger: Ledger
     notes: tuple[str, ...]
@@ -87,7 +86,8 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     states = {it.group: it for it in clusters.target.groups()}
     ledger = read_ledger(flow, clusters.target)
     wanted = {it for offsets in committed.found.values() for it in offsets}
-    checkpoints, notes = _checkpoints(flow, clusters.target)
+    checkpoints, unread = newest_checkpoints(flow, clusters.target)
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
     return GroupView(
         at_ms=at_ms,
         committed=committed.found,
@@ -99,7 +99,7 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
         checkpoints=checkpoints,
         gone=_gone(clusters.source, {it.group for it in checkpoints} - {it.group for it in listed}, flow),
         ledger=ledger,
-        notes=notes,
+        notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
     )
 
 
@@ -120,23 +120,6 @@ def _gone(source: ClusterReader, missing: Iterable[str], flow: FlowSettings) -> 
     asked = [name for name in sorted(missing) if flow.groups.accepts(name)]
     described = source.describe_groups(asked).found if asked else {}
     return frozenset(name for name, it in described.items() if it.state is GroupState.DEAD)
-
-
-def _checkpoints(
-    flow: FlowSettings, target: ClusterReader
-) -> tuple[Mapping[GroupPartition, WrittenCheckpoint], tuple[str, ...]]:
-    """Read the newest checkpoint of every key; what is no checkpoint is passed over with a note, as MM2's do."""
-    topic = flow.policy.checkpoints_topic(flow.source.alias)
-    found: dict[GroupPartition, WrittenCheckpoint] = {}
-    unread = 0
-    for key, record in latest_records_or_empty(target, topic).items():
-        try:
-            it = Checkpoint.parse(key, record.value or b"")
-        except FormatError:
-            unread += 1
-            continue
-        found[GroupPartition(it.group, it.topic, it.partition)] = WrittenCheckpoint(it, record.timestamp)
-    return found, (f"{topic}: {unread} records are no checkpoints",) if unread else ()
 
 
 def _routes(
