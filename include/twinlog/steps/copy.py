@@ -70,7 +70,7 @@ def run(
             break
         rounds.tally.settle(settled.ranges)
         specs = lane_specs(flow, rounds.state, grant, packed)
-        with watched(flow, specs, on_progress):
+        with watched(flow, rounds.state, specs, on_progress):
             failure = rounds.run(specs)
         if failure is None:
             break

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.connect_offset import parse_offset_value, parse_source_key
 from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.fence import own_progress
 from twinlog.relay.log_reader import StateLog
-from twinlog.relay.spec import LaneSpec
+from twinlog.relay.spec import LaneSpec, StateTopics
 
 LOOK_SECONDS = 2.0
 LINE_SECONDS = 10.0
@@ -105,14 +105,17 @@ def progress_of(
 
 @contextmanager
 def watched(
-    flow: FlowSettings, specs: Sequence[LaneSpec], tell: Callable[[CopyProgress], None] | None
+    flow: FlowSettings,
+    state: StateTopics,
+    specs: Sequence[LaneSpec],
+    tell: Callable[[CopyProgress], None] | None,
 ) -> Iterator[None]:
     """While the lanes run, tell every LOOK_SECONDS how far they are, and once more when they have ended."""
     if tell is None:
         yield
         return
     over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(flow, specs, tell, over), daemon=True)
+    thread = threading.Thread(target=_watch, args=(flow, state, specs, tell, over), daemon=True)
     thread.start()
     try:
         yield
@@ -123,28 +126,19 @@ def watched(
 
 def _watch(
     flow: FlowSettings,
+    state: StateTopics,
     specs: Sequence[LaneSpec],
     tell: Callable[[CopyProgress], None],
     over: threading.Event,
 ) -> None:
-    log = StateLog(flow.offsets_topic)
+    log = StateLog(state.offsets_topic)
     began = time.monotonic()
     ended = False
     while not ended:
         ended = over.wait(LOOK_SECONDS)
         try:
             with Brokers(flow.target.connection) as target:
-                committed = log.read(target).committed
+                copied = own_progress(log.read(target).committed, state)
         except TwinlogError:
             continue  # the lanes will say what is wrong; this is only for the eye
-        tell(progress_of(flow.name, specs, _copied(flow, committed), time.monotonic() - began))
-
-
-def _copied(flow: FlowSettings, committed: Mapping[bytes, bytes]) -> dict[TopicPartition, int]:
-    found = {}
-    for data, value in committed.items():
-        key = parse_source_key(data, flow.connector_name, flow.source.alias)
-        offset = parse_offset_value(value) if key is not None else None
-        if key is not None and offset is not None:
-            found[key.topic, key.partition] = offset
-    return found
+        tell(progress_of(flow.name, specs, copied, time.monotonic() - began))
