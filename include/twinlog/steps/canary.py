@@ -17,7 +17,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.heartbeat import Heartbeat
 from twinlog.steps.heartbeats import remote_heartbeats, tail_of
-from twinlog.steps.topic_plan import clamped
+from twinlog.steps.own_topics import ensure_topics
 
 POLL_SECONDS = 0.2
 
@@ -41,7 +41,7 @@ def fly(
         )
     sent = clock()
     beat = Heartbeat(flow.target.alias, flow.source.alias, int(sent * 1000))
-    _ensure_topic(flow, clusters)
+    ensure_topics(clusters.source, heartbeats_topics(flow))
     record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=beat.timestamp_ms)
     clusters.source.produce(flow.policy.heartbeats_topic(), [record])
     while clock() < sent + flow.gate.canary_seconds:
@@ -59,10 +59,3 @@ def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
         return Heartbeat.parse(record.key, record.value) == beat
     except FormatError:
         return False
-
-
-def _ensure_topic(flow: FlowSettings, clusters: Clusters) -> None:
-    for topic in heartbeats_topics(flow):
-        if clusters.source.describe_topics([topic.name]).refused:
-            factor = clamped(topic.replication_factor, clusters.source.broker_count())
-            clusters.source.create_topics([topic.creation(factor)]).require()

@@ -17,7 +17,7 @@ from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.heartbeat import Heartbeat
-from twinlog.steps.topic_plan import clamped
+from twinlog.steps.own_topics import ensure_topics
 
 # The copied heartbeats may end with transaction markers, and beats of several flows may share the topic.
 LOOK_BACK = 50
@@ -74,7 +74,7 @@ def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
 
 
 def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
-    _ensure_topic(flow, target)
+    ensure_topics(target, heartbeats_topics(flow))  # a flow that only beats has no other step that would
     pulse = Heartbeat(flow.source.alias, flow.target.alias, now)
     record = InternalRecord(pulse.key(), pulse.value(), partition=0, timestamp=now)
     target.produce(flow.policy.heartbeats_topic(), [record])
@@ -109,14 +109,6 @@ def _parsed(record: ReadRecord) -> Heartbeat | None:
         return Heartbeat.parse(record.key, record.value)
     except FormatError:
         return None
-
-
-def _ensure_topic(flow: FlowSettings, target: Cluster) -> None:
-    """Create `heartbeats` while it is missing: a flow that only beats has no other step that would."""
-    for topic in heartbeats_topics(flow):
-        if target.describe_topics([topic.name]).refused:
-            factor = clamped(topic.replication_factor, target.broker_count())
-            target.create_topics([topic.creation(factor)]).require()
 
 
 def tail_of(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:

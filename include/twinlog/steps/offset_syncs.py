@@ -20,7 +20,7 @@ from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
-from twinlog.steps.topic_plan import clamped
+from twinlog.steps.own_topics import ensure_topics
 
 SYNCS_PARTITION = 0
 
@@ -56,7 +56,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
         current = [life for life in [*packed, *packed.broken] if _is_current(life, lives)]
         due, broken = due_of(flow, packed, current, _last(host, topic.name))
         if due and not dry_run:
-            _ensure(host, topic)
+            ensure_topics(host, [topic])
             host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
     except TwinlogError as error:
         if isinstance(error, FormatError) or host is clusters.target:
@@ -120,9 +120,3 @@ def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
             continue
         found[TopicPartition(it.topic, it.partition)] = it.upstream_offset, it.downstream_offset
     return found
-
-
-def _ensure(host: Cluster, topic: InternalTopic) -> None:
-    if host.describe_topics([topic.name]).refused:
-        factor = clamped(topic.replication_factor, host.broker_count())
-        host.create_topics([topic.creation(factor)]).require()
