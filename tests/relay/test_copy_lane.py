@@ -68,7 +68,6 @@ def copy(
     )
     spec = LaneSpec(
         "A->B",
-        "run",
         0,
         "lane",
         producer,

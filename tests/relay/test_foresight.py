@@ -103,7 +103,7 @@ def followed(target: FakeTarget, source: FakeSource) -> LaneCopy:
     """A lane that follows partition 0 from its start; its beats are up to the test."""
     producer, epoch = target.init()
     ranges = (RangeSpec("t", TOPIC_ID, "A.t", 0, 0, NO_END),)
-    spec = LaneSpec("A->B", "run", 0, "lane", producer, epoch, NOWHERE, NOWHERE, STATE, ranges)
+    spec = LaneSpec("A->B", 0, "lane", producer, epoch, NOWHERE, NOWHERE, STATE, ranges)
     return LaneCopy(spec, source, target)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")
 def a_lane(lane: int) -> LaneSpec:
     """A lane whose clusters do not answer."""
     ranges = (RangeSpec("t", "id", "A.t", lane, 0, 5),)
-    return LaneSpec("A->B", "run", lane, f"x-{lane}", 1, 0, NOWHERE, NOWHERE, STATE, ranges)
+    return LaneSpec("A->B", lane, f"x-{lane}", 1, 0, NOWHERE, NOWHERE, STATE, ranges)
 
 
 def rows(lanes: list[LaneSpec], version: str = twinlog.__version__) -> list[LaneReport]:
@@ -57,7 +57,6 @@ def test_a_report_survives_its_row() -> None:
         "failed",
         (RangeReport("t", "A.t", 0, 5, 9, 7, 8, quarantined=(3, 4), error_code="gap"),),
         2,
-        0.5,
         0.1,
     )
     assert parse_report(json.dumps(to_json(report))) == report

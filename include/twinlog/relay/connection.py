@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.relay import bearer, kafka_python, tls, versions
-from twinlog.relay.error_codes import Code
 from twinlog.relay.kafka_python import Api
 from twinlog.relay.receiving import Receiver
 from twinlog.relay.sending import Sender
@@ -27,8 +26,7 @@ from twinlog.relay.wire import Buffer, framed
 
 _T = TypeVar("_T")
 
-_SIZE = struct.Struct(">i")
-_INT32 = struct.Struct(">i")
+_HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 
 
@@ -215,7 +213,7 @@ class Connection:
                     hint="check user name and password (or token)",
                     code="sasl",
                     cluster=self._settings.alias,
-                    kafka_code=int(answer.error_code or Code.SASL_AUTHENTICATION_FAILED),
+                    kafka_code=int(answer.error_code),
                 )
             mechanism.receive(bytes(answer.auth_bytes))
             if answer.session_lifetime_ms:
@@ -225,9 +223,9 @@ class Connection:
         self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
     ) -> memoryview:
         self._sender.flush()  # nothing is answered before it has been sent, and TLS is not read and written at once
-        head = memoryview(bytearray(8))
+        head = memoryview(bytearray(_HEAD.size))
         self._receiver.fill(head)
-        size, correlation = _SIZE.unpack_from(head)[0], _INT32.unpack_from(head, 4)[0]
+        size, correlation = _HEAD.unpack(head)
         if not self._in_flight or correlation != self._in_flight[0] or not 4 <= size <= _MAX_ANSWER:
             raise OSError(f"answer {correlation} of {size} bytes was not asked for")
         keep = 4 if keep_correlation else 0

@@ -59,15 +59,13 @@ class Grant:
     """What the fence gave: the lanes, and progress read behind it.
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
-    absent.  `repaired` counts progress records written again because an aborted one lay above them.  `mark` tells this
-    fence from later ones; None where nothing was fenced.  `writers` are those of all lanes that were fenced, granted
-    or not; `ours` are the producer ids of all lanes there ever were.
+    absent.  `mark` tells this fence from later ones; None where nothing was fenced.  `writers` are those of all lanes
+    that were fenced, granted or not; `ours` are the producer ids of all lanes there ever were.
     """
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
     progress: Mapping[tuple[str, int], int]
-    repaired: int = 0
     mark: FenceMark | None = None
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
@@ -131,14 +129,14 @@ def fence(
         _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
         sure = own_progress(log.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
-    progress, repaired = _progress(gate_lane, log, state)
+    progress = _progress(gate_lane, log, state)
     used = tuple(
         (topic, partition, number) for (topic, partition), number in gate_lane.sequences.next.items()
     )
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
-    return Grant(run_id, tuple(granted), progress, repaired, mark, tuple(writers), ours)
+    return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours)
 
 
 def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
@@ -229,7 +227,8 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
         ) from None
 
 
-def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tuple[str, int], int], int]:
+def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+    """Progress, after it was written again where an aborted record lies above it."""
     repairs = [
         StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
         for key, value in log.overshadowed.items()
@@ -237,7 +236,7 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> tuple[Mapping[tu
     ]
     if repairs:
         _write(gate, repairs)
-    return own_progress(log.committed, state), len(repairs)
+    return own_progress(log.committed, state)
 
 
 def _write(gate: Lane, records: list[StateRecord]) -> None:

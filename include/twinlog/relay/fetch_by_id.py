@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from twinlog.relay.wire import Fetched, FetchPosition, FetchSession
+from twinlog.relay.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
 
 VERSION: Final = 13
 
@@ -40,7 +40,6 @@ def fetch_request(
     read_committed: bool,
     session: FetchSession,
     forgotten: Iterable[tuple[str, int]] = (),
-    min_bytes: int = 1,
 ) -> bytes:
     """Body of a fetch, with the tagged fields that end the request header (v2) in front."""
     topics: dict[str, list[bytes]] = {}
@@ -54,7 +53,7 @@ def fetch_request(
     isolation = int(read_committed)
     parts = [
         _NO_TAGS,
-        _HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation, session.id, session.epoch),
+        _HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch),
         _count(len(topics)),
     ]
     for topic, partitions in topics.items():
@@ -83,7 +82,7 @@ def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int
 
 
 def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, int]:
-    number, code, high_watermark, stable, log_start = _FETCHED.unpack_from(payload, at)
+    number, code, high_watermark, stable, _ = _FETCHED.unpack_from(payload, at)
     count, at = _read_count(payload, at + _FETCHED.size)
     aborted: list[tuple[int, int]] = []
     for _ in range(count):
@@ -95,7 +94,7 @@ def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, 
     )  # behind the preferred read replica: leaders are asked, so it is -1
     block = payload[at : at + size]
     at = _skip_tags(payload, at + size)
-    return Fetched(topic, number, code, high_watermark, stable, log_start, aborted, block), at
+    return Fetched(topic, number, code, high_watermark, stable, aborted, block), at
 
 
 def _count(value: int) -> bytes:

@@ -29,6 +29,9 @@ from twinlog.relay.transform import Outgoing
 from twinlog.relay.wire import Buffer
 from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
 
+_PRODUCE_TIMEOUT_MS = 30_000
+"""How long a leader may wait for the replicas before it answers."""
+
 
 @dataclass(slots=True)
 class _Sent:
@@ -59,8 +62,6 @@ class Lane:
         brokers: Brokers,
         writer: Writer,
         sequences: Mapping[TopicPartition, int] | None = None,
-        *,
-        timeout_ms: int = 30_000,
     ) -> None:
         self.brokers = brokers
         self.writer = writer
@@ -68,7 +69,6 @@ class Lane:
         self.sequences = Sequences(sequences)
         self.written: list[Written] = []
         self.refused: list[Refused] = []
-        self._timeout_ms = timeout_ms
         self._requests: deque[_Request] = deque()
         self._last_write = 0
         self._last_base: dict[TopicPartition, int] = {}
@@ -234,7 +234,7 @@ class Lane:
             sent[partition] = _Sent(outgoing, sequence, foreseen)
         self._requests.append(_Request(connection, sent))
         return wire.produce_request(
-            body, transactional_id=self.writer.transactional_id, timeout_ms=self._timeout_ms
+            body, transactional_id=self.writer.transactional_id, timeout_ms=_PRODUCE_TIMEOUT_MS
         )
 
     def _unsent(self, group: Round, error: TwinlogError) -> None:

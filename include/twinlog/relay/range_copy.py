@@ -38,25 +38,22 @@ A transaction's 64 MiB of tiny records, every second one compacted away, are a m
 
 @dataclass(slots=True)
 class Counts:
-    """What was copied: records, bytes on the wire, batches, and how many of these had to be rewritten."""
+    """What was copied: records, bytes on the wire, and how many batches had to be rewritten."""
 
     records: int = 0
     bytes: int = 0
-    batches: int = 0
     rewritten: int = 0
 
     def add(self, outgoing: Outgoing) -> None:
         """Count a batch."""
         self.records += outgoing.header.record_count
         self.bytes += len(outgoing.buffer)
-        self.batches += 1
         self.rewritten += outgoing.rewritten
 
     def add_all(self, other: Counts) -> None:
         """Add other counts."""
         self.records += other.records
         self.bytes += other.bytes
-        self.batches += other.batches
         self.rewritten += other.rewritten
 
 
@@ -221,7 +218,6 @@ class RangeCopy:
             next_upstream=self.committed,
             downstream_end=self.downstream_end,
             skipped=self.committed - self.spec.start - copied,
-            batches=self.counts.batches,
             rewritten_batches=self.counts.rewritten,
             quarantined=tuple(self.quarantined),
             error_code=trouble.code,

@@ -94,7 +94,6 @@ class LaneSpec:
     """
 
     flow: str
-    run_id: str
     lane: int
     transactional_id: str
     producer_id: int
@@ -134,7 +133,6 @@ class RangeReport:
     next_upstream: int
     downstream_end: int
     skipped: int = 0
-    batches: int = 0
     rewritten_batches: int = 0
     quarantined: tuple[int, ...] = ()
     error_code: str = ""
@@ -154,6 +152,5 @@ class LaneReport:
     state: str
     ranges: tuple[RangeReport, ...]
     transactions: int = 0
-    seconds: float = 0.0
     cpu_seconds: float = 0.0
     error: str = ""

@@ -20,6 +20,9 @@ PRODUCE_VERSION: Final = 8
 FETCH: Final = 1
 FETCH_VERSION: Final = 11
 
+MIN_BYTES: Final = 1
+"""A fetch is answered as soon as there is anything."""
+
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -68,7 +71,6 @@ class Fetched:
     error: int
     high_watermark: int
     last_stable_offset: int
-    log_start: int
     aborted: list[tuple[int, int]]
     block: memoryview
     asked_offset: int = -1
@@ -111,7 +113,6 @@ def fetch_request(
     max_bytes: int,
     max_wait_ms: int,
     read_committed: bool,
-    min_bytes: int = 1,
     session: FetchSession = NO_SESSION,
     forgotten: Iterable[tuple[str, int]] = (),
 ) -> bytes:
@@ -128,7 +129,7 @@ def fetch_request(
     for topic, partition in forgotten:
         gone.setdefault(topic, []).append(_INT32.pack(partition))
     isolation = int(read_committed)
-    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation, session.id, session.epoch)]
+    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]
     parts.append(_INT32.pack(len(topics)))
     for topic, partitions in topics.items():
         parts += (string(topic), _INT32.pack(len(partitions)), *partitions)
@@ -151,7 +152,7 @@ def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
         (partitions,) = _INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
-            number, code, high_watermark, stable, log_start = _FETCHED_PARTITION.unpack_from(payload, at)
+            number, code, high_watermark, stable, _ = _FETCHED_PARTITION.unpack_from(payload, at)
             at += _FETCHED_PARTITION.size
             aborted, at = _read_aborted(payload, at)
             at += 4  # preferred read replica: leaders are asked, so it is -1
@@ -160,7 +161,7 @@ def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
             size = max(size, 0)
             block = payload[at : at + size]
             at += size
-            result.append(Fetched(topic, number, code, high_watermark, stable, log_start, aborted, block))
+            result.append(Fetched(topic, number, code, high_watermark, stable, aborted, block))
     return error, session, result
 
 

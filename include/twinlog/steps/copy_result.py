@@ -98,7 +98,6 @@ def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
         bytes=before.bytes + after.bytes,
         downstream_end=max(before.downstream_end, after.downstream_end),
         skipped=before.skipped + after.skipped,
-        batches=before.batches + after.batches,
         rewritten_batches=before.rewritten_batches + after.rewritten_batches,
         quarantined=before.quarantined + after.quarantined,
     )

@@ -228,7 +228,6 @@ def lane_specs(
     return tuple(
         LaneSpec(
             flow=flow.name,
-            run_id=grant.run_id,
             lane=granted.lane,
             transactional_id=granted.writer.transactional_id or "",
             producer_id=granted.writer.producer_id,

@@ -22,6 +22,9 @@ from twinlog.steps.packing import deal
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, for a target that will not tell."""
 
+ASSUMED_SLOTS = 2
+"""Lanes that a plan takes to run at once: how many do, only the runner of a copy knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoppedPartition:
@@ -66,7 +69,6 @@ def run(
     *,
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
-    lanes: int = 2,
 ) -> RangePlan:
     """Plan the next copy.  `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
     discovery = discover.run(flow, clusters)
@@ -74,7 +76,7 @@ def run(
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
     settled = settle(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
-    packed = deal(clusters.source, settled.ranges, chosen, most=lanes, chosen=flow.copy.lanes)
+    packed = deal(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, chosen=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
         until_ms=until_ms,

@@ -130,7 +130,7 @@ def plan(
         notes=(
             *internal_notes,
             *_clamp_notes(flow, known, factor),
-            *_unheeded_note(flow, [*unheeded.values()]),
+            *_unheeded_note([*unheeded.values()]),
         ),
     )
 
@@ -230,7 +230,7 @@ def _looks(flow: FlowSettings, ledger: Ledger) -> bool:
     return flow.refresh_topics or not ledger.incarnations
 
 
-def _unheeded_note(flow: FlowSettings, topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
+def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
     if topics:
         names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
         yield f"{len(topics)} new topic(s) are not picked up ({names}): refresh.topics is switched off"
