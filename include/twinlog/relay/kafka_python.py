@@ -1,8 +1,8 @@
 """The one module that knows kafka-python: its protocol schemas and its SASL mechanisms.
 
 kafka-python's internals are not a stable interface, so its version is pinned and everything the relay needs of
-it passes through `call`, `decode` and `sasl_mechanism`.  The versions chosen lie in the tables of brokers from
-2.8 to 4.3; where a broker offers less, `supported` picks the highest both sides know.
+it passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  The versions chosen lie in the tables of
+brokers from 2.8 to 4.3; where a broker offers less, `Connection.version_of` picks the highest both sides know.
 """
 
 from __future__ import annotations

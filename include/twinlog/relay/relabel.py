@@ -25,9 +25,9 @@ def relabel(
     """Rewrite the header of `batch` in place for (`producer_id`, `producer_epoch`, `sequence`); return `batch`.
 
     Base offset becomes 0 and the leader epoch -1, as a produce request wants them; of the attributes only the
-    codec stays.  Only for batches that are dense, CreateTime, and to be sent whole: anything else is rewritten
-    by `twinlog.relay.rewrite`.  `batch` must be writable and its CRC right; it may be relabelled again, with the
-    `header` it had first.
+    codec stays.  Only for batches that are dense, CreateTime, and to be sent whole: anything else is read and
+    built anew (`twinlog.relay.cutter`).  `batch` must be writable and its CRC right; it may be relabelled again, with
+    the `header` it had first.
     """
     (old_crc,) = _CRC.unpack_from(batch, CRC_AT)
     attributes = header.attributes & CODEC_MASK

@@ -1,4 +1,7 @@
-"""Rewrite batches record by record: for gaps, splits, merges and append times.
+"""Records one by one: read from a batch, written into one.
+
+For few records (`few`), formats v0 and v1 (`old_format`) and what twinlog writes itself; the bulk goes by `columns` and
+`building`.
 
 A record is `length varint | attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`; the rest
 (key, value, headers) is carried as a slice and never looked at.

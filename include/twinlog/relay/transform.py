@@ -4,7 +4,7 @@
 |-------------------------------------------------|-----------------------------------------------------------|
 | dense, CreateTime, whole, fits                  | passed on as it is; only its header will be relabelled    |
 | cheaper to read than to send by itself          | merged with its neighbours                                |
-| begun or ended in the middle of the range       | rewritten from/to there                                   |
+| the range begins or ends inside it              | rewritten from or up to there                             |
 | with offset gaps (compacted topics)             | rewritten densely; the map gets one run per stretch       |
 | LogAppendTime, or with a delete horizon         | rewritten with the timestamps a consumer sees             |
 | larger than the target's max.message.bytes      | split; one record that does not fit is poison             |

@@ -117,5 +117,5 @@ def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
 
 
 def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
-    """Every partition that has a leader to ask."""
+    """Every partition of some topics, whether it has a leader or not."""
     return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)

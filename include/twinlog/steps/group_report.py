@@ -89,7 +89,7 @@ class UncoveredGroup:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAge:
-    """How long ago the newest checkpoint of a group was written; `at_ms` is its time."""
+    """How long ago the oldest of a group's checkpoints was written; `at_ms` is its time."""
 
     group: str
     at_ms: int
