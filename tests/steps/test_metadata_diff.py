@@ -15,8 +15,8 @@ from twinlog.steps.metadata_plan import (
     QuotaChange,
     ScramChange,
 )
+from twinlog.steps.refusal import Refusal
 from twinlog.steps.sync_metadata import MetadataResult
-from twinlog.steps.topic_plan import Refusal
 
 READ = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "READ", "ALLOW")
 CHANGES = (

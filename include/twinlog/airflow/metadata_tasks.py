@@ -21,8 +21,8 @@ from twinlog.jsonable import Json
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
     from twinlog.steps.metadata_state import Subject
+    from twinlog.steps.refusal import Refusal
     from twinlog.steps.sync_metadata import MetadataResult
-    from twinlog.steps.topic_plan import Refusal
 
 log = logging.getLogger(__name__)
 

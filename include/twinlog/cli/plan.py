@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from twinlog.steps.discovery import Discovery, LeftOut, Orphan, Problem
     from twinlog.steps.lives import LifeResult
     from twinlog.steps.plan_ranges import StoppedPartition
-    from twinlog.steps.topic_plan import Change, Refusal
+    from twinlog.steps.refusal import Refusal
+    from twinlog.steps.topic_plan import Change
 
 
 @dataclass(frozen=True, slots=True)

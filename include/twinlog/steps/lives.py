@@ -28,8 +28,8 @@ from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
 from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
 from twinlog.steps.life_rules import differ
 from twinlog.steps.rebuild_plan import REFUSED, shared
+from twinlog.steps.refusal import Refusal
 from twinlog.steps.sharing import other_writers
-from twinlog.steps.topic_plan import Refusal
 
 SHARED = "copy-shared"
 """Code of the refusal to delete a copy that others write to, too."""
@@ -161,7 +161,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
                 )
                 gaps.append(gap)
             except UnreadableMap as error:
-                refused.append(Refusal(lost.topic, error.code, error.message, error.hint))
+                refused.append(Refusal.of(lost.topic, error))
         fence.write(records)
     return LifeResult(
         appended=tuple(it.topic for it in todo.adopted),
@@ -226,7 +226,7 @@ def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topi
 def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
     """Delete a copy; say why it could not be."""
     error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
-    return None if error is None else Refusal(remote_topic, error.code, error.message, error.hint)
+    return None if error is None else Refusal.of(remote_topic, error)
 
 
 def _rebuild(
@@ -247,7 +247,7 @@ def _rebuild(
         except TwinlogError as error:
             if error.code != REFUSED:
                 raise
-            refusal = Refusal(topic, error.code, error.message, error.hint)
+            refusal = Refusal.of(topic, error)
             done = replace(done, refused=(*done.refused, refusal))
             continue
         if result.deleted:

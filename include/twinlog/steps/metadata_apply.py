@@ -16,7 +16,7 @@ from twinlog.steps.metadata_plan import (
     QuotaChange,
     ScramChange,
 )
-from twinlog.steps.topic_plan import Refusal
+from twinlog.steps.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +121,4 @@ def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[Scr
 
 
 def _refusal(change: MetadataChange, error: TwinlogError) -> Refusal:
-    return Refusal(change.row.label, error.code, error.message, error.hint)
+    return Refusal.of(change.row.label, error)

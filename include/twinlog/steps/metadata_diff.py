@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from twinlog.steps.metadata_plan import Drift, LeftOutAcl, MetadataChange, MetadataPlan
+from twinlog.steps.refusal import Refusal
 from twinlog.steps.sync_metadata import MetadataResult
-from twinlog.steps.topic_plan import Refusal
 
 StyledLine = tuple[str, str]
 """A rich style (`green`), and the text it is for: its first sign says the same as the colour."""

@@ -14,7 +14,7 @@ from twinlog.cluster.values import TopicDescription
 from twinlog.config.settings import FlowSettings
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.life_rules import differ
-from twinlog.steps.topic_plan import Refusal
+from twinlog.steps.refusal import Refusal
 
 
 def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refusal | None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from twinlog.cluster.access_values import AclBinding, QuotaEntity, ScramCredential
 from twinlog.config.metadata import Profile
 from twinlog.jsonable import to_json
-from twinlog.steps.topic_plan import Refusal
+from twinlog.steps.refusal import Refusal
 
 V = TypeVar("V", str, float)
 

@@ -18,8 +18,8 @@ from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import remote_name
 from twinlog.steps.metadata_lives import another_source, copied_lives
 from twinlog.steps.metadata_plan import ChangeKind
+from twinlog.steps.refusal import Refusal
 from twinlog.steps.topic_config_plan import TopicConfigState
-from twinlog.steps.topic_plan import Refusal
 
 T = TypeVar("T")
 Users = Mapping[str, tuple[ScramCredential, ...]]
@@ -120,7 +120,7 @@ class _Asking:
             if error.code == "no-authorizer":
                 self.notes.append(f"{error.message}, so no ACLs are synced")
             else:
-                self.refused.append(Refusal(what, error.code, error.message, error.hint))
+                self.refused.append(Refusal.of(what, error))
                 self.unknown += [kind] if kind is not None else []
             return None
 

@@ -31,10 +31,10 @@ from twinlog.steps.metadata_plan import (
 )
 from twinlog.steps.metadata_state import MetadataState, Subject, read_state, subjects_of
 from twinlog.steps.quota_plan import plan_quotas
+from twinlog.steps.refusal import Refusal
 from twinlog.steps.scram_plan import plan_scram
 from twinlog.steps.scram_secrets import given, undeclared
 from twinlog.steps.topic_config_plan import plan_topic_configs
-from twinlog.steps.topic_plan import Refusal
 
 AWAY = frozenset({FlowPhase.FAILING_OVER, FlowPhase.PROMOTED})
 

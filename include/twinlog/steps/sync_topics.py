@@ -22,7 +22,8 @@ from twinlog.steps import discover, lives
 from twinlog.steps.discovery import Discovery, Problem
 from twinlog.steps.life_records import beginning
 from twinlog.steps.lives import LifeResult
-from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, Refusal, TopicPlan, plan
+from twinlog.steps.refusal import Refusal
+from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, TopicPlan, plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from twinlog.steps.metadata_plan import (
     Verdict,
     three_way,
 )
-from twinlog.steps.topic_plan import Refusal, clamped, creation_configs, excluded_configs
+from twinlog.steps.refusal import Refusal
+from twinlog.steps.topic_plan import clamped, creation_configs, excluded_configs
 
 Configs = Mapping[str, ConfigValue]
 
@@ -48,7 +49,7 @@ def plan_topic_configs(
     for topic, copy in state.copies.items():
         error = state.source.refused.get(topic) or state.target.refused.get(copy.name)
         if error is not None:
-            refused.append(Refusal(f"configs of {copy.name}", error.code, error.message, error.hint))
+            refused.append(Refusal.of(f"configs of {copy.name}", error))
             continue
         there = state.target.found[copy.name]
         wanted = wanted_configs(flow, state.source.found[topic], there)

@@ -19,6 +19,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
+from twinlog.steps.refusal import Refusal
 
 MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
@@ -47,16 +48,6 @@ class Change:
     def new_topic(self) -> NewTopic:
         """The creation this change asks for."""
         return NewTopic(self.name, self.partitions, self.replication_factor, dict(self.configs or {}))
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A topic of the target that could not be, or was not, brought to what it should be."""
-
-    name: str
-    code: str
-    message: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ def plan(
             *(_growth(topic) for topic in wanted if looks and _too_small(topic)),
         ),
         refused=tuple(
-            Refusal(topic.remote_topic, error.code, error.message, error.hint)
+            Refusal.of(topic.remote_topic, error)
             for topic in missing
             if (error := configs.refused.get(topic.topic)) is not None
         ),

@@ -1,0 +1,23 @@
+"""What a step could not do on the target, as a row of its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from twinlog.errors import TwinlogError
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing on the target that could not be, or was not, brought to what it should be."""
+
+    name: str
+    code: str
+    message: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, name: str, error: TwinlogError) -> Self:
+        """Say of `name` what the error says."""
+        return cls(name, error.code, error.message, error.hint)
