@@ -23,7 +23,7 @@ from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.copy_transaction import CopyTransaction, Queues
 from twinlog.relay.echoes import Echoes, LaneWriters
-from twinlog.relay.error_codes import ANOTHER_LIFE, Code, code_name
+from twinlog.relay.error_codes import ANOTHER_LIFE, Code
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import StateReader
@@ -36,7 +36,7 @@ from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions
-from twinlog.relay.trouble import SourceTroubleError, Trouble
+from twinlog.relay.trouble import SourceTroubleError
 from twinlog.relay.wire import Fetched
 
 
@@ -189,7 +189,7 @@ class LaneCopy:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
             cut = item.cutter.cut(block, item.sent, aborted)
         except TwinlogError as error:
-            item.trouble = Trouble(error.code, f"{item.name}: {error}")
+            item.trouble = trouble.unreadable(item.name, error)
             return
         if cut.leader_epoch not in {item.epoch, -1}:
             item.trouble = inquiry.other_history(self._source, item)
@@ -228,14 +228,13 @@ class LaneCopy:
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             item.trouble = inquiry.out_of_range(self._source, item)
         else:
-            answer = f"the source answered {code_name(fetched.error)}"
-            item.trouble = Trouble("source-refused", f"{item.name}: {answer}")
+            item.trouble = trouble.source_refused(item.name, fetched.error)
 
     def end_all(self, code: str, why: str) -> None:
         """End every range that is still wanted."""
         for item in self._by_source.values():
             if item.wanted:
-                item.trouble = Trouble(code, f"{item.name} at upstream offset {item.sent}: {why}")
+                item.trouble = trouble.stopped_at(item.name, item.sent, why, code)
 
 
 def _fetch_size(spec: LaneSpec, size: int) -> int:

@@ -25,9 +25,9 @@ def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
     try:
         ends = epoch_ends(source, {item.source: item.epoch})
     except TwinlogError as error:
-        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return trouble.stopped_at(item.name, item.sent, error.message)
     if item.source not in ends:
-        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: its leader is moving")
+        return trouble.stopped_at(item.name, item.sent, "its leader is moving")
     at = diverged_at(item.epoch, ends[item.source], item.sent)
     return trouble.diverged(item.name, at) if at is not None else None
 
@@ -52,7 +52,7 @@ def another_life(source: Brokers, item: RangeCopy) -> Trouble | None:
     try:
         found = source.metadata([item.spec.topic])[item.spec.topic]
     except TwinlogError as error:
-        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return trouble.stopped_at(item.name, item.sent, error.message)
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return trouble.topic_deleted(item.name)
     return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
@@ -63,5 +63,5 @@ def out_of_range(source: Brokers, item: RangeCopy) -> Trouble:
     try:
         begin = source.offsets([item.source], EARLIEST)[item.source]
     except TwinlogError as error:
-        return Trouble(SOURCE_LOST, f"{item.name} at upstream offset {item.sent}: {error.message}")
+        return trouble.stopped_at(item.name, item.sent, error.message)
     return trouble.out_of_range(item.name, item.sent, begin)

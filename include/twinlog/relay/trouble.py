@@ -28,8 +28,23 @@ class SourceTroubleError(Exception):
     """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
 
 
+def stopped_at(name: str, offset: int, why: str, code: str = SOURCE_LOST) -> Trouble:
+    """The source gives nothing more from an upstream offset on.  `name` is `topic-partition`, here and below."""
+    return Trouble(code, f"{name} at upstream offset {offset}: {why}")
+
+
+def source_refused(name: str, code: int) -> Trouble:
+    """The source answers with an error that asking again does not change."""
+    return Trouble("source-refused", f"{name}: the source answered {code_name(code)}")
+
+
+def unreadable(name: str, error: TwinlogError) -> Trouble:
+    """What the source gave cannot be taken apart."""
+    return Trouble(error.code, f"{name}: {error}")
+
+
 def topic_deleted(name: str) -> Trouble:
-    """The source topic is gone.  `name` is `topic-partition`, here and below."""
+    """The source topic is gone."""
     return Trouble("topic-deleted", f"{name}: the source topic no longer exists")
 
 
