@@ -14,9 +14,9 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import heartbeats_topics
 from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError, TerminalError
+from twinlog.errors import TerminalError
 from twinlog.formats.heartbeat import Heartbeat
-from twinlog.steps.heartbeats import remote_heartbeats, tail_of
+from twinlog.steps.heartbeats import parsed_beat, remote_heartbeats, tail_of
 from twinlog.steps.own_topics import ensure_topics
 
 POLL_SECONDS = 0.2
@@ -53,9 +53,4 @@ def fly(
 
 def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
     """Whether a record on the target is this very heartbeat."""
-    if record.key is None or record.value is None:
-        return False
-    try:
-        return Heartbeat.parse(record.key, record.value) == beat
-    except FormatError:
-        return False
+    return parsed_beat(record) == beat

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
-from twinlog.errors import FormatError
-from twinlog.formats.heartbeat import Heartbeat
 from twinlog.policy.replication import ReplicationPolicy
-from twinlog.steps.heartbeats import tail_of
+from twinlog.steps.heartbeats import parsed_beat, tail_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +56,8 @@ def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
 def _newest(cluster: ClusterReader, topic: str, chain: tuple[str, ...], now: int) -> Iterator[UpstreamBeat]:
     newest: dict[tuple[str, str], int] = {}
     for record in tail_of(cluster, topic):
-        try:
-            beat = Heartbeat.parse(record.key or b"", record.value or b"")
-        except FormatError:
+        beat = parsed_beat(record)
+        if beat is None:
             continue
         flow = beat.source_alias, beat.target_alias
         newest[flow] = max(newest.get(flow, 0), beat.timestamp_ms)

@@ -98,11 +98,12 @@ def remote_heartbeats(flow: FlowSettings) -> str:
 
 def newest_beat(records: Iterable[ReadRecord]) -> int | None:
     """Find the time of the newest heartbeat among records; what is no heartbeat is passed over."""
-    times = [found.timestamp_ms for record in records if (found := _parsed(record)) is not None]
+    times = [found.timestamp_ms for record in records if (found := parsed_beat(record)) is not None]
     return max(times, default=None)
 
 
-def _parsed(record: ReadRecord) -> Heartbeat | None:
+def parsed_beat(record: ReadRecord) -> Heartbeat | None:
+    """Read a heartbeat; None for a record that is none."""
     if record.key is None or record.value is None:
         return None
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.cluster.access_values import QuotaEntity, ScramUser
+from twinlog.cluster.access_values import AclBinding, QuotaEntity, ScramUser
 from twinlog.cluster.cluster import Cluster
+from twinlog.cluster.values import Answers
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.steps.metadata_plan import (
@@ -35,12 +36,12 @@ def make_changes(flow: FlowSettings, changes: Sequence[MetadataChange], target: 
     """
     acls = [it for it in changes if isinstance(it, AclChange)]
     errors: dict[MetadataChange, TwinlogError] = {}
-    denials = _create(target, [it for it in acls if it.add and _denies(it)])
+    denials = _ask([it for it in acls if it.add and _denies(it)], target.create_acls)
     grants = [it for it in acls if it.add and not _denies(it)]
     errors |= denials
-    errors |= {it: _held_back() for it in grants} if denials else _create(target, grants)
-    errors |= _delete(target, [it for it in acls if not it.add and not _denies(it)])
-    errors |= _delete(target, [it for it in acls if not it.add and _denies(it)])
+    errors |= {it: _held_back() for it in grants} if denials else _ask(grants, target.create_acls)
+    errors |= _ask([it for it in acls if not it.add and not _denies(it)], target.delete_acls)
+    errors |= _ask([it for it in acls if not it.add and _denies(it)], target.delete_acls)
     errors |= _set_configs(target, [it for it in changes if isinstance(it, ConfigChange)])
     errors |= _set_quotas(target, [it for it in changes if isinstance(it, QuotaChange)])
     errors |= _give_credentials(flow, target, [it for it in changes if isinstance(it, ScramChange)])
@@ -61,19 +62,13 @@ def _held_back() -> TwinlogError:
     return ClusterRefused("held back: a DENY that belongs before it was refused", code="held-back")
 
 
-def _create(target: Cluster, changes: Sequence[AclChange]) -> Errors:
+def _ask(
+    changes: Sequence[AclChange], ask: Callable[[Iterable[AclBinding]], Answers[AclBinding, None]]
+) -> Errors:
     if not changes:
         return {}
     by_binding = {it.binding: it for it in changes}
-    answers = target.create_acls(by_binding)
-    return {by_binding[binding]: error for binding, error in answers.refused.items()}
-
-
-def _delete(target: Cluster, changes: Sequence[AclChange]) -> Errors:
-    if not changes:
-        return {}
-    by_binding = {it.binding: it for it in changes}
-    answers = target.delete_acls(by_binding)
+    answers = ask(by_binding)
     return {by_binding[binding]: error for binding, error in answers.refused.items()}
 
 

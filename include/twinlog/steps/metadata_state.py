@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from twinlog.cluster.access_values import Quotas, ScramCredential
+from twinlog.cluster.access_values import Quotas
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger
 from twinlog.config.metadata import Profile
@@ -19,10 +19,10 @@ from twinlog.steps.discovery import remote_name
 from twinlog.steps.metadata_lives import another_source, copied_lives
 from twinlog.steps.metadata_plan import ChangeKind
 from twinlog.steps.refusal import Refusal
+from twinlog.steps.scram_plan import Users
 from twinlog.steps.topic_config_plan import TopicConfigState
 
 T = TypeVar("T")
-Users = Mapping[str, tuple[ScramCredential, ...]]
 
 
 class Subject(StrEnum):
