@@ -11,7 +11,7 @@ import twinlog
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.secret import Secret
 from twinlog.jsonable import to_json
-from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
+from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
 from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
@@ -54,7 +54,7 @@ def test_a_report_survives_its_row() -> None:
     """To JSON and back, quarantined offsets included."""
     report = LaneReport(
         1,
-        "failed",
+        LaneOutcome.FAILED,
         (RangeReport("t", "A.t", 0, 5, 9, 7, 8, quarantined=(3, 4), error_code="gap"),),
         2,
         0.1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twinlog.config.settings import FlowSettings
-from twinlog.relay.spec import LaneReport, RangeReport
+from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.relay.trouble import NO_LEADER, SOURCE_LOST
 from twinlog.steps.copy_result import Tally, result_of
 from twinlog.steps.discovery import Discovery
@@ -20,7 +20,7 @@ def copied(flow: FlowSettings, *codes: str, stopped: tuple[str, ...] = ()) -> tu
         report = RangeReport(
             "t", "A.t", number, 1, 1, 5, 1, error_code=code, error=code and f"t-{number}: trouble"
         )
-        tally.add(LaneReport(0, "failed" if code else "done", (report,)))
+        tally.add(LaneReport(0, LaneOutcome.FAILED if code else LaneOutcome.DONE, (report,)))
     stops = tuple(StoppedPartition("t", 9, code, "stopped") for code in stopped)
     discovery = Discovery(flow.name, "cluster-A", "cluster-B", 1, (), (), ())
     result = result_of(flow, "r", discovery, tally, stops, None, 1, 1, 0.1)

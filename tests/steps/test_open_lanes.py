@@ -4,7 +4,7 @@ import threading
 from types import SimpleNamespace
 
 from twinlog.errors import TransientError
-from twinlog.relay.spec import LaneReport
+from twinlog.relay.spec import LaneOutcome, LaneReport
 from twinlog.steps.open_lanes import OpenLanes
 
 
@@ -22,7 +22,7 @@ class Runner:
         self.ends[spec.lane].wait(30)
         if isinstance(self.says[spec.lane], Exception):
             raise self.says[spec.lane]
-        return (LaneReport(0, self.says[spec.lane], ()),)
+        return (LaneReport(0, LaneOutcome(self.says[spec.lane]), ()),)
 
     def cancel(self) -> None:
         raise AssertionError("not asked for")

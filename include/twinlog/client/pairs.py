@@ -9,7 +9,7 @@ from twinlog.client.answers import Reason
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps
-from twinlog.cluster.values import PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.packed_map import PackedMap
@@ -118,7 +118,7 @@ class Pairing:
         self, it: TopicPartition, source: str, remote: str, view: _View
     ) -> tuple[Reason, str] | None:
         error = view.lives.refused.get(source) or view.refused.get(remote)
-        if error is not None and error.code != "unknown-topic":
+        if error is not None and error.code != NO_SUCH_TOPIC:
             raise error
         if source in view.lives.refused:
             return Reason.UNKNOWN_TOPIC, f"{self._flow.source.alias} has no topic {source}"

@@ -28,6 +28,7 @@ from twinlog.cluster.group import (
 from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.prints import RecordPrint, key_digest
 from twinlog.cluster.values import (
+    NO_SUCH_TOPIC,
     Answers,
     ConfigSource,
     ConfigValue,
@@ -304,7 +305,7 @@ class FakeCluster(FakeAccess):
 
     def _known(self, name: str) -> FakeTopic:
         if name not in self.topics:
-            raise ClusterRefused(f"{self.alias} has no topic {name}", code="unknown-topic")
+            raise ClusterRefused(f"{self.alias} has no topic {name}", code=NO_SUCH_TOPIC)
         return self.topics[name]
 
     def _describe(self, name: str) -> TopicDescription:

@@ -9,7 +9,7 @@ from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import GroupPartition
 from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
@@ -106,7 +106,7 @@ def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Ite
     """Read every record of a partition; none when there is no such topic.  Raises other refusals."""
     refused = cluster.describe_topics([topic]).refused.get(topic)
     if refused is not None:
-        if refused.code == "unknown-topic":
+        if refused.code == NO_SUCH_TOPIC:
             return
         raise refused
     it, start = TopicPartition(topic, partition), 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 
 UNREACHABLE = frozenset({
@@ -68,7 +69,7 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
         return ClusterRefused(
             f"{asked.alias} has no {asked.resource}",
             hint="it was deleted, or this user may not see it (needs DESCRIBE)",
-            code="unknown-topic",
+            code=NO_SUCH_TOPIC,
             **data,
         )
     if code == KafkaError.SECURITY_DISABLED:

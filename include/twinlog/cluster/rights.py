@@ -19,6 +19,7 @@ from twinlog.cluster.probe import WriteProbe, may_read, may_write
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.topics import describe_topics
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.connection import ConnectionSettings
 
 Futures = Mapping[Any, Future[Any]]
@@ -87,7 +88,7 @@ def _described_topics(
     for name, error in answers.refused.items():
         if error.code == "unauthorised":
             rights[Resource(Kind.TOPIC, name)] = Rights(denied=IMPLYING_DESCRIBE)
-        elif error.code == "unknown-topic":
+        elif error.code == NO_SUCH_TOPIC:
             rights[Resource(Kind.TOPIC, name)] = Rights(granted=frozenset({"DESCRIBE"}))
         else:
             raise error

@@ -11,7 +11,7 @@ from confluent_kafka import admin as kafka_admin
 from twinlog.cluster.brokers import describe_cluster
 from twinlog.cluster.refusals import Asked, refusal
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
 REQUEST_PARTITIONS = 5_000
@@ -161,7 +161,7 @@ def wait_until_shown(
     refused: dict[str, TwinlogError] = {}
     while missing:
         seen = describe_topics(session, missing)
-        refused |= {name: error for name, error in seen.refused.items() if error.code != "unknown-topic"}
+        refused |= {name: error for name, error in seen.refused.items() if error.code != NO_SUCH_TOPIC}
         missing = {name: count for name, count in missing.items() if name not in refused}
         missing = {name: count for name, count in missing.items() if not _shows(seen.found.get(name), count)}
         if not missing:

@@ -12,6 +12,9 @@ from twinlog.errors import TwinlogError
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+NO_SUCH_TOPIC = "unknown-topic"
+"""Code of the refusal for a topic that is not there, or that this user may not see."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; equal to the plain tuple `(topic, partition)`."""

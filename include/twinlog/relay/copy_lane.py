@@ -32,7 +32,7 @@ from twinlog.relay.patience import Patience
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.recall import Recall
 from twinlog.relay.remedies import Remedy, Request, remedy
-from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
 from twinlog.relay.transform import AbortedTransactions
@@ -43,8 +43,7 @@ from twinlog.relay.wire import Fetched
 def copy_lane(spec: LaneSpec) -> LaneReport:
     """Copy the ranges of one lane (task, once per lane).
 
-    Never raises for trouble with clusters: the report says "failed" with the ranges' errors, "fence-again" or
-    "fenced".
+    Never raises for trouble with clusters: the report says what it was.
     """
     with Brokers(spec.source) as source, Brokers(spec.target) as target:
         return LaneCopy(spec, source, target).run()
@@ -96,13 +95,13 @@ class LaneCopy:
             self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
             self._keep_rhythm()
             self._lane.settle()
-            state = "failed" if self.troubled else "done"
+            state = LaneOutcome.FAILED if self.troubled else LaneOutcome.DONE
         except FencedError as fenced:
-            state, error = "fenced", str(fenced)
+            state, error = LaneOutcome.FENCED, str(fenced)
         except TerminalError as refused:
-            state, error = "refused", str(refused)
+            state, error = LaneOutcome.REFUSED, str(refused)
         except TwinlogError as doubt:
-            state, error = "fence-again", str(doubt)
+            state, error = LaneOutcome.FENCE_AGAIN, str(doubt)
         return LaneReport(
             lane=self._spec.lane,
             state=state,

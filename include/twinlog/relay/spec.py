@@ -6,8 +6,12 @@ Offsets named upstream are on the source, downstream on the target.  `end` is ex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from twinlog.config.connection import ConnectionSettings
+
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+"""Kafka's default of max.message.bytes, for a target that will not tell."""
 
 NO_END = (1 << 63) - 1
 """The `end` of a range that is followed: offsets never get there."""
@@ -54,7 +58,7 @@ class RangeSpec:
     partition: int
     start: int
     end: int
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     estimated_bytes: int = 0
     leader_epoch: int = -1
     remote_topic_id: str = ""
@@ -81,7 +85,7 @@ class StateTopics:
     connector_name: str
     source_alias: str
     quarantine_topic: str = ""
-    quarantine_max_bytes: int = 1_048_588
+    quarantine_max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +143,26 @@ class RangeReport:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneReport:
-    """A lane's answer.
+class LaneOutcome(StrEnum):
+    """How a lane ended.
 
-    `state` is "done", "failed" (some ranges have errors), "fence-again" (a doubt), "fenced" (somebody took the
-    lane, or its transaction timed out), or "refused" (the target will never let us write).  `error` says why for
-    the last three.
+    `failed`: some ranges have errors.  `fence-again`: it is in doubt what the target has.  `fenced`: somebody took the
+    lane, or its transaction timed out.  `refused`: the target will never let us write.
     """
 
+    DONE = "done"
+    FAILED = "failed"
+    FENCE_AGAIN = "fence-again"
+    FENCED = "fenced"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """A lane's answer.  `error` says why it was in doubt, fenced or refused."""
+
     lane: int
-    state: str
+    state: LaneOutcome
     ranges: tuple[RangeReport, ...]
     transactions: int = 0
     cpu_seconds: float = 0.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import twinlog
 from twinlog.jsonable import to_json
 from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec, RangeReport
+from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
 from twinlog.spark.answer import answer
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def copy_lanes(lanes: bytes, version: str, batches: Iterator[pa.RecordBatch]) ->
         for number in batch.column(0).to_pylist():
             spec = specs[number]
             doubt = doubt_about_this_task(version)
-            report = LaneReport(spec.lane, "fence-again", (), error=doubt) if doubt else copy_lane(spec)
+            report = (
+                LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
+            )
             yield answer(spec.lane, to_json(report))
 
 
@@ -59,4 +61,4 @@ def parse_report(text: str) -> LaneReport:
     ranges = tuple(
         RangeReport(**{**item, "quarantined": tuple(item["quarantined"])}) for item in fields.pop("ranges")
     )
-    return LaneReport(ranges=ranges, **fields)
+    return LaneReport(state=LaneOutcome(fields.pop("state")), ranges=ranges, **fields)

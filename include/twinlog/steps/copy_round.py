@@ -19,16 +19,20 @@ from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import FenceLogs, Grant, last_fence, own_progress
 from twinlog.relay.log_reader import LogState
-from twinlog.relay.spec import Follow, LaneReport, LaneSpec, RangeSpec, StateTopics
+from twinlog.relay.spec import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    Follow,
+    LaneOutcome,
+    LaneReport,
+    LaneSpec,
+    RangeSpec,
+    StateTopics,
+)
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
 from twinlog.steps.lost_state import granted
-from twinlog.steps.plan_ranges import (
-    DEFAULT_MAX_MESSAGE_BYTES,
-    Settled,
-    message_limits,
-)
+from twinlog.steps.plan_ranges import Settled, message_limits
 from twinlog.steps.two_way import way_back_ledger
 
 PAUSED = "paused"
@@ -132,17 +136,17 @@ class Rounds:
         """
         for report in reports:
             self.tally.add(report)
-        refused = next((report for report in reports if report.state == "refused"), None)
+        refused = next((report for report in reports if report.state is LaneOutcome.REFUSED), None)
         if refused is not None:
             raise ClusterRefused(refused.error, flow=self.flow.name, lane=refused.lane)
-        fenced = next((report for report in reports if report.state == "fenced"), None)
+        fenced = next((report for report in reports if report.state is LaneOutcome.FENCED), None)
         if fenced is not None:
             self.stop_if_taken()
             return TransientError(
                 f"lane {fenced.lane} was fenced: by this driver itself, or by its transaction's time-out",
                 code="fence-again",
             )
-        doubtful = next((report for report in reports if report.state == "fence-again"), None)
+        doubtful = next((report for report in reports if report.state is LaneOutcome.FENCE_AGAIN), None)
         return None if doubtful is None else TransientError(doubtful.error, code="fence-again")
 
     def stop_if_taken(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
 from twinlog.steps.discovery import (
@@ -40,7 +40,7 @@ def read_source(flow: FlowSettings, cluster: ClusterReader, known: Iterable[str]
     missing = sorted(set(known) - set(names))
     seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
     gone = frozenset(
-        name for name in missing if (error := seen.refused.get(name)) and error.code == "unknown-topic"
+        name for name in missing if (error := seen.refused.get(name)) and error.code == NO_SUCH_TOPIC
     )
     topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
     return SourceState(

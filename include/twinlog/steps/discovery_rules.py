@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.steps.discovery import (
@@ -115,7 +115,7 @@ def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> It
         yield _from_error(ProblemCode.SOURCE_REFUSED, topic, error)
     for topic in source.topics.found:
         refused = target.topics.refused.get(remote_name(flow, topic))
-        if refused is not None and refused.code != "unknown-topic":
+        if refused is not None and refused.code != NO_SUCH_TOPIC:
             yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
 
 

@@ -22,7 +22,7 @@ from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.quality.coverage import copied_from
-from twinlog.relay.spec import LaneReport, RangeReport
+from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds
@@ -116,7 +116,7 @@ def _count_unreported(following: Following) -> None:
         copied = copied_from(maps, life, item.start)
         reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached, -1)
-        following.rounds.tally.add(LaneReport(0, "done", (report,)))
+        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
 
 def _result(following: Following, last: Window, seconds: float) -> CopyResult:

@@ -12,7 +12,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.relay.fence import Grant
-from twinlog.relay.spec import Follow, LaneSpec, RangeSpec
+from twinlog.relay.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
 from twinlog.steps.discover import with_offsets
@@ -205,7 +205,10 @@ class Following:
             reports = lanes.reports()
             self.unreported = tuple(lanes.unreported())
             if called_back:  # then it was us who fenced them
-                reports = tuple(replace(it, state="done") if it.state == "fenced" else it for it in reports)
+                reports = tuple(
+                    replace(it, state=LaneOutcome.DONE) if it.state is LaneOutcome.FENCED else it
+                    for it in reports
+                )
             failure = self.rounds.judge(reports)
         return lanes.death() or failure or self.unprepared
 

@@ -6,7 +6,7 @@ import time
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.values import ConfigSource, NewTopic, TopicDescription, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, ConfigSource, NewTopic, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_topics import Rebuild
@@ -93,6 +93,6 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
 def _described(target: ClusterReader, name: str) -> TopicDescription | None:
     seen = target.describe_topics([name])
     error = seen.refused.get(name)
-    if error is not None and error.code != "unknown-topic":
+    if error is not None and error.code != NO_SUCH_TOPIC:
         raise error
     return seen.found.get(name)

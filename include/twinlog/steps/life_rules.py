@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.settings import FlowSettings, RecreatedPolicy
 from twinlog.formats.ledger_topics import Incarnation, RebuildPhase
 from twinlog.steps.discovery import (
@@ -157,7 +158,7 @@ def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incar
             f" {known.remote_topic_id} and is {found.topic_id}",
             advice,
         )
-    if error is not None and error.code == "unknown-topic":
+    if error is not None and error.code == NO_SUCH_TOPIC:
         yield Problem(
             ProblemCode.COPY_DELETED,
             topic,

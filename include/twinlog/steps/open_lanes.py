@@ -8,13 +8,13 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 
 from twinlog.errors import TransientError
-from twinlog.relay.spec import LaneReport, LaneSpec, RangeSpec
+from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
 from twinlog.steps.copy_round import LaneRunner
 
 Job = Future[tuple[LaneReport, ...]]
 
-IN_ORDER = frozenset({"done", "failed"})
-"""States of lanes that came to their own end; all others want a new fence."""
+IN_ORDER = frozenset({LaneOutcome.DONE, LaneOutcome.FAILED})
+"""Of lanes that came to their own end; all others want a new fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class OpenLanes:
     def some_fenced(self) -> bool:
         """Whether a lane has ended because it was fenced."""
         ended = [job for job in self.jobs if job.done() and not job.exception()]
-        return any(report.state == "fenced" for job in ended for report in job.result())
+        return any(report.state is LaneOutcome.FENCED for job in ended for report in job.result())
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait for the next lane to end, up to `seconds`; without, for all of them."""

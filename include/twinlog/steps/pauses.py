@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger import FlowPhase, FlowState
@@ -93,7 +94,7 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
     found = target.describe_topics([flow.ledger_topic])
     if flow.ledger_topic in found.refused:
         error = found.refused[flow.ledger_topic]
-        if error.code != "unknown-topic":
+        if error.code != NO_SUCH_TOPIC:
             raise error
         raise TerminalError(
             f"flow {flow.name} has no ledger on {flow.target.alias} yet",

@@ -14,13 +14,10 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.relay.spec import NO_END, RangeSpec
+from twinlog.relay.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 from twinlog.steps.packing import deal
-
-DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""Kafka's default of max.message.bytes, for a target that will not tell."""
 
 ASSUMED_SLOTS = 2
 """Lanes that a plan takes to run at once: how many do, only the runner of a copy knows."""

@@ -13,6 +13,7 @@ from typing import Any
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -141,7 +142,7 @@ def _require_ledger(flow: FlowSettings, target: Cluster) -> None:
     error = target.describe_topics([flow.ledger_topic]).refused.get(flow.ledger_topic)
     if error is None:
         return
-    if error.code != "unknown-topic":
+    if error.code != NO_SUCH_TOPIC:
         raise error
     raise TerminalError(
         f"{flow.target.alias} has no ledger of {flow.name} yet, so twinlog could not remember what it changed",

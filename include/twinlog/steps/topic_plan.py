@@ -13,7 +13,14 @@ from enum import StrEnum
 
 from twinlog.cluster.internal_topics import COMPACT, InternalTopic, internal_topics
 from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, NewTopic, TopicDescription
+from twinlog.cluster.values import (
+    NO_SUCH_TOPIC,
+    Answers,
+    ConfigSource,
+    ConfigValue,
+    NewTopic,
+    TopicDescription,
+)
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -139,7 +146,7 @@ def plan_internal(
         error = state.topics.refused.get(topic.name)
         if topic.name in state.topics.found:
             notes.extend(_check_cleanup(flow, topic, state.configs))
-        elif error is None or error.code == "unknown-topic":
+        elif error is None or error.code == NO_SUCH_TOPIC:
             changes.append(_internal_creation(topic, brokers))
             notes.extend(
                 _clamp_note(topic.name, topic.replication_factor, changes[-1].replication_factor, flow)
