@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.cluster import ClusterReader
+from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import GroupPartition
 from twinlog.cluster.ledger import latest_or_empty, latest_records_or_empty
@@ -50,9 +50,7 @@ def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
 
     Raises the refusal of a cluster that does not let this user read them.
     """
-    on_source = flow.offset_syncs_topic_location == "source"
-    cluster = clusters.source if on_source else clusters.target
-    topic = flow.policy.offset_syncs_topic(flow.target.alias if on_source else flow.source.alias)
+    cluster, topic = syncs_place(flow, clusters)
     records, unreadable = [], 0
     for record in read_in_order(cluster, topic):
         try:
@@ -60,6 +58,13 @@ def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
         except FormatError:
             unreadable += 1
     return Syncs(topic, cluster.alias, tuple(records), unreadable)
+
+
+def syncs_place(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, str]:
+    """Which cluster has the syncs, in which topic (KIP-716): its name has the *other* cluster's alias."""
+    on_source = flow.offset_syncs_topic_location == "source"
+    host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
+    return host, flow.policy.offset_syncs_topic(other.alias)
 
 
 def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:

@@ -15,6 +15,7 @@ from pathlib import Path
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.metadata import MetadataSettings
 from twinlog.config.secret import Secret
+from twinlog.policy import state_topics
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
 
@@ -301,12 +302,12 @@ class FlowSettings:
     @property
     def offset_map_topic(self) -> str:
         """Where the exact offset map of this flow lives, on the target."""
-        return f"mm2-offset-map.{self.source.alias}.internal"
+        return state_topics.offset_map_topic(self.source.alias)
 
     @property
     def ledger_topic(self) -> str:
         """Where gaps, incarnations, lanes and flow state of this flow live, on the target."""
-        return f"mm2-ledger.{self.source.alias}.internal"
+        return state_topics.ledger_topic(self.source.alias)
 
     @property
     def quarantine_topic(self) -> str:

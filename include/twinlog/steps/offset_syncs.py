@@ -13,6 +13,7 @@ from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import InternalTopic
 from twinlog.cluster.ledger import latest_or_empty
+from twinlog.cluster.mm2_topics import syncs_place
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
@@ -70,10 +71,8 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
 
 
 def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, InternalTopic]:
-    """Where the syncs are, by `offset-syncs.topic.location` (KIP-716): the name has the *other* cluster's alias."""
-    on_source = flow.offset_syncs_topic_location == "source"
-    host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
-    name = flow.policy.offset_syncs_topic(other.alias)
+    """Where the syncs are written, and how the topic is made."""
+    host, name = syncs_place(flow, clusters)
     return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
 
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +22,11 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger_topics import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
 from twinlog.quality.spans import Spans
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.life_rules import differ
 from twinlog.steps.two_way import read_way_back, way_back_ledger
-
-_OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
-_LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +80,14 @@ def other_writers(
             )
     named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
     for name in clusters.target.topic_names():
-        alias = _LEDGER.fullmatch(name)
+        alias = source_of_ledger(name)
         if alias is None or name == flow.ledger_topic:
             continue
         lives = _lives(clusters.target, name)
         if lives is None:
             found += [] if named else [f"whoever {name} tells of, which cannot be read"]
         elif any(_goes_into(it, remote_topic, remote_topic_id) for it in lives):
-            found.append(f"the flow {alias[1]}->{flow.target.alias}")
+            found.append(f"the flow {alias}->{flow.target.alias}")
     return tuple(found)
 
 
@@ -121,11 +118,11 @@ def _other_flows(
 ) -> Mapping[TopicPartition, Spans]:
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
     for name in target.topic_names():
-        alias = _OFFSET_MAP.fullmatch(name)
+        alias = source_of_offset_map(name)
         if alias is None or name == flow.offset_map_topic:
             continue
         try:
-            written = list(_written_by(target, alias[1], name, copies))
+            written = list(_written_by(target, alias, name, copies))
         except (ClusterRefused, FormatError):
             continue  # not known to be theirs: told as extra, rather than passed over
         for at, offset_map in written:
@@ -137,7 +134,7 @@ def _written_by(
     target: ClusterReader, alias: str, map_topic: str, copies: set[str]
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
     """Maps of the flow from `alias`, of what it writes into these copies."""
-    theirs = ledger_in(target, f"mm2-ledger.{alias}.internal")
+    theirs = ledger_in(target, ledger_topic(alias))
     goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
     if goes_to:
         for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():

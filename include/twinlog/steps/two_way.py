@@ -19,6 +19,7 @@ from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
+from twinlog.policy.state_topics import ledger_topic, offset_map_topic
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.life_rules import differ
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
@@ -26,7 +27,7 @@ from twinlog.steps.plan_ranges import Settled, StoppedPartition
 
 def way_back_ledger(flow: FlowSettings) -> str:
     """Name, on the source, of the ledger that a flow from this target to this source keeps."""
-    return f"mm2-ledger.{flow.target.alias}.internal"
+    return ledger_topic(flow.target.alias)
 
 
 class WayBack(NamedTuple):
@@ -42,7 +43,7 @@ def read_way_back(flow: FlowSettings, source: ClusterReader, copies: Mapping[str
     `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
     other records than lie there, and is left out.
     """
-    topic = f"mm2-offset-map.{flow.target.alias}.internal"
+    topic = offset_map_topic(flow.target.alias)
     maps = packed_maps(topic, latest_records_or_empty(source, topic))
     ledger = ledger_in(source, way_back_ledger(flow))
     outlived = {
