@@ -208,7 +208,7 @@ class Brokers:
         if not groups:
             return []
         api = kafka_python.FIND_COORDINATORS
-        if self.any_broker().version_of(api) < 4:
+        if self.any_broker().version_of(api) < api.version:
             api = kafka_python.FIND_COORDINATOR
             return [(name, self._ask_any(api, key=name, key_type=_GROUP)) for name in groups]
         answer = self._ask_any(api, key_type=_GROUP, coordinator_keys=groups)

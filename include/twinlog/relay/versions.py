@@ -10,19 +10,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from twinlog.errors import ClusterRefused
-from twinlog.relay import wire
+from twinlog.relay import kafka_python, wire
 
 OLDEST_KAFKA: Final = "2.8"
 
 NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
     wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
     wire.FETCH: ("Fetch", wire.FETCH_VERSION, wire.FETCH_VERSION),
-    2: ("ListOffsets", 5, 5),
-    3: ("Metadata", 10, 12),
-    10: ("FindCoordinator", 3, 4),
-    22: ("InitProducerId", 3, 4),
-    24: ("AddPartitionsToTxn", 2, 3),
-    26: ("EndTxn", 2, 3),
+    **{
+        api.request.API_KEY: (name, lowest, api.version)
+        for name, lowest, api in (
+            ("ListOffsets", 5, kafka_python.LIST_OFFSETS),
+            ("Metadata", 10, kafka_python.METADATA),
+            ("FindCoordinator", 3, kafka_python.FIND_COORDINATORS),
+            ("InitProducerId", 3, kafka_python.INIT_PRODUCER_ID),
+            ("AddPartitionsToTxn", 2, kafka_python.ADD_PARTITIONS),
+            ("EndTxn", 2, kafka_python.END_TXN),
+        )
+    },
 }
 """By api key: name, and the lowest and highest version the relay speaks; in the tables of brokers 2.8 to 4.3."""
 
