@@ -2,7 +2,7 @@
 
 Two drivers, two lanes, two partitions.  A driver is a program of steps; `start` hands each unfinished partition to
 any lane and lets go: tasks run by themselves and outlive their driver.  A task writes one record, commits data and
-progress together, and so on.  The broker keeps an open transaction per lane and knows who inited the lane last:
+progress together, and so on.  The broker keeps an open transaction per lane and knows who initialised the lane last:
 only that driver and the tasks it started since are served, all others are refused.
 
 At every state each driver, each task and the broker (which times an open transaction out) may make the next move;

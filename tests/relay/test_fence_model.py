@@ -40,7 +40,7 @@ def test_a_driver_with_fewer_lanes_is_safe_when_it_inits_all_lanes_ever_used():
 BROKEN = {
     # Each driver ends up owning one lane, and both copy the same partition.
     "no gate": (without(GATE_WRITE, GATE_COMMIT),) * 2,
-    # The gate proves nothing about lanes inited after it.
+    # The gate proves nothing about lanes initialised after it.
     "gate before the other lane": (Program((INIT_0, GATE_WRITE, GATE_COMMIT, INIT_1, READ_0, READ_1, START)),) * 2,
     # What was read may have grown by the time the old writers are fenced.
     "read before the fence": (Program((READ_0, READ_1, INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, START)),) * 2,

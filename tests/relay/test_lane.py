@@ -128,7 +128,7 @@ def test_a_commit_that_never_arrived_is_sent_again() -> None:
 
 
 def test_a_commit_after_a_fence_is_an_error_and_commits_nothing() -> None:
-    """Somebody else inited our transactional id while our records were on their way."""
+    """Somebody else initialised our transactional id while our records were on their way."""
     target, lane = a_lane()
     transaction(lane, outgoing())
     target.init()

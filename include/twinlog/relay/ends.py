@@ -1,4 +1,4 @@
-"""Whether the partitions of the target hold the ends of a lane's transactions: where it is in doubt, it is looked.
+"""Whether the partitions of the target hold the ends of a lane's transactions: where that is in doubt, it looks.
 
 A target may lose such ends (relay/hanging.py).
 

@@ -78,7 +78,7 @@ class Code(IntEnum):
 
 
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
-"""Somebody inited our transactional id after us."""
+"""Somebody initialised our transactional id after us."""
 
 COORDINATOR_MOVED = frozenset({
     Code.COORDINATOR_LOAD_IN_PROGRESS,

@@ -1,7 +1,7 @@
 """The fence: from here on nobody but this driver writes for the flow (docs/decisions/0001-fence.md).
 
-    1. init lane 0, the gate lane
-    2. read the lane count from the ledger; init every other lane the flow ever used or will use
+    1. initialise lane 0, the gate lane
+    2. read the lane count from the ledger; initialise every other lane the flow ever used or will use
     3. commit a small transaction through lane 0 that writes (run id, lane count) and producer ids that are new to
        the ledger; if it fails, another driver holds the flow
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
@@ -11,8 +11,8 @@ A transaction of ours that is still open in step 4 has lost its end (relay/hangi
 committed in the copy, so nothing is written then: the driver finds out which it was, or stops (steps/lost_state.py).
 In the map and the copy it looks for the same, before lanes write.
 
-Why a gate: two drivers that interleave their inits lane by lane would each own some lanes, and copy the same
-partition twice.  If step 3 commits, nobody inited lane 0 in between, and whoever does so later will fence all our
+Why a gate: two drivers that initialise lane by lane at the same time would each own some lanes, and copy the same
+partition twice.  If step 3 commits, nobody initialised lane 0 in between, and whoever does so later will fence all our
 lanes before reading anything.
 """
 

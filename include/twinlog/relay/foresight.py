@@ -32,18 +32,18 @@ class Foresight:
         return end
 
     def acknowledged(self, partition: TopicPartition, end: int) -> None:
-        """Take note that a batch was written and ends at downstream offset `end` (exclusive)."""
+        """Note that a batch was written and ends at downstream offset `end` (exclusive)."""
         self._under_way[partition] -= 1
         if not self._under_way[partition]:
             self._ends[partition] = end
 
     def refused(self, partition: TopicPartition) -> None:
-        """Take note that a batch was not written, or perhaps was."""
+        """Note that a batch was refused; it may or may not be in the log."""
         self._under_way[partition] -= 1
         self._ends.pop(partition, None)
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take note that the transaction these were added to has come to its end: each gets a marker."""
+        """Note that the transaction these were added to has come to its end: each gets a marker."""
         for partition in partitions:
             if partition in self._ends:
                 self._ends[partition] += 1

@@ -45,8 +45,9 @@ class Look:
 def look(target: Brokers, partitions: Iterable[TopicPartition], ours: Collection[int]) -> Look:
     """Find the partitions in which a producer of `ours` has a transaction open.
 
-    Call while no lane of theirs writes: lanes have transactions open rightly.  Two questions for all partitions that
-    have a leader, and one more where something is open.  Raises TransientError and ClusterRefused (it needs Read).
+    Call while no lane of theirs writes: a lane at work has a transaction open, and should.  Two questions for all
+    partitions that have a leader, and one more where something is open.  Raises TransientError and ClusterRefused (it
+    needs Read).
     """
     wanted = list(partitions)
     topics = target.metadata({topic for topic, _ in wanted})

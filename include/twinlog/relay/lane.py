@@ -1,6 +1,6 @@
 """A lane: one transactional writer, its records and its transaction.
 
-A lane writes with the producer id and epoch that the driver's fence granted.  It never inits a producer and
+A lane writes with the producer id and epoch that the driver's fence granted.  It never initialises a producer and
 never repeats a produce request whose answer was lost: on any doubt it stops, and the driver fences again
 (docs/decisions/0001-fence.md).
 

@@ -1,7 +1,7 @@
 """How a lane that stays learns that its flow was fenced anew: it listens to the ledger.
 
 A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would keep
-its Spark slot.  Every fence inits all lanes and only then writes its record into the ledger (relay/fence.py), so
+its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger (relay/fence.py), so
 whoever sees a record of a later fence is fenced.
 """
 
@@ -93,7 +93,7 @@ class Recall:
 def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> bool:
     """Whether a record of the ledger, from the mark on, is of another fence than the mark's own.  Pure.
 
-    Committed or not: its lanes were inited before.  What cannot be read is none.
+    Committed or not: its lanes were initialised before.  What cannot be read is none.
     """
     if key is None or value is None:
         return False

@@ -11,7 +11,7 @@ why a lost answer to a produce request needs a new fence, and a code never does 
 | split       | give up the transaction, send smaller batches; a batch of one record ends its range            |
 | end-range   | terminal for this partition: name topic, partition and offset; its neighbours go on            |
 | fence-again | a doubt: the lane stops, the driver fences, reads what is committed, and settles anew          |
-| fenced      | somebody inited our transactional id: what is committed is what progress says                  |
+| fenced      | somebody initialised our transactional id: what is committed is what progress says             |
 | stop        | terminal for the flow: a person must act                                                       |
 
 Sources: org.apache.kafka.common.protocol.Errors; the answers of ReplicaManager, TransactionCoordinator and

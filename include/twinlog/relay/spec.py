@@ -31,8 +31,7 @@ class Follow:
     """A lane stays, and commits about every `commit_ms` while records arrive.
 
     After `seconds`, and every `seconds` again, it ends if a partition is in trouble: the driver should look.  Otherwise
-    it goes on until the flow is fenced anew (later than `fence`), at most for
-    `longest_seconds`.
+    it goes on until the flow is fenced anew (later than `fence`), at most for `longest_seconds`.
     """
 
     seconds: float
@@ -48,8 +47,8 @@ class RangeSpec:
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
     target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.  `leader_epoch` is
     the source's, of what was copied last before `start`; -1 where it is not known.  `remote_topic_id` is the life of
-    the copy that this goes into, "" where it is not known.  `echoes` are
-    upstream offsets [first, end) that are copies from the target, by the map of the way back.
+    the copy that this goes into, "" where it is not known.  `echoes` are upstream offsets [first, end) that
+    are copies from the target, by the map of the way back.
     """
 
     topic: str
@@ -92,9 +91,9 @@ class StateTopics:
 class LaneSpec:
     """One transactional writer: its identity, as the driver's fence granted it, and its ranges.
 
-    A task never inits: it writes with `producer_id` and `producer_epoch` and stops on any doubt.  With `follow` it
-    stays and copies what arrives, and its ranges have no end.  `bytes_per_second` is its share of the throttle.
-    `sequences` are (topic, partition, next sequence) of what the driver itself wrote with this epoch.
+    A task never initialises it: it writes with `producer_id` and `producer_epoch` and stops on any doubt.  With
+    `follow` it stays and copies what arrives, and its ranges have no end.  `bytes_per_second` is its share of the
+    throttle.  `sequences` are (topic, partition, next sequence) of what the driver itself wrote with this epoch.
     """
 
     flow: str

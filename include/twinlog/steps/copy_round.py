@@ -166,9 +166,9 @@ class Rounds:
                 time.sleep(0.1)
 
     def give_way(self, gives_way_to: Callable[[str], bool]) -> None:
-        """See by the ledger that no driver has fenced us to whom we give way; our next fence would take the flow back.
+        """Check in the ledger whether a driver we give way to has fenced us: our next fence would take the flow back.
 
-        Raises FencedError for one that has.
+        Raises FencedError if one has.
         """
         with Brokers(self.flow.target.connection) as target:
             rival = self._rival(target)

@@ -57,7 +57,7 @@ class Held:
         _end_upkeep(self.flow, self.target)
 
     def _upkeep_came_between(self) -> bool:
-        """Whether somebody inited the upkeep's id since; whoever did is fenced by this question."""
+        """Whether somebody initialised the upkeep's id since; whoever did is fenced by this question."""
         before, now = self.upkeep, _end_upkeep(self.flow, self.target)
         if before is None or now is None:
             return False
@@ -65,7 +65,7 @@ class Held:
 
 
 def _end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
-    """Let an upkeep of the map fail that is under way; None where there is none without transactions."""
+    """Fence any upkeep of the map that is under way.  None for a flow without transactions, which has none."""
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return None
     return init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)

@@ -56,12 +56,12 @@ def run(
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
     `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `standing`
-    is kept up to date for who reports on the run meanwhile (steps/follow_report.py).  Setting `stop` ends it early,
+    is kept up to date for whoever reports on the run meanwhile (steps/follow_report.py).  Setting `stop` ends it early,
     sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
     result counts what was not copied at the end.
 
-    A driver whose run id `gives_way_to` knows may take the flow over: that ends this one in order (what lanes committed
-    that died in that very moment is in neither result).  Raises FencedError when any other twinlog does,
+    A driver for whose run id `gives_way_to` is true may take over; this run then ends in order.  What a lane commits in
+    the moment it dies is counted in neither run's result.  Raises FencedError when any other twinlog takes the flow,
     TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
     """
     began = time.monotonic()

@@ -34,10 +34,9 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 class Route:
     """Where one partition of the source is on the target, and the map of the way.
 
-    `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the
-    map is that of the flow which copied it, read backwards.  `way_back` is the map of the flow the other way where
-    both keep the topic's name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be
-    translated.
+    `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the map is that of the
+    flow which copied it, read backwards.  `way_back` is the map of the flow the other way where both keep the topic's
+    name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be translated.
     """
 
     remote: TopicPartition

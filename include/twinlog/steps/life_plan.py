@@ -50,7 +50,7 @@ class Lost:
 class LifePlan:
     """What a cycle does before it copies.
 
-    `adopted` are topics whose new life goes on behind the old one, `rebuilt` topics whose copy is made anew (`to be
+    `adopted` are topics whose new life goes on behind the old one, `rebuilt` topics whose copy is made anew (to be
     begun, or to be gone on with), `lost` what has to be noted of gaps, `gone` source topics first seen to be deleted,
     `back` those that are there again, `due` those whose copy is deleted now.
     """

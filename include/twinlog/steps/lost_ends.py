@@ -34,7 +34,7 @@ LEADER_SECONDS = 3.0
 """How long partitions of the copy may be without a leader before they are left to the next round."""
 
 Endings = Mapping[tuple[TopicPartition, int], Verdict]
-"""How the transaction ended that is open in a partition of the target, by partition and producer id."""
+"""The verdict on each open transaction, by target partition and producer id."""
 
 
 def without_lost_ends(

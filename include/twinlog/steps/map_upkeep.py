@@ -2,11 +2,11 @@
 
 Who may write the map topic: the lanes of the copy, behind the fence, and this step.  They never write the same key.
 A lane writes the newest piece of a partition, and lets it grow under its key; this step leaves the newest piece of
-every partition alone, and the others are final, but for a rewind and a rebuild.  These end an upkeep that is under way
-before they read the map, write only if none began since, and end it again (steps/fencing.py): one would have to do all
-of its work while they commit.  Two of this step exclude each other by a transactional id of their own, in the order of
-the fence: init, then read, then write.  What replaces and what is replaced is one transaction, so that no reader, and
-no crash, ever sees a map with a part missing.
+every partition alone, and the others are final, but for a rewind and a rebuild.  Both fence an upkeep under way before
+they read the map, write only if no other began since, and fence once more afterwards (steps/fencing.py).  To slip
+through, an upkeep would have to begin and finish during their commit.  Two of this step exclude each other by a
+transactional id of their own, in the order of the fence: initialise, then read, then write.  What replaces and what is
+replaced is one transaction, so that no reader, and no crash, ever sees a map with a part missing.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _log_starts(
 
 
 def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Replacement]:
-    """Init, read again, decide on what is read now, write in one transaction."""
+    """Initialise, read again, decide on what is read now, write in one transaction."""
     with Brokers(flow.target.connection) as target:
         writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
         log = StateLog(flow.offset_map_topic)

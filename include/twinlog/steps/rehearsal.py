@@ -1,4 +1,4 @@
-"""How long the parts of a failover take that the gate does, too."""
+"""How long the parts of a failover take that the gate performs as well."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlog.quality.gate import Rehearsed
 
 
 class Stopwatch:
-    """Times the parts of what follows one another."""
+    """Times consecutive steps."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
