@@ -100,11 +100,11 @@ class FakeConnection:
         self._under_way.clear()
         self._answers.clear()
 
-    def send(self, api: int, version: int, *bodies: Iterable[Any], behind: bool = False) -> None:
+    def send(self, api: int, version: int, *bodies: Iterable[Any], write_behind: bool = False) -> None:
         self.flush()
         self.writes.append(len(bodies))
         self._under_way = [(api, body) for body in bodies]
-        if not behind:
+        if not write_behind:
             self.flush()
 
     def flush(self) -> None:

@@ -26,7 +26,7 @@ def test_large_and_small_writes_arrive_in_their_order() -> None:
         thread.start()
         sender = Sender(here)
         for write in writes:
-            sender.send(write, behind=True)
+            sender.send(write, write_behind=True)
         sender.flush()
         thread.join()
         sender.close()
@@ -47,7 +47,7 @@ def test_a_large_write_returns_before_anybody_reads_it() -> None:
     here, there = pair()
     with closing(here), closing(there):
         sender = Sender(here)
-        sender.send([[bytes(32 * LARGE)]], behind=True)
+        sender.send([[bytes(32 * LARGE)]], write_behind=True)
         reader = threading.Timer(0.2, lambda: there.recv_into(bytearray(32 * LARGE), 0, socket.MSG_WAITALL))
         reader.start()
         began = time.monotonic()
@@ -62,7 +62,7 @@ def test_its_failure_is_raised_by_the_next_call() -> None:
     here, there = pair()
     with closing(here):
         sender = Sender(here)
-        sender.send([[bytes(32 * LARGE)]], behind=True)
+        sender.send([[bytes(32 * LARGE)]], write_behind=True)
         there.close()
         with pytest.raises(OSError, match=r"reset|pipe"):
             sender.send([[b"more"]])
@@ -75,7 +75,7 @@ def test_a_target_that_reads_no_more_is_a_time_out() -> None:
     with closing(here), closing(there):
         _block_for(here, 300)
         sender = Sender(here)
-        sender.send([[bytes(32 * LARGE)]], behind=True)
+        sender.send([[bytes(32 * LARGE)]], write_behind=True)
         with pytest.raises(BlockingIOError):
             sender.flush()
         sender.close()
@@ -87,7 +87,7 @@ def test_closing_ends_a_write_that_nobody_reads() -> None:
     with closing(there):
         sender = Sender(here)
         before = set(threading.enumerate())
-        sender.send([[bytes(32 * LARGE)]], behind=True)
+        sender.send([[bytes(32 * LARGE)]], write_behind=True)
         (writer,) = set(threading.enumerate()) - before  # taken now: it may have ended before `close` returns
         began = time.monotonic()
         sender.close()

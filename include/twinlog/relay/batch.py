@@ -181,9 +181,9 @@ def starts(block: memoryview) -> tuple[list[int], int]:
     last = end - HEADER_BYTES
     while at <= last:
         length, magic = unpack(block, at + LENGTH_AT)
-        behind = at + length + LOG_OVERHEAD
-        if behind > end or length < _SHORTEST or magic != MAGIC_2:
+        after = at + length + LOG_OVERHEAD
+        if after > end or length < _SHORTEST or magic != MAGIC_2:
             break
         add(at)
-        at = behind
+        at = after
     return found, at

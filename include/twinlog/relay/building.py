@@ -29,13 +29,13 @@ def pieces(records: Columns, limit: int) -> Iterator[tuple[Columns, Int64s]]:
 
     They come a few at a time: records, and the index at which each piece of them begins.
     """
-    behind = np.cumsum(records.sizes + LARGEST_PREFIX)
+    ends = np.cumsum(records.sizes + LARGEST_PREFIX)
     firsts: list[int] = []
     start = done = 0
     while start < len(records):
         firsts.append(start)
-        start = max(int(np.searchsorted(behind, done + limit, "right")), start + 1)
-        done = int(behind[start - 1])
+        start = max(int(np.searchsorted(ends, done + limit, "right")), start + 1)
+        done = int(ends[start - 1])
     for index in range(0, len(firsts), PIECES_AT_ONCE):
         group, following = firsts[index : index + PIECES_AT_ONCE], firsts[index + PIECES_AT_ONCE :]
         end = following[0] if following else len(records)
@@ -59,17 +59,17 @@ def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) ->
     length_bytes = _varint_bytes(length)
     prefix = length_bytes + 1 + time_bytes + number_bytes
     heads = HEADER_BYTES * np.arange(1, len(firsts) + 1)
-    behind = np.cumsum(prefix + sizes) + np.repeat(heads, counts)
-    view = arena.allocate(int(behind[-1]))
+    record_ends = np.cumsum(prefix + sizes) + np.repeat(heads, counts)
+    view = arena.allocate(int(record_ends[-1]))
     out: Any = np.frombuffer(view, np.uint8)
-    at = behind - sizes - prefix
+    at = record_ends - sizes - prefix
     _write_varints(out, at, length, length_bytes)
     out[at + length_bytes] = 0
     _write_varints(out, at + length_bytes + 1, time, time_bytes)
     _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
     copy_pieces(records.data, records.starts, records.ends, view, at + prefix)
     latest = np.maximum.reduceat(records.timestamps, firsts)
-    ends = behind[firsts + counts - 1]
+    ends = record_ends[firsts + counts - 1]
     built = []
     start = 0
     for end, count, base, last in zip(*(it.tolist() for it in (ends, counts, bases, latest)), strict=True):

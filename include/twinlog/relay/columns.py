@@ -81,7 +81,7 @@ class Columns:
         lengths = np.diff(begins, append=len(self))
         found = list(zip(self.offsets[begins].tolist(), lengths.tolist(), strict=True))
         edges = np.append(np.searchsorted(begins, firsts), len(found)).tolist()
-        return [tuple(found[edge:behind]) for edge, behind in itertools.pairwise(edges)]
+        return [tuple(found[edge:next_edge]) for edge, next_edge in itertools.pairwise(edges)]
 
 
 def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
@@ -101,11 +101,11 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
     first = np.array(begins, np.int64)
     heads = headers(block, first)
     bases = heads["base_offset"].astype(np.int64)
-    behind = first + heads["batch_length"] + LOG_OVERHEAD
+    batch_ends = first + heads["batch_length"] + LOG_OVERHEAD
     if not checked:
-        _check(block, first, behind, heads["crc"], bases)
+        _check(block, first, batch_ends, heads["crc"], bases)
     data, starts, ends = _uncompressed(
-        block, first + HEADER_BYTES, behind, int(heads["attributes"][0]) & CODEC_MASK
+        block, first + HEADER_BYTES, batch_ends, int(heads["attributes"][0]) & CODEC_MASK
     )
     heads, bases = heads[: len(starts)], bases[: len(starts)]
     counts = heads["record_count"].astype(np.int64)
@@ -113,8 +113,8 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
         bytes_ = np.frombuffer(data, np.uint8)
         at = record_starts(data, bytes_, starts, ends, counts)
         length, body = _read_varints(bytes_, at, MAX_VARINT)
-        time, behind = _read_varints(bytes_, body + 1, _MAX_VARLONG)
-        number, rest = _read_varints(bytes_, behind, MAX_VARINT)
+        time, after_time = _read_varints(bytes_, body + 1, _MAX_VARLONG)
+        number, rest = _read_varints(bytes_, after_time, MAX_VARINT)
     except (IndexError, OverflowError):
         raise _bad(bases[0], "ends inside a record") from None
     end = body + length
@@ -191,15 +191,15 @@ def _read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
     """
     byte = data[at]
     value = (byte & 0x7F).astype(np.uint64)
-    behind = at + 1
+    after = at + 1
     going = np.flatnonzero(byte & 0x80)
     shift = 7
     while len(going):
         if shift >= 7 * most:
             raise OverflowError
-        byte = data[behind[going]]
+        byte = data[after[going]]
         value[going] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        behind[going] += 1
+        after[going] += 1
         going = going[byte >= 0x80]
         shift += 7
-    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), behind
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), after

@@ -97,18 +97,18 @@ class Connection:
         if not self._in_flight and time.monotonic() > self._reauthenticate_at:
             self._login()
 
-    def send(self, api: int, version: int, *bodies: Sequence[Buffer], behind: bool = False) -> None:
+    def send(self, api: int, version: int, *bodies: Sequence[Buffer], write_behind: bool = False) -> None:
         """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order.
 
-        With `behind` large ones may be under way when it returns; their buffers must stay as they are until `flush`,
-        `receive`, or the next `send` has returned.
+        With `write_behind` large ones may be under way when it returns; their buffers must stay as they are until
+        `flush`, `receive`, or the next `send` has returned.
         """
         requests: list[list[Buffer]] = []
         for body in bodies:
             correlation = next(self._correlations)
             requests.append(framed(api, version, correlation, self._settings.client_id, body))
             self._in_flight.append(correlation)
-        self._guard(lambda: self._sender.send(requests, behind=behind))
+        self._guard(lambda: self._sender.send(requests, write_behind=write_behind))
 
     def flush(self) -> None:
         """Wait until all that was sent has been handed over, and its buffers may be used again."""

@@ -80,15 +80,15 @@ class Cutter:
         """
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
-        behind = 0
+        next_offset = 0
         if not self.excluded and self.echoes is None:
             passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
-            block, behind = block[passed:], done.next_upstream if passed else 0
+            block, next_offset = block[passed:], done.next_upstream if passed else 0
             position = done.next_upstream
         try:
             for step in self._steps(block, position, aborted):
                 if isinstance(step, SmallBatches):
-                    behind = following = step.next_offset
+                    next_offset = following = step.next_offset
                     done.leader_epoch = int(step.heads["leader_epoch"][-1])
                     whole = self._join_small(step, run, block, done)
                 else:
@@ -96,8 +96,8 @@ class Cutter:
                     if header.base_offset >= self.end:
                         position = self.end
                         break
-                    _require_possible(header, behind)
-                    behind = header.next_offset
+                    _require_possible(header, next_offset)
+                    next_offset = header.next_offset
                     done.leader_epoch = header.leader_epoch
                     hidden = self._hidden(header, block, start, aborted) or self._echo(header)
                     following = max(min(header.next_offset, self.end), position)
@@ -161,15 +161,15 @@ class Cutter:
     def _small(self, heads: Any, position: int, *, hiding: bool) -> Any:
         """Which batches are clean, uncompressed and worth merging, for many at once."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
-        behind = bases + heads["last_offset_delta"] + 1
-        if self.excluded or self.echoes is not None or (bases[1:] < behind[:-1]).any():
+        ends = bases + heads["last_offset_delta"] + 1
+        if self.excluded or self.echoes is not None or (bases[1:] < ends[:-1]).any():
             return np.zeros(len(heads), bool)
         harmless = 0 if hiding else TRANSACTIONAL
         return (
             (heads["attributes"] & ~harmless == NONE)
             & (heads["record_count"] == heads["last_offset_delta"] + 1)
             & (bases >= position)
-            & (behind <= self.end)
+            & (ends <= self.end)
             & (sizes <= self.most_bytes)
             & (merge_cost(NONE, heads["record_count"], sizes) < BATCH_COST)
         )
@@ -264,11 +264,11 @@ class Cutter:
             chosen &= ~self.echoes.among(records.offsets)
         records = records if chosen.all() else records.where(chosen)
         large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
-        behind = 0
+        after = 0
         for index in np.flatnonzero(large).tolist():
-            self._build(records.where(slice(behind, index)), codec, done)
-            behind = index + 1
-            lone = records.where(slice(index, behind))
+            self._build(records.where(slice(after, index)), codec, done)
+            after = index + 1
+            lone = records.where(slice(index, after))
             batch = lone_batch(lone, codec, self.max_message_bytes, block, begins)
             offset = int(records.offsets[index])
             if len(batch) <= self.max_message_bytes:
@@ -282,7 +282,7 @@ class Cutter:
                 return Poison(offset, reason)
             self.excluded[offset] = reason
             self._capture(records, [index])
-        self._build(records.where(slice(behind, None)) if behind else records, codec, done)
+        self._build(records.where(slice(after, None)) if after else records, codec, done)
         return None
 
     def _build(self, records: Columns, codec: int, done: Cut) -> None:
@@ -313,12 +313,12 @@ class Cutter:
                 )
 
 
-def _require_possible(header: BatchHeader, behind: int) -> None:
+def _require_possible(header: BatchHeader, next_offset: int) -> None:
     """Raise FormatError for a header that cannot be: what is passed on, or passed over, is not looked into."""
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         what = f"claims {header.record_count} records in {header.last_offset_delta + 1} offsets"
-    elif header.base_offset < behind:
-        what = f"comes behind offset {behind - 1}"
+    elif header.base_offset < next_offset:
+        what = f"does not come after offset {next_offset - 1}, the last one before it"
     else:
         return
     raise FormatError(

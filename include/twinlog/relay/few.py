@@ -50,13 +50,13 @@ def merge_few(
 
 def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> Iterator[Record]:
     """Read all, checked as `columns.read_columns` does: checksums, exactly the records claimed, offsets that ascend."""
-    behind = -1
+    next_offset = -1
     for header, begin in batches:
         batch = block[begin : begin + header.size]
         require_sound(header, batch)
         for record in read_records(header, batch):
-            _require_ascending(header, record.offset, behind)
-            behind = record.offset + 1
+            _require_ascending(header, record.offset, next_offset)
+            next_offset = record.offset + 1
             yield record
 
 
@@ -73,19 +73,19 @@ def _within(found: Iterable[Record], first: int, end: int, most_bytes: int) -> l
     return kept
 
 
-def _require_ascending(header: BatchHeader, offset: int, behind: int) -> None:
-    if not max(behind, header.base_offset) <= offset <= header.last_offset:
+def _require_ascending(header: BatchHeader, offset: int, next_offset: int) -> None:
+    if not max(next_offset, header.base_offset) <= offset <= header.last_offset:
         raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
 
 
 def _stretches(records: Iterable[Record]) -> tuple[tuple[int, int], ...]:
     """Fold ascending upstream offsets into (first, length) stretches."""
     found: list[tuple[int, int]] = []
-    start = behind = -1
+    start = end = -1
     for record in records:
-        if record.offset != behind:
+        if record.offset != end:
             if start >= 0:
-                found.append((start, behind - start))
+                found.append((start, end - start))
             start = record.offset
-        behind = record.offset + 1
-    return (*found, (start, behind - start))
+        end = record.offset + 1
+    return (*found, (start, end - start))

@@ -200,7 +200,7 @@ class Lane:
         self._last_write = sum(map(len, bodies.values()))
         for connection, requests in bodies.items():
             try:
-                connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, behind=True)
+                connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, write_behind=True)
             except ClusterUnreachable as error:
                 raise self.transaction.doubt(error.message) from None
 

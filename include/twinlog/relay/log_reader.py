@@ -322,12 +322,12 @@ def _take(
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     try:
         with naming(fetched, brokers.settings.alias):
-            behind = resolvers[item].add(fetched.block, positions[item])
+            next_offset = resolvers[item].add(fetched.block, positions[item])
     except FormatError:
         # Half of a block was taken, and reading it again would decide some of its transactions twice.
         resolvers[item].forget()
         positions[item] = 0
         raise
-    moved = behind > positions[item]
-    positions[item] = behind
+    moved = next_offset > positions[item]
+    positions[item] = next_offset
     return moved

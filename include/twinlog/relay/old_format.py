@@ -63,7 +63,7 @@ def _groups(block: memoryview) -> Iterator[tuple[int, list[Record]]]:
         for offset, magic, message in _messages(block):
             codec, records = _records(offset, magic, message)
             if records[0].offset <= last:
-                raise _bad(offset, f"comes behind offset {last}")
+                raise _bad(offset, f"does not come after offset {last}, the last one before it")
             last = offset
             if plain and (codec or size > BATCH_BYTES):
                 yield 0, plain
@@ -85,13 +85,13 @@ def _messages(block: memoryview) -> Iterator[tuple[int, int, memoryview]]:
     at = 0
     while is_old(block[at:]):
         offset, size = LENGTH_FIELD.unpack_from(block, at)
-        behind = at + LOG_OVERHEAD + size
-        if behind < at + _SMALLEST:
+        after = at + LOG_OVERHEAD + size
+        if after < at + _SMALLEST:
             raise _bad(offset, f"claims {size} bytes")
-        if behind > len(block):
+        if after > len(block):
             return
-        yield offset, block[at + MAGIC_AT], block[at:behind]
-        at = behind
+        yield offset, block[at + MAGIC_AT], block[at:after]
+        at = after
 
 
 def _records(offset: int, magic: int, message: memoryview) -> tuple[int, list[Record]]:

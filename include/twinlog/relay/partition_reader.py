@@ -129,15 +129,15 @@ class PartitionReader:
                 return
             if fetched.error == Code.OFFSET_OUT_OF_RANGE:
                 begin = self._brokers.offsets([item], EARLIEST)[item]
-                behind = (
+                resume = (
                     begin if begin > position else end
                 )  # else the log ends before: it was cut or made anew
                 yield Lost(
                     position,
-                    min(behind, end),
+                    min(resume, end),
                     self._expired if begin > position else Unproved.RECREATED,
                 )
-                position = behind
+                position = resume
                 continue
             moved = yield from self._batches(item, fetched, position, end)
             # An answer may be empty while a leader moves, or at an end that was cleaned away.
@@ -201,14 +201,14 @@ class PartitionReader:
                 data, readable = memoryview(b""), False
         heads, begins, sound = _found(data)
         block, readable = Block(data, heads, begins), readable and sound
-        behind = max(position, int(block.nexts[-1])) if begins else position
-        if readable and behind < end and begins:
-            self._fetcher.request({item: behind})
+        next_offset = max(position, int(block.nexts[-1])) if begins else position
+        if readable and next_offset < end and begins:
+            self._fetcher.request({item: next_offset})
         yield from _verified(block.where(self._shown(block, fetched, position, end)), position)
         if not readable:
-            yield Lost(behind, end, Unproved.UNREADABLE)
+            yield Lost(next_offset, end, Unproved.UNREADABLE)
             return end
-        return behind
+        return next_offset
 
     def _shown(self, block: Block, fetched: Fetched, position: int, end: int) -> Any:
         """Mark the batches with records that a consumer sees and that were asked for."""
@@ -223,8 +223,8 @@ class PartitionReader:
 
 def _found(data: memoryview) -> tuple[Any, tuple[int, ...], bool]:
     """Find headers and beginnings of the whole batches in `data`, and whether what follows them can be read."""
-    begins, behind = starts(data)
-    rest, readable = data[behind:], True
+    begins, whole = starts(data)
+    rest, readable = data[whole:], True
     if not is_old(rest):
         try:
             next(walk_headers(rest), None)

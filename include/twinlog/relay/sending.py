@@ -31,13 +31,13 @@ class Sender:
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
 
-    def send(self, requests: Sequence[Sequence[Buffer]], *, behind: bool = False) -> None:
-        """Write requests, each made of buffers; with `behind` a large write returns at once.
+    def send(self, requests: Sequence[Sequence[Buffer]], *, write_behind: bool = False) -> None:
+        """Write requests, each made of buffers; with `write_behind` a large write returns at once.
 
         Raises OSError of this write or of the one that was under way.
         """
         self.flush()
-        if not behind or sum(len(buffer) for request in requests for buffer in request) < LARGE:
+        if not write_behind or sum(len(buffer) for request in requests for buffer in request) < LARGE:
             self._send(requests)
             return
         if self._thread is None:

@@ -47,8 +47,8 @@ class Sequences:
     def may_be_written(self, partition: TopicPartition, sequence: int, records: int) -> None:
         """The batch at `sequence` is in the log or not: the next one is there or behind; go on with the later."""
         candidates = self._candidates.setdefault(partition, [])
-        behind = (sequence + records) % _WRAP
-        candidates += [item for item in (sequence, behind) if item not in candidates]
+        after = (sequence + records) % _WRAP
+        candidates += [item for item in (sequence, after) if item not in candidates]
         self.next[partition] = candidates[-1]
 
     def guess_lower(self, partition: TopicPartition, sequence: int) -> bool:
