@@ -8,7 +8,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.offset_map import MapPiece, encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.run import Run
-from twinlog.relay.hanging import Open
+from twinlog.relay.hanging import HangingTransaction
 from twinlog.relay.lost_progress import LostProgress
 from twinlog.steps.verdicts import MapSeen, Verdict, of_copy, of_map, of_progress, together
 
@@ -59,7 +59,7 @@ def test_a_copy_is_judged_by_progress_and_map(
     expected: Verdict,
 ) -> None:
     """Both deny all of what is open, or both know every record of it."""
-    assert expected == of_copy(Open(LANE, first_offset, log_end), last_copied, known)
+    assert expected == of_copy(HangingTransaction(LANE, first_offset, log_end), last_copied, known)
 
 
 @pytest.mark.parametrize(

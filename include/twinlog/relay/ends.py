@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from twinlog.errors import TransientError
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.hanging import look_until_ended
+from twinlog.relay.hanging import wait_until_ended
 
 _PATIENCE_SECONDS = 5.0
 """How long markers may be on their way."""
@@ -42,13 +42,13 @@ class Ends:
         """Look at those of `partitions` that are doubted; return the ones without a leader to ask.
 
         Those stay doubted, and so does what no longer exists, by the broker that was asked: AddPartitions has the say.
-        Raises TransientError (`lost-marker`) for a transaction that stays open, ClusterRefused as `look`.
+        Raises TransientError (`lost-marker`) for a transaction that stays open, ClusterRefused as `find_hanging`.
         """
         doubted = self.doubted(partitions)
         if not doubted:
             return doubted
         try:
-            seen = look_until_ended(self.brokers, doubted, {self.producer_id}, _PATIENCE_SECONDS)
+            seen = wait_until_ended(self.brokers, doubted, {self.producer_id}, _PATIENCE_SECONDS)
         except TransientError:
             return doubted
         for (topic, partition), it in seen.open.items():

@@ -22,7 +22,7 @@ _LEADERS_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class HangingTransaction:
     """A transaction that has no end in a partition: whose, its first downstream offset, and where the log ends."""
 
     producer_id: int
@@ -31,18 +31,20 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FoundHanging:
     """What was seen: the first open transaction by partition, and which partitions cannot be looked at now.
 
     `gone` are partitions of topics that the broker which was asked does not know.
     """
 
-    open: Mapping[TopicPartition, Open]
+    open: Mapping[TopicPartition, HangingTransaction]
     leaderless: frozenset[TopicPartition]
     gone: frozenset[TopicPartition]
 
 
-def look(target: Brokers, partitions: Iterable[TopicPartition], ours: Collection[int]) -> Look:
+def find_hanging(
+    target: Brokers, partitions: Iterable[TopicPartition], ours: Collection[int]
+) -> FoundHanging:
     """Find the partitions in which a producer of `ours` has a transaction open.
 
     Call while no lane of theirs writes: a lane at work has a transaction open, and should.  Two questions for all
@@ -54,49 +56,49 @@ def look(target: Brokers, partitions: Iterable[TopicPartition], ours: Collection
     led = [item for item in wanted if topics[item[0]].is_led(item[1])]
     stable = target.offsets(led, LATEST, read_committed=True)
     ends = target.offsets(led, LATEST)
-    found: dict[TopicPartition, Open] = {}
+    found: dict[TopicPartition, HangingTransaction] = {}
     for node, group in target.by_leader(item for item in led if stable[item] < ends[item]).items():
         found |= _open_at(target, node, {item: ends[item] for item in group}, ours)
     gone = frozenset(it for it in wanted if topics[it[0]].error == Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return Look(found, frozenset(wanted) - gone - set(led), gone)
+    return FoundHanging(found, frozenset(wanted) - gone - set(led), gone)
 
 
-def look_until_ended(
+def wait_until_ended(
     target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
-) -> Look:
+) -> FoundHanging:
     """Look again and again until nothing is open, for so long: markers are written behind the answer to EndTxn.
 
-    Raises as `look`.
+    Raises as `find_hanging`.
     """
     return _look_while(lambda seen: seen.open, target, partitions, ours, seconds, _ENDS_PAUSE_SECONDS)
 
 
-def look_until_led(
+def wait_until_led(
     target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
-) -> Look:
-    """Look again and again until all have a leader, for so long.  Raises as `look`."""
+) -> FoundHanging:
+    """Look again and again until all have a leader, for so long.  Raises as `find_hanging`."""
     return _look_while(
         lambda seen: seen.leaderless, target, partitions, ours, seconds, _LEADERS_PAUSE_SECONDS
     )
 
 
 def _look_while(
-    unsettled: Callable[[Look], Collection[TopicPartition]],
+    unsettled: Callable[[FoundHanging], Collection[TopicPartition]],
     target: Brokers,
     partitions: Collection[TopicPartition],
     ours: Collection[int],
     seconds: float,
     pause_seconds: float,
-) -> Look:
+) -> FoundHanging:
     deadline = time.monotonic() + seconds
-    while unsettled(seen := look(target, partitions, ours)) and time.monotonic() < deadline:
+    while unsettled(seen := find_hanging(target, partitions, ours)) and time.monotonic() < deadline:
         time.sleep(pause_seconds)
     return seen
 
 
 def _open_at(
     target: Brokers, node: int, ends: Mapping[TopicPartition, int], ours: Collection[int]
-) -> dict[TopicPartition, Open]:
+) -> dict[TopicPartition, HangingTransaction]:
     """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no ends)."""
     connection = target.node(node, "coordinate")
     api = kafka_python.DESCRIBE_PRODUCERS
@@ -109,7 +111,7 @@ def _open_at(
     answer = connection.call(
         api, topics=[entry(name=name, partition_indexes=numbers) for name, numbers in names.items()]
     )
-    found: dict[TopicPartition, Open] = {}
+    found: dict[TopicPartition, HangingTransaction] = {}
     for topic in answer.topics:
         for item in topic.partitions:
             if item.error_code:
@@ -118,7 +120,7 @@ def _open_at(
                 raise error_for(item.error_code, doing, target.settings.alias)
             place = topic.name, item.partition_index
             mine = [
-                Open(int(it.producer_id), int(it.current_txn_start_offset), ends[place])
+                HangingTransaction(int(it.producer_id), int(it.current_txn_start_offset), ends[place])
                 for it in item.active_producers
                 if it.current_txn_start_offset >= 0 and it.producer_id in ours
             ]

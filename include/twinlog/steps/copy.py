@@ -64,7 +64,7 @@ def run(
         settled = rounds.without_lost_ends(clusters, settled, chosen, grant)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, chosen=flow.copy.lanes)
+        packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, configured=flow.copy.lanes)
         if not packed:
             failure = None
             break

@@ -31,7 +31,7 @@ from twinlog.relay.spec import (
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
-from twinlog.steps.lost_state import granted
+from twinlog.steps.lost_state import take_fence
 from twinlog.steps.plan_ranges import Settled, message_limits
 from twinlog.steps.two_way import way_back_ledger
 
@@ -87,7 +87,7 @@ class Rounds:
         fence, because a hand-over to MirrorMaker pauses it in a transaction of the gate lane.
         """
         with Brokers(self.flow.target.connection) as target:
-            grant = granted(
+            grant = take_fence(
                 self.flow, target, self.state, run_id=self.run_id, lanes=self.lanes, logs=self.logs
             )
             _require_not_paused(self.flow, self.logs.ledger.read(target))
@@ -232,15 +232,15 @@ def lane_specs(
     return tuple(
         LaneSpec(
             flow=flow.name,
-            lane=granted.lane,
-            transactional_id=granted.writer.transactional_id or "",
-            producer_id=granted.writer.producer_id,
-            producer_epoch=granted.writer.producer_epoch,
+            lane=lane.lane,
+            transactional_id=lane.writer.transactional_id or "",
+            producer_id=lane.writer.producer_id,
+            producer_epoch=lane.writer.producer_epoch,
             source=flow.source.connection,
             target=flow.target.connection,
             state=state,
             ranges=tuple(ranges),
-            sequences=granted.sequences,
+            sequences=lane.sequences,
             exactly_once=settings.guarantee is Guarantee.EXACTLY_ONCE,
             read_committed=settings.read_committed,
             quarantine_poison=settings.poison is PoisonPolicy.QUARANTINE,
@@ -252,7 +252,7 @@ def lane_specs(
             bytes_per_second=share,
             follow=follow,
         )
-        for granted, ranges, share in zip(
+        for lane, ranges, share in zip(
             grant.lanes, packed, rate_shares(settings.bytes_per_second, packed), strict=False
         )
     )

@@ -18,7 +18,7 @@ from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
 from twinlog.relay.transaction import Writer
 from twinlog.steps.copy_round import state_topics
-from twinlog.steps.lost_state import granted
+from twinlog.steps.lost_state import take_fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ def _end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
 def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
     """Fence the flow, for `why`, as a run of its own or as `run_id`, and end an upkeep of its map.
 
-    Raises as `granted`.
+    Raises as `take_fence`.
     """
     state = state_topics(flow, clusters)
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
     with Brokers(flow.target.connection) as target:
-        grant = granted(flow, target, state, run_id=run_id, lanes=1)
+        grant = take_fence(flow, target, state, run_id=run_id, lanes=1)
         yield Held(flow, state, grant, target, _end_upkeep(flow, target))

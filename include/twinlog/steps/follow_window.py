@@ -162,7 +162,7 @@ class Following:
             lately=self.last,
             least=self.least_lanes,
             most=self.rounds.lanes,
-            chosen=self.flow.copy.lanes,
+            configured=self.flow.copy.lanes,
         )
         self.loads = OpenLoads(packed)
         stretch = self.flow.copy.follow_seconds

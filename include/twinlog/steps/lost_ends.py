@@ -16,7 +16,7 @@ from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fence import Grant
-from twinlog.relay.hanging import Open, look_until_ended, look_until_led
+from twinlog.relay.hanging import HangingTransaction, wait_until_ended, wait_until_led
 from twinlog.relay.lane import Lane
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO
 from twinlog.relay.transaction import Writer
@@ -59,11 +59,11 @@ def without_lost_ends(
         for it in topics
         for number in it.unended
     }
-    seen = look_until_led(target, copies, grant.ours, LEADER_SECONDS)
+    seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open
     if still_open:
         end_again(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
-        still_open = look_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
+        still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
     stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
     left = {(it.topic, it.partition) for it in stopped}
@@ -103,7 +103,7 @@ def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> N
 def _endings(
     flow: FlowSettings,
     clusters: Clusters,
-    found: Mapping[TopicPartition, Open],
+    found: Mapping[TopicPartition, HangingTransaction],
     copies: Mapping[TopicPartition, SourceLife],
     grant: Grant,
 ) -> Endings:
@@ -116,7 +116,9 @@ def _endings(
     return endings
 
 
-def _stopped(place: TopicPartition, life: SourceLife, found: Open, flow: FlowSettings) -> StoppedPartition:
+def _stopped(
+    place: TopicPartition, life: SourceLife, found: HangingTransaction, flow: FlowSettings
+) -> StoppedPartition:
     message = (
         f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
         f" offset {found.first_offset} on, and they may have been committed; {WHAT_TO_DO}"

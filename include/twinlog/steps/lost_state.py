@@ -19,7 +19,7 @@ from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence
-from twinlog.relay.hanging import look, look_until_ended, look_until_led
+from twinlog.relay.hanging import find_hanging, wait_until_ended, wait_until_led
 from twinlog.relay.log_reader import LogState, read_state
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.relay.partition_reader import Block, PartitionReader
@@ -34,7 +34,7 @@ Source = tuple[str, int]
 """A partition of the source."""
 
 
-def granted(
+def take_fence(
     flow: FlowSettings,
     target: Brokers,
     state: StateTopics,
@@ -101,7 +101,7 @@ def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapS
     """Say how the records ended that the open pieces of a map speak of: EITHER where they are open, or none."""
     copy = remote_name(flow, lost.topic), lost.partition
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
-    if not runs or copy in look(target, [copy], {lost.producer_id}).open:
+    if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
         return Verdict.EITHER
     if _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=True):
         return Verdict.COMMITTED
@@ -127,7 +127,7 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
     cannot be judged, TransientError also while part of the map has no leader, and ClusterRefused.
     """
     places = [(state.map_topic, number) for number in range(state.map_partitions)]
-    seen = look_until_led(target, places, grant.ours, LEADER_SECONDS)
+    seen = wait_until_led(target, places, grant.ours, LEADER_SECONDS)
     if seen.leaderless:
         topic, number = min(seen.leaderless)
         raise TransientError(
@@ -144,7 +144,7 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
             verdict = of_map(it.producer_id, grant.progress.get(source), maps.get(source, MapSeen()))
             verdicts[(state.map_topic, it.partition), it.producer_id].append(verdict)
     end_again(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
-    left = look_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
+    left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
     if left:
         (topic, number), found = min(left.items())
         raise TerminalError(

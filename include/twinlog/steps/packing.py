@@ -28,18 +28,18 @@ def deal(
     topics: Iterable[DiscoveredTopic],
     *,
     most: int,
-    chosen: int | None,
+    configured: int | None,
 ) -> Packed:
-    """Deal ranges to `chosen` lanes (twinlog.lanes), or to as many as their bytes are worth, at most `most`.
+    """Deal ranges to `configured` lanes (twinlog.lanes), or to as many as their bytes are worth, at most `most`.
 
     To `most` when the source does not tell the sizes of its logs.
     """
-    lanes = most if chosen is None else chosen
+    lanes = most if configured is None else configured
     if lanes == 1 or len(ranges) <= 1:
         return pack(ranges, 1)
     sizes = offset_sizes(source, topics)
     sized = weighed(ranges, sizes)
-    if chosen is None and sizes:
+    if configured is None and sizes:
         lanes = lanes_worth(sum(item.estimated_bytes for item in sized), most)
     return pack(sized, lanes)
 
@@ -102,18 +102,18 @@ def deal_open(
     lately: Mapping[TopicPartition, int],
     least: int,
     most: int,
-    chosen: int | None,
+    configured: int | None,
 ) -> Packed:
     """Deal ranges without an end, by what they are behind the ends in `topics` and the bytes they had `lately`.
 
-    To `chosen` lanes, or to as many as the backlog is worth, from `least` to `most`.
+    To `configured` lanes, or to as many as the backlog is worth, from `least` to `most`.
     """
     ends = stable_ends(topics)
     behind: Sequence[RangeSpec] = [
         replace(it, end=max(it.start, ends.get(place_of(it), it.start))) for it in ranges
     ]
-    lanes = chosen or least
-    if chosen is None and least < most and any(it.end > it.start for it in behind):
+    lanes = configured or least
+    if configured is None and least < most and any(it.end > it.start for it in behind):
         sizes = offset_sizes(source, topics)
         behind = weighed(behind, sizes)
         lanes = max(least, lanes_worth(sum(it.estimated_bytes for it in behind), most) if sizes else most)

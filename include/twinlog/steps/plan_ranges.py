@@ -73,7 +73,7 @@ def run(
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
     settled = settle(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
-    packed = deal(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, chosen=flow.copy.lanes)
+    packed = deal(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
         until_ms=until_ms,

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.piece import MapPiece
-from twinlog.relay.hanging import Open
+from twinlog.relay.hanging import HangingTransaction
 from twinlog.relay.lost_progress import LostProgress
 
 
@@ -47,7 +47,9 @@ class MapSeen:
         return [piece for writer, piece in self.undecided if writer == producer_id]
 
 
-def of_copy(found: Open, last_copied: int | None, known: PackedMap | UnreadableMap | None) -> Verdict:
+def of_copy(
+    found: HangingTransaction, last_copied: int | None, known: PackedMap | UnreadableMap | None
+) -> Verdict:
     """Judge what lies open at the end of a copy, by progress (upstream) and map, which have to agree."""
     if known is None or last_copied is None:
         return Verdict.ABORTED if known is None and last_copied is None else Verdict.UNKNOWN
