@@ -85,7 +85,7 @@ class LaneCopy:
                     item.cutter.echoes = Echoes.of(writers, item.spec.echoes)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
-        self.transaction = CopyTransaction(spec, self._lane, by_target, self._strangers)
+        self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
 
     def run(self) -> LaneReport:
         """Copy until every range is finished or in trouble; report what was committed."""
@@ -212,9 +212,9 @@ class LaneCopy:
             if wanted and found and wanted != found:
                 item.trouble = trouble.copy_recreated(item.name, item.spec.remote_topic)
 
-    def _strangers(self, moved: Collection[RangeCopy]) -> list[RangeCopy]:
+    def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
         """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""
-        return inquiry.strangers(self._source, moved) if self._fetcher.asked_by_name else []
+        return inquiry.recreated_ranges(self._source, progressed) if self._fetcher.asked_by_name else []
 
     # --- trouble -------------------------------------------------------------------------------------------
 

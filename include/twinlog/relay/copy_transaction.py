@@ -38,8 +38,8 @@ Queues = dict[TopicPartition, list[Outgoing]]
 class CopyTransaction:
     """The transactions of one lane's copy, one after the other.
 
-    `count` is how many were committed.  `strangers` tells which ranges have read another life of their topic than they
-    were settled for.
+    `count` is how many were committed.  `recreated_ranges` tells which ranges have read another life of their topic
+    than they were settled for.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class CopyTransaction:
         spec: LaneSpec,
         lane: Lane,
         ranges: Mapping[TopicPartition, RangeCopy],
-        strangers: Callable[[Collection[RangeCopy]], Sequence[RangeCopy]],
+        recreated_ranges: Callable[[Collection[RangeCopy]], Sequence[RangeCopy]],
     ) -> None:
         self._spec = spec
         self._lane = lane
         self._by_target = ranges
-        self._strangers = strangers
+        self._recreated_ranges = recreated_ranges
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
-        self._moving_since: float | None = None
+        self._leaderless_since: float | None = None
         self._foresees = True
-        self._moved: frozenset[TopicPartition] = frozenset()
+        self._last_targets: frozenset[TopicPartition] = frozenset()
         self._streaming: frozenset[TopicPartition] = frozenset()
         self.count = 0
 
@@ -103,8 +103,8 @@ class CopyTransaction:
 
         Without waiting for the data's answers first where it can be foreseen what they will say.
         """
-        moved = [item for item in self._by_target.values() if item.sent > item.committed]
-        foreseen = self._foreseen(moved)
+        progressed = [item for item in self._by_target.values() if item.sent > item.committed]
+        foreseen = self._foreseen(progressed)
         if foreseen is None:
             self._lane.drain()
         self._note_written()
@@ -112,24 +112,24 @@ class CopyTransaction:
             self._lane.drain()
             self._give_up(self._lane.take_refused())
             return False
-        strangers = self._strangers(moved)
-        if strangers:
+        recreated = self._recreated_ranges(progressed)
+        if recreated:
             self._abort()
-            for item in strangers:
+            for item in recreated:
                 item.trouble = trouble.recreated(item.name)
             return False
-        if moved:
-            if not self._write_state(moved, foreseen or []):
+        if progressed:
+            if not self._write_state(progressed, foreseen or []):
                 return False
             self._lane.commit()
             self.count += 1
-            self._moving_since = None
-            for item in moved:
+            self._leaderless_since = None
+            for item in progressed:
                 item.confirm()
         else:
             self._lane.abort()  # it was opened ahead, and nothing came
-        before, self._moved = self._moved, frozenset(item.target for item in moved)
-        self._streaming = self._moved & before
+        before, self._last_targets = self._last_targets, frozenset(item.target for item in progressed)
+        self._streaming = self._last_targets & before
         self._closed()
         return True
 
@@ -142,16 +142,20 @@ class CopyTransaction:
         if ranges:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
-    def _foreseen(self, moved: Collection[RangeCopy]) -> list[Written] | None:
+    def _foreseen(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
         """What is on its way and may be taken for written until the commit; None when it has to be waited for.
 
         Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
         """
-        if not self._foresees or not self._spec.exactly_once or any(it.newly_quarantined() for it in moved):
+        if (
+            not self._foresees
+            or not self._spec.exactly_once
+            or any(it.newly_quarantined() for it in progressed)
+        ):
             return None
         return self._lane.foreseen()
 
-    def _write_state(self, moved: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
+    def _write_state(self, progressed: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
         """Write what is set aside, progress and map; return False if the transaction was given up instead.
 
         Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
@@ -160,8 +164,8 @@ class CopyTransaction:
         for batch in foreseen:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = int(time.time() * 1000), self._spec.state
-        queues = state_records.batches(state_records.of_ranges(state, moved, now), now)
-        for item in moved:
+        queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
+        for item in progressed:
             try:
                 aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
             except FormatError as error:
@@ -200,25 +204,25 @@ class CopyTransaction:
         for refusal in refused:
             if not refusal.resend:
                 self._refuse(self._by_target[refusal.partition], refusal)
-        moved = [refusal for refusal in refused if refusal.resend]
+        to_resend = [refusal for refusal in refused if refusal.resend]
         # A leader that expects another sequence was found: nothing to wait for.
-        if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in moved):
-            self._wait_for_leaders(moved)
+        if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in to_resend):
+            self._wait_for_leaders(to_resend)
 
-    def _wait_for_leaders(self, moved: list[Refused]) -> None:
+    def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
         """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
         self._lane.brokers.forget_leaders()
         now = time.monotonic()
-        if self._moving_since is None:
-            self._moving_since = now
-        waited = now - self._moving_since
+        if self._leaderless_since is None:
+            self._leaderless_since = now
+        waited = now - self._leaderless_since
         if waited > _NO_LEADER_SECONDS:
-            for refusal in moved:
+            for refusal in to_resend:
                 item = self._by_target.get(refusal.partition)
                 if item is None:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
                 item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
-            self._moving_since = None
+            self._leaderless_since = None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, rhythm.PAUSE_SECONDS + waited)))
 
     def _abort(self) -> None:

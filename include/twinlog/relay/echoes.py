@@ -31,8 +31,8 @@ class LaneWriters:
     """
 
     read: Callable[[], Mapping[bytes, bytes | None]]
-    lanes: set[int] = field(default_factory=set)
-    strangers: set[int] = field(default_factory=set)
+    lane_ids: set[int] = field(default_factory=set)
+    other_ids: set[int] = field(default_factory=set)
 
     def wrote(self, header: BatchHeader) -> bool:
         """Whether the other flow wrote this batch; its lanes only write in transactions.
@@ -42,11 +42,11 @@ class LaneWriters:
         if not header.transactional:
             return False
         writer = header.producer_id
-        if writer not in self.lanes and writer not in self.strangers:
+        if writer not in self.lane_ids and writer not in self.other_ids:
             self._look()
-            if writer not in self.lanes:
-                self.strangers.add(writer)
-        return writer in self.lanes
+            if writer not in self.lane_ids:
+                self.other_ids.add(writer)
+        return writer in self.lane_ids
 
     def _look(self) -> None:
         try:
@@ -55,7 +55,7 @@ class LaneWriters:
             if error.code == "no-internal-topic":
                 return  # there is no flow the other way
             raise
-        self.lanes |= lane_writers(latest)
+        self.lane_ids |= lane_writers(latest)
 
 
 @dataclass(frozen=True, slots=True)

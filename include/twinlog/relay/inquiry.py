@@ -32,13 +32,13 @@ def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
     return trouble.diverged(item.name, at) if at is not None else None
 
 
-def strangers(source: Brokers, moved: Iterable[RangeCopy]) -> list[RangeCopy]:
+def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[RangeCopy]:
     """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
 
     Ids never come back: one that is the same now was the same at every fetch before.  A source that is lost tells
     nothing, and what it gave is worth keeping.
     """
-    known = [item for item in moved if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
+    known = [item for item in progressed if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
     try:
         found = source.metadata({item.spec.topic for item in known})
     except TwinlogError:

@@ -40,9 +40,9 @@ class StateRecord:
     value: bytes | None
 
 
-def of_ranges(state: StateTopics, moved: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
-    """Progress, map pieces and quarantined offsets of what the open transaction moved."""
-    for item in moved:
+def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
+    """Progress, map pieces and quarantined offsets of what the open transaction brought further."""
+    for item in progressed:
         spec = item.spec
         yield progress_record(state, spec.topic, spec.partition, item.sent - 1)
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.

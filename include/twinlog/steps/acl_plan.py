@@ -9,7 +9,7 @@ from twinlog.cluster.access_values import ANY_NAME, AclBinding
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_metadata import AclGrant, AclsAdded
-from twinlog.steps.acl_rules import AclScope, strangers
+from twinlog.steps.acl_rules import AclScope, not_understood
 from twinlog.steps.metadata_plan import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
 
 
@@ -70,7 +70,7 @@ def _wanted(
     drift: list[Drift] = []
     for binding in source:
         brought = scope.bring(binding)
-        strange = next(strangers(binding), "") if brought.bindings else ""
+        strange = next(not_understood(binding), "") if brought.bindings else ""
         if strange:
             drift.append(_not_sent(binding, strange))
         elif brought.bindings:

@@ -125,7 +125,7 @@ class AclScope:
         return self.flow.policy.format_remote_topic(self.flow.source.alias, name)
 
 
-def strangers(binding: AclBinding) -> Iterator[str]:
+def not_understood(binding: AclBinding) -> Iterator[str]:
     """Say what a target would not understand in an ACL: types of principals other than users, unknown numbers."""
     kind = binding.principal.partition(":")[0]
     if kind != "User":
