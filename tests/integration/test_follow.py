@@ -30,7 +30,7 @@ from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.steps import beside, follow, pauses
 from twinlog.steps.beside import Turn
 from twinlog.steps.copy_round import Rounds
-from twinlog.steps.follow_report import Reporter, Standing
+from twinlog.steps.follow_report import Reporter, RunState
 
 pytestmark = pytest.mark.integration
 
@@ -94,7 +94,7 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
     writer = threading.Thread(target=write)
     writer.start()
     judged: list[float] = []
-    reporter = Reporter(Standing("reported", 0))
+    reporter = Reporter(RunState("reported", 0))
     failed: set[str] = set()
 
     def judge(flow: FlowSettings, clusters: Clusters) -> None:

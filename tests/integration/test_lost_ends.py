@@ -33,7 +33,7 @@ from twinlog.relay.state_records import StateRecord, batches, map_record, progre
 from twinlog.relay.transaction import Transaction
 from twinlog.relay.transform import Outgoing
 from twinlog.steps.copy_round import state_topics
-from twinlog.steps.verdicts import Verdict
+from twinlog.steps.verdicts import Ending
 
 __all__ = ["brokers"]
 
@@ -59,7 +59,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
         produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
     leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): [outgoing(b"torn")]})
     if not sure:
-        with mock.patch("twinlog.steps.lost_ends.of_copy", return_value=Verdict.UNKNOWN):
+        with mock.patch("twinlog.steps.lost_ends.of_copy", return_value=Ending.UNKNOWN):
             for copied in (1, 0):
                 result = cycle(flow)
                 assert ("failed", copied) == (result.state, result.records)

@@ -7,13 +7,13 @@ import pytest
 from twinlog.cluster.ledger import read_ledger
 from twinlog.errors import TransientError
 from twinlog.steps import publish
-from twinlog.steps.follow_report import Reporter, Standing
+from twinlog.steps.follow_report import Reporter, RunState
 from twinlog.steps.plan_ranges import StoppedPartition
 
 
 @pytest.fixture
 def reporter() -> Reporter:
-    return Reporter(Standing("dag/run/1", int(time.time() * 1000) - 2_000))
+    return Reporter(RunState("dag/run/1", int(time.time() * 1000) - 2_000))
 
 
 def reported(flow, target) -> tuple[str, str, int, int]:
@@ -42,13 +42,13 @@ def test_a_partition_that_is_not_copied_fails_the_report(flow, clusters, orders,
     """Whether the open window leaves it out, or its lane has ended with it; until the driver says otherwise."""
     copied(orders, 0, 5)
     stopped = StoppedPartition("orders", 0, "truncation", "orders-0: its log ends before", 4, 4)
-    reporter.standing.stopped = (stopped,)
+    reporter.run_state.stopped = (stopped,)
     reporter.report(flow, clusters)
     assert "failed" == reported(flow, clusters.target)[1]
-    reporter.standing.stopped, reporter.standing.troubles = (), {("orders", 0): "a record is too large"}
+    reporter.run_state.stopped, reporter.run_state.troubles = (), {("orders", 0): "a record is too large"}
     reporter.report(flow, clusters)
     assert "failed" == reported(flow, clusters.target)[1]
-    reporter.standing.troubles = {}
+    reporter.run_state.troubles = {}
     reporter.report(flow, clusters)
     assert "nothing" == reported(flow, clusters.target)[1]
 
@@ -62,7 +62,7 @@ def test_what_it_says_is_what_publish_understands(flow, clusters, orders, copied
     reporter.report(flow, clusters)
     copied(orders, 1, 4)
     stopped = StoppedPartition("gone", 3, "gap", "gone-3: deleted", 1, 2)
-    reporter.standing.stopped, reporter.standing.troubles = (stopped,), {("orders", 0): "too large"}
+    reporter.run_state.stopped, reporter.run_state.troubles = (stopped,), {("orders", 0): "too large"}
     reporter.report(flow, clusters)
     [topic] = made[-1].topics
     [partition] = topic.partitions

@@ -19,7 +19,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger_metadata import TopicConfigsSet
 from twinlog.policy.filters import NameFilter
-from twinlog.steps.metadata_plan import ConfigChange, SettledConfig, Verdict, three_way
+from twinlog.steps.metadata_plan import ConfigChange, SettledConfig, ThreeWay, three_way
 from twinlog.steps.topic_config_plan import TopicConfigState, plan_topic_configs
 
 DEFAULTS = {
@@ -61,10 +61,10 @@ def with_mm2(flow: FlowSettings) -> FlowSettings:
 def test_what_somebody_else_set_is_never_changed(wanted, there, remembered):
     """The law of the three-way diff: a value on the target that twinlog did not give stays."""
     verdict = three_way(wanted, there, remembered)
-    assert (there == wanted) == (verdict is Verdict.SETTLED)
-    if verdict is Verdict.CHANGE:
+    assert (there == wanted) == (verdict is ThreeWay.SETTLED)
+    if verdict is ThreeWay.CHANGE:
         assert there in {None, remembered}
-    if verdict is Verdict.KEEP:
+    if verdict is ThreeWay.KEEP:
         assert there not in {None, remembered}
 
 

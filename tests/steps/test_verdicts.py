@@ -10,10 +10,10 @@ from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.run import Run
 from twinlog.relay.hanging import HangingTransaction
 from twinlog.relay.lost_progress import LostProgress
-from twinlog.steps.verdicts import MapSeen, Verdict, of_copy, of_map, of_progress, together
+from twinlog.steps.verdicts import Ending, MapSeen, of_copy, of_map, of_progress, together
 
 BROKEN = PackedMap.of({0: encode_piece(MapPiece(0, 10, (Run(0, 0, 10),)))[:-1]})
-COMMITTED, ABORTED, EITHER, UNKNOWN = Verdict
+COMMITTED, ABORTED, EITHER, UNKNOWN = Ending
 LANE, ANOTHER = 7, 8
 
 
@@ -56,7 +56,7 @@ def test_a_copy_is_judged_by_progress_and_map(
     last_copied: int | None,
     first_offset: int,
     log_end: int,
-    expected: Verdict,
+    expected: Ending,
 ) -> None:
     """Both deny all of what is open, or both know every record of it."""
     assert expected == of_copy(HangingTransaction(LANE, first_offset, log_end), last_copied, known)
@@ -84,7 +84,7 @@ def test_a_copy_is_judged_by_progress_and_map(
     ],
 )
 def test_progress_is_judged_by_the_map(
-    lost: int | None, last_copied: int | None, seen: MapSeen, in_copy: Verdict, expected: Verdict
+    lost: int | None, last_copied: int | None, seen: MapSeen, in_copy: Ending, expected: Ending
 ) -> None:
     """A piece that ends with it was committed, or was not; where the map does not know either, the copy does."""
     record = LostProgress("orders", 0, lost, LANE, ("mm2-offsets", 3))
@@ -108,7 +108,7 @@ def test_progress_is_judged_by_the_map(
         (19, MapSeen(UnreadableMap("torn"), (piece(10, 20),)), UNKNOWN),
     ],
 )
-def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, expected: Verdict) -> None:
+def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, expected: Ending) -> None:
     """With its pieces the map ends where progress does, or without them."""
     assert expected == of_map(LANE, last_copied, seen)
 
@@ -123,7 +123,7 @@ def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, exp
         ([COMMITTED, UNKNOWN], UNKNOWN),
     ],
 )
-def test_one_marker_ends_all_that_is_open(verdicts: list[Verdict], expected: Verdict) -> None:
+def test_one_marker_ends_all_that_is_open(verdicts: list[Ending], expected: Ending) -> None:
     """So everything under it has to have ended alike."""
     assert expected == together(verdicts)
 

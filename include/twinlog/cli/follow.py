@@ -71,7 +71,7 @@ def _followed(
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import follow
     from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
-    from twinlog.steps.follow_report import Standing
+    from twinlog.steps.follow_report import RunState
 
     def say_trouble(step: str, error: TwinlogError) -> None:
         warn(f"{flow.name}: {step}: {error.message}")
@@ -82,8 +82,8 @@ def _followed(
         say(window.line)
 
     with open_clusters(flow) as clusters:
-        standing = Standing(asked.run_id, started_ms)
-        with beside(flow, turns(flow, standing), say_trouble, head_start=HEAD_START_SECONDS):
+        run_state = RunState(asked.run_id, started_ms)
+        with beside(flow, turns(flow, run_state), say_trouble, head_start=HEAD_START_SECONDS):
             copied = follow.run(
                 flow,
                 clusters,
@@ -95,7 +95,7 @@ def _followed(
                 on_window=on_window,
                 on_look=say,
                 stop=stop,
-                standing=standing,
+                run_state=run_state,
             )
         return conclude(flow, clusters, asked, copied, follow_failures(copied), started_ms, copied.rounds)
 

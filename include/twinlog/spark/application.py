@@ -22,7 +22,7 @@ from twinlog.steps.audit_result import AuditResult
 from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
 from twinlog.steps.copy_progress import Lines
 from twinlog.steps.copy_result import CopyResult
-from twinlog.steps.follow_report import Standing
+from twinlog.steps.follow_report import RunState
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ def replicate(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
         runner.warm()  # whoever followed until now goes on meanwhile
-        standing = Standing(run_id, round(time.time() * 1000))
-        with beside(flow, turns(flow, standing), _log_trouble, head_start=HEAD_START_SECONDS):
+        run_state = RunState(run_id, round(time.time() * 1000))
+        with beside(flow, turns(flow, run_state), _log_trouble, head_start=HEAD_START_SECONDS):
             return follow.run(
                 flow,
                 clusters,
@@ -81,7 +81,7 @@ def replicate(
                 on_window=lambda window: log.info(window.line),
                 on_look=log.info,
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
-                standing=standing,
+                run_state=run_state,
             )
 
 

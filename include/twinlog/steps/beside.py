@@ -15,7 +15,7 @@ from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs
-from twinlog.steps.follow_report import Reporter, Standing
+from twinlog.steps.follow_report import Reporter, RunState
 
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
@@ -40,8 +40,8 @@ class Turn:
     step: Step
 
 
-def turns(flow: FlowSettings, standing: Standing) -> tuple[Turn, ...]:
-    """List what is done beside the copy of `flow`, at MM2's intervals, for the run that `standing` tells of.  Pure.
+def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
+    """List what is done beside the copy of `flow`, at MM2's intervals, for the run that `run_state` tells of.  Pure.
 
     Heartbeats are written for the flow, and for a way back that only beats; checkpoints also commit the positions of
     groups: each follows the shorter of the intervals that are switched on.
@@ -58,7 +58,7 @@ def turns(flow: FlowSettings, standing: Standing) -> tuple[Turn, ...]:
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, checkpoints.run))
-    listed.append(Turn("report", REPORT_SECONDS, Reporter(standing).report))
+    listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state).report))
     listed.append(Turn("map_upkeep", UPKEEP_SECONDS, map_upkeep.run))
     return tuple(listed)
 

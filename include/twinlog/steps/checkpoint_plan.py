@@ -19,9 +19,9 @@ from twinlog.formats.ledger_topics import LifeReason
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.group_verdict import (
-    Standing,
+    GroupStanding,
+    PositionVerdict,
     SyncSwitch,
-    Verdict,
     checkpoint_of,
     judge,
     row_of,
@@ -35,8 +35,8 @@ from twinlog.steps.positions import Position, positions, positions_back, positio
 class Decided:
     """One position: where it stands, what becomes of it, its row, and the checkpoint that is due, if one is."""
 
-    standing: Standing
-    verdict: Verdict
+    standing: GroupStanding
+    verdict: PositionVerdict
     row: GroupPartitionRow
     checkpoint: Checkpoint | None
 
@@ -136,10 +136,10 @@ def _usable(known: PackedMap | UnreadableMap | None) -> PackedMap | None:
 
 def _standing(
     flow: FlowSettings, seen: GroupView, group: str, it: TopicPartition, position: Position | None
-) -> Standing:
+) -> GroupStanding:
     route = seen.routes[it]
     listed = seen.states.get(group)
-    return Standing(
+    return GroupStanding(
         group=group,
         topic=it.topic,
         remote=route.remote,
@@ -180,9 +180,9 @@ def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartitio
     )
 
 
-def _refused_there(seen: GroupView, group: str) -> Verdict | None:
+def _refused_there(seen: GroupView, group: str) -> PositionVerdict | None:
     error = seen.there_refused.get(group)
-    return None if error is None else Verdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+    return None if error is None else PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
@@ -192,13 +192,13 @@ def _fits(checkpoint: Checkpoint) -> bool:
         return False
 
 
-def _too_long(it: Standing) -> Verdict:
+def _too_long(it: GroupStanding) -> PositionVerdict:
     size = len(it.committed.metadata.encode())
     text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
-    return Verdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, text)
+    return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, text)
 
 
-def _again(route: Route, it: Standing, verdict: Verdict) -> int | None:
+def _again(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int | None:
     """Count mapped records the group would read again; None when it has no position there, or no translation."""
     there = (
         verdict.write if verdict.write is not None else (it.there.offset if it.there is not None else None)

@@ -24,7 +24,7 @@ from twinlog.steps.group_report import (
     SyncReason,
     SyncState,
 )
-from twinlog.steps.group_verdict import Verdict, settled
+from twinlog.steps.group_verdict import PositionVerdict, settled
 from twinlog.steps.group_view import GroupView, look
 
 CHECKPOINTS_PARTITION = 0
@@ -47,7 +47,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     return _result(flow, seen, plan, rows, written, synced)
 
 
-def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, Verdict]:
+def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
     """Commit what was decided; return what became of those that were not taken."""
     changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
     for it in decided:
@@ -63,15 +63,15 @@ def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartiti
     )
 
 
-def _why_refused(error: TwinlogError) -> Verdict:
+def _why_refused(error: TwinlogError) -> PositionVerdict:
     match error.code:
         case code if code == GROUP_ACTIVE:
-            return Verdict(SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE, str(error))
+            return PositionVerdict(SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE, str(error))
         case code if code == OFFSET_MOVED:
-            return Verdict(SyncState.WRONGLY_NOT, SyncReason.MOVED_THERE, str(error))
+            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.MOVED_THERE, str(error))
         case "metadata-too-large":
-            return Verdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, str(error))
-    return Verdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, str(error))
+    return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
 
 
 def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:

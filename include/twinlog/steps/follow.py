@@ -26,7 +26,7 @@ from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, result_of
 from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds
-from twinlog.steps.follow_report import Standing
+from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import prepare
 from twinlog.steps.follow_window import Following, Window
 
@@ -51,11 +51,11 @@ def run(
     on_look: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
-    standing: Standing | None = None,
+    run_state: RunState | None = None,
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
-    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `standing`
+    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `run_state`
     is kept up to date for whoever reports on the run meanwhile (steps/follow_report.py).  Setting `stop` ends it early,
     sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
     result counts what was not copied at the end.
@@ -71,7 +71,7 @@ def run(
     rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
     rounds.read_ahead()
     following = Following(
-        flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, standing
+        flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, run_state
     )
     pause = 0.0
     deaths = 0

@@ -27,7 +27,7 @@ from twinlog.steps.survey import Survey
 
 
 @dataclass(slots=True)
-class Standing:
+class RunState:
     """What the driver of a run tells whoever reports on it meanwhile; another thread reads it, so fields change whole.
 
     `started_ms` is when the run began (epoch ms), `stopped` are partitions that the open window does not copy, and
@@ -48,7 +48,7 @@ class Reporter:
     since the first one.
     """
 
-    standing: Standing
+    run_state: RunState
     reached: dict[TopicPartition, int] = field(default_factory=dict)
     copied: Counter[TopicPartition] = field(default_factory=Counter)
 
@@ -60,7 +60,7 @@ class Reporter:
         with remembering(clusters) as both:
             facts = validate.see(flow, both)
             outcome = self.outcome(facts.seen)
-            publish.run(flow, both, self.standing.run_id, outcome, self.standing.started_ms, facts.seen)
+            publish.run(flow, both, self.run_state.run_id, outcome, self.run_state.started_ms, facts.seen)
         failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(
@@ -72,7 +72,7 @@ class Reporter:
     def outcome(self, seen: Survey) -> Mapping[str, Any]:
         """Say what the copy has come to, as a CopyResult does at its end: of bytes nothing, which only lanes know."""
         self._count(seen)
-        stopped, troubles = self.standing.stopped, self.standing.troubles
+        stopped, troubles = self.run_state.stopped, self.run_state.troubles
         records = self.copied.total()
         return {
             "state": "failed" if stopped or troubles else "done" if records else "nothing",

@@ -17,7 +17,7 @@ from twinlog.steps.copy_result import Tally
 from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
 from twinlog.steps.discover import with_offsets
 from twinlog.steps.discovery import DiscoveredTopic
-from twinlog.steps.follow_report import Standing
+from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import Prepared, prepare
 from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
@@ -90,7 +90,7 @@ class Following:
     stop: threading.Event
     on_look: Callable[[str], None]
     gives_way_to: Callable[[str], bool]
-    standing: Standing | None
+    run_state: RunState | None
     number: int = 0
     fenced: bool = False
     looked: float = field(default_factory=time.monotonic)
@@ -151,9 +151,9 @@ class Following:
         settled = with_echoes(self.flow, self.clusters.source, settled)
         settled = self.rounds.without_lost_ends(self.clusters, settled, seen, grant)
         self.open_ranges = settled.ranges
-        if self.standing is not None:
-            self.standing.stopped = settled.stopped
-            self.standing.troubles = self.rounds.tally.troubles()
+        if self.run_state is not None:
+            self.run_state.stopped = settled.stopped
+            self.run_state.troubles = self.rounds.tally.troubles()
         self.rounds.tally.settle(settled.ranges)
         packed = deal_open(
             self.clusters.source,

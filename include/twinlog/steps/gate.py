@@ -34,7 +34,7 @@ from twinlog.quality.suites import Validated, validate
 from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
 from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
-from twinlog.steps.gate_facts import FlowFacts, TargetState
+from twinlog.steps.gate_facts import FlowFacts, StandbyState
 from twinlog.steps.gate_schemas import differing_schemas
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
 from twinlog.steps.rehearsal import Stopwatch
@@ -67,7 +67,7 @@ class _Judged:
     """What was found out, before waivers are weighed."""
 
     results: tuple[CheckResult, ...]
-    state: TargetState
+    state: StandbyState
     validated: tuple[Validated, ...] = ()
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[GroupAtRisk, ...] = ()
@@ -245,7 +245,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     )
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> TargetState:
+def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> StandbyState:
     """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
 
     Raises ClusterUnreachable, ClusterRefused, FormatError.  Of a partition whose map cannot be read nothing is proved.
@@ -254,7 +254,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
-    return TargetState(
+    return StandbyState(
         ledger=ledger,
         progress=read_progress(flow, target),
         maps=maps,
@@ -287,7 +287,7 @@ def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
     return tuple(result for one in validated for result in one.results)
 
 
-def _coverage(state: TargetState) -> tuple[CoverageOf, ...]:
+def _coverage(state: StandbyState) -> tuple[CoverageOf, ...]:
     topics = sorted({it.topic for it in state.coverage})
     sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
     return tuple(

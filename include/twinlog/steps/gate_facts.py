@@ -28,7 +28,7 @@ PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class TargetState:
+class StandbyState:
     """What stands on the target alone: progress, map, copies, audits, disks, and the flow's memory at `at_ms`.
 
     `sides` and `offsets` are of the copies, by their own names.
@@ -60,7 +60,7 @@ class FlowFacts:
     metadata: MetadataFacts = field(default_factory=MetadataFacts)
 
 
-def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
+def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
     """Make the one row about the flow itself."""
     report = state.ledger.last_report
     out = state.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
@@ -86,7 +86,7 @@ def flow_row(flow: FlowSettings, state: TargetState, facts: FlowFacts) -> Row:
     }
 
 
-def state_age(state: TargetState) -> float | None:
+def state_age(state: StandbyState) -> float | None:
     """Age of the last cycle report, in seconds; None when there is none."""
     return age(None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms)
 
@@ -106,7 +106,7 @@ def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
     )
 
 
-def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row, ...]:
+def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Row, ...]:
     """Make one row per partition that was copied, from the target alone."""
     reported = reported_progress(state.ledger)
     rows: list[Row] = []
@@ -137,7 +137,7 @@ def known_partition_rows(topics: Iterable[str], state: TargetState) -> tuple[Row
     return tuple(rows)
 
 
-def known_topics(flow: FlowSettings, state: TargetState) -> tuple[str, ...]:
+def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
     """Name the source topics that the target knows of, and that the flow still selects.
 
     Those of which the last cycle saw something at risk belong to them: their copies may never have been made.
@@ -148,12 +148,12 @@ def known_topics(flow: FlowSettings, state: TargetState) -> tuple[str, ...]:
     return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
 
 
-def known_partitions(topic: str, state: TargetState) -> tuple[int, ...]:
+def known_partitions(topic: str, state: StandbyState) -> tuple[int, ...]:
     """Number the partitions of a topic of which something was copied."""
     return tuple(sorted(it.partition for it in state.progress if it.topic == topic))
 
 
-def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: TargetState) -> tuple[Row, ...]:
+def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState) -> tuple[Row, ...]:
     """Make one row per topic that both clusters were asked about."""
     by_topic = rows_by_topic(seen.rows)
     gaps = gaps_by_topic(state.ledger)
@@ -173,7 +173,7 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Targe
 
 
 def known_topic_rows(
-    flow: FlowSettings, topics: Iterable[str], state: TargetState, brokers: int
+    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int
 ) -> tuple[Row, ...]:
     """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
     known = state.ledger.known_source
@@ -205,7 +205,7 @@ def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
     return counts
 
 
-def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: TargetState) -> Row:
+def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState) -> Row:
     tier = flow.tier_of(topic)
     covered = [it for it in state.coverage if it.topic == topic]
     audited = total(covered)

@@ -18,7 +18,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
-from twinlog.steps.gate_facts import TargetState
+from twinlog.steps.gate_facts import StandbyState
 from twinlog.steps.group_report import GroupPartitionRow, SyncState
 
 
@@ -31,7 +31,7 @@ class GroupFacts:
     checkpoint_ms: int | None = None
 
 
-def read_both(flow: FlowSettings, clusters: Clusters, state: TargetState) -> GroupFacts:
+def read_both(flow: FlowSettings, clusters: Clusters, state: StandbyState) -> GroupFacts:
     """Ask both clusters what the groups have committed, and what of it was passed on.
 
     Raises ClusterUnreachable, ClusterRefused.
@@ -108,7 +108,7 @@ def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
         yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, state: TargetState) -> GroupFacts:
+def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) -> GroupFacts:
     """Tell from the checkpoints and the target's own groups where every group would start.
 
     How much it would read again depends on what it read on the source since, which nobody can ask.

@@ -17,7 +17,7 @@ from twinlog.steps.positions import Position
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupStanding:
     """One group's position in one partition, as both clusters have it.
 
     `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
@@ -50,7 +50,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PositionVerdict:
     """What becomes of a position: `write` is the offset to commit on the target, None to leave it."""
 
     state: SyncState
@@ -67,12 +67,12 @@ class SyncSwitch:
     why_not: str = ""
 
 
-def judge(it: Standing, sync: SyncSwitch) -> Verdict:
+def judge(it: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
     """Decide about one position."""
     return _impossible(it) or _possible(it, it.position or Position(0, exact=False, ahead=False), sync)
 
 
-def _impossible(it: Standing) -> Verdict | None:
+def _impossible(it: GroupStanding) -> PositionVerdict | None:
     """Say why there is no position to write, None when there is one."""
     if it.committed.offset > it.source.end:
         text = f"committed {it.committed.offset}, beyond the source's end {it.source.end}: made anew, or cut"
@@ -85,10 +85,10 @@ def _impossible(it: Standing) -> Verdict | None:
     return None
 
 
-def _possible(it: Standing, position: Position, sync: SyncSwitch) -> Verdict:
+def _possible(it: GroupStanding, position: Position, sync: SyncSwitch) -> PositionVerdict:
     there = it.there.offset if it.there is not None else None
     if there == position.offset:
-        return Verdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
+        return PositionVerdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
     if it.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
     if it.kept and sync.on:
@@ -103,7 +103,7 @@ def _possible(it: Standing, position: Position, sync: SyncSwitch) -> Verdict:
     return _written(position.offset, "moved on" if there is not None else "set for the first time")
 
 
-def _when_before(it: Standing, position: Position, there: int, sync: SyncSwitch) -> Verdict:
+def _when_before(it: GroupStanding, position: Position, there: int, sync: SyncSwitch) -> PositionVerdict:
     """The translation lies before the position there: a rewind, which only a policy allows."""
     rewinds = it.policy is GroupSyncPolicy.FORCE or (it.policy is GroupSyncPolicy.FOLLOW and it.ours)
     if rewinds and sync.on:
@@ -115,22 +115,24 @@ def _when_before(it: Standing, position: Position, there: int, sync: SyncSwitch)
         return _leave(
             SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
         )
-    return Verdict(SyncState.SYNCED, SyncReason.READ_ON_THERE, "it has read on there, or was moved there")
+    return PositionVerdict(
+        SyncState.SYNCED, SyncReason.READ_ON_THERE, "it has read on there, or was moved there"
+    )
 
 
-def _written(offset: int, text: str) -> Verdict:
-    return Verdict(SyncState.SYNCED, SyncReason.WRITTEN, text, write=offset)
+def _written(offset: int, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.SYNCED, SyncReason.WRITTEN, text, write=offset)
 
 
-def _leave(reason: SyncReason, text: str) -> Verdict:
-    return Verdict(SyncState.INTENTIONALLY_NOT, reason, text)
+def _leave(reason: SyncReason, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.INTENTIONALLY_NOT, reason, text)
 
 
-def _wrong(reason: SyncReason, text: str) -> Verdict:
-    return Verdict(SyncState.WRONGLY_NOT, reason, text)
+def _wrong(reason: SyncReason, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.WRONGLY_NOT, reason, text)
 
 
-def checkpoint_of(it: Standing, now_ms: int, repeat_ms: int) -> Checkpoint | None:
+def checkpoint_of(it: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint | None:
     """Make the checkpoint that is due, None when the topic says it already.
 
     MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a first one, a group that was rewound on the source, or
@@ -158,7 +160,7 @@ def checkpoint_of(it: Standing, now_ms: int, repeat_ms: int) -> Checkpoint | Non
     return due if rewound or moved or wrong or (holds and old) else None
 
 
-def row_of(it: Standing, verdict: Verdict, again: int | None, at_ms: int) -> GroupPartitionRow:
+def row_of(it: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int) -> GroupPartitionRow:
     """Make the row of the report; `again` counts mapped records between the position there and the translation."""
     position = it.position
     return GroupPartitionRow(
@@ -179,7 +181,9 @@ def row_of(it: Standing, verdict: Verdict, again: int | None, at_ms: int) -> Gro
     )
 
 
-def settled(row: GroupPartitionRow, verdict: Verdict, refused: Verdict | None) -> GroupPartitionRow:
+def settled(
+    row: GroupPartitionRow, verdict: PositionVerdict, refused: PositionVerdict | None
+) -> GroupPartitionRow:
     """Say in the row what came of a write."""
     if refused is not None:
         return replace(row, state=refused.state, reason=refused.reason, text=refused.text)

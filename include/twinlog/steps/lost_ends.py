@@ -23,7 +23,7 @@ from twinlog.relay.transaction import Writer
 from twinlog.relay.trouble import NO_LEADER
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
-from twinlog.steps.verdicts import Verdict, of_copy
+from twinlog.steps.verdicts import Ending, of_copy
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ MARKERS_SECONDS = 10.0
 LEADER_SECONDS = 3.0
 """How long partitions of the copy may be without a leader before they are left to the next round."""
 
-Endings = Mapping[tuple[TopicPartition, int], Verdict]
+Endings = Mapping[tuple[TopicPartition, int], Ending]
 """The verdict on each open transaction, by target partition and producer id."""
 
 
@@ -77,15 +77,15 @@ def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> N
     Raises TransientError when the target does not take them.
     """
     by_id = {it.producer_id: it for it in writers}
-    places: dict[tuple[int, Verdict], list[TopicPartition]] = defaultdict(list)
+    places: dict[tuple[int, Ending], list[TopicPartition]] = defaultdict(list)
     for (place, producer_id), verdict in endings.items():
-        if verdict is not Verdict.UNKNOWN and producer_id in by_id:
+        if verdict is not Ending.UNKNOWN and producer_id in by_id:
             places[producer_id, verdict].append(place)
     for (producer_id, verdict), found in places.items():
         lane = Lane(target, by_id[producer_id])
         if lane.add(found):
             continue  # it has no leader, or has gone
-        if verdict is Verdict.COMMITTED:
+        if verdict is Ending.COMMITTED:
             lane.commit()
         else:
             lane.abort()
@@ -96,7 +96,7 @@ def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> N
                 topic,
                 partition,
                 target.settings.alias,
-                "committed" if verdict is Verdict.COMMITTED else "aborted",
+                "committed" if verdict is Ending.COMMITTED else "aborted",
             )
 
 

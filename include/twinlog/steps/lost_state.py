@@ -26,7 +26,7 @@ from twinlog.relay.partition_reader import Block, PartitionReader
 from twinlog.relay.spec import StateTopics
 from twinlog.steps.discovery import remote_name
 from twinlog.steps.lost_ends import LEADER_SECONDS, MARKERS_SECONDS, end_again
-from twinlog.steps.verdicts import MapSeen, Verdict, of_map, of_progress, together
+from twinlog.steps.verdicts import Ending, MapSeen, of_map, of_progress, together
 
 _FETCH_BYTES = 1 << 20
 
@@ -87,7 +87,7 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
     Call behind the fence that raised `lost`.  Raises TransientError and ClusterRefused.
     """
     maps = maps_seen(read_state(target, state.map_topic), {(it.topic, it.partition) for it in lost.records})
-    verdicts: dict[tuple[TopicPartition, int], list[Verdict]] = defaultdict(list)
+    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
     for it in lost.records:
         source = it.topic, it.partition
         seen = maps.get(source, MapSeen())
@@ -97,16 +97,16 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
     end_again(target, lost.writers, {key: together(it) for key, it in verdicts.items()})
 
 
-def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Verdict:
+def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Ending:
     """Say how the records ended that the open pieces of a map speak of: EITHER where they are open, or none."""
     copy = remote_name(flow, lost.topic), lost.partition
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
     if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
-        return Verdict.EITHER
+        return Ending.EITHER
     if _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=True):
-        return Verdict.COMMITTED
+        return Ending.COMMITTED
     raw = _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=False)
-    return Verdict.ABORTED if raw else Verdict.UNKNOWN
+    return Ending.ABORTED if raw else Ending.UNKNOWN
 
 
 def _shows(
@@ -137,7 +137,7 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
         return
     log = read_state(target, state.map_topic)
     maps = maps_seen(log, None)
-    verdicts: dict[tuple[TopicPartition, int], list[Verdict]] = defaultdict(list)
+    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
     for key, it in log.undecided.items():
         if it.producer_id in grant.ours:
             source = _source(decode_map_key(key))

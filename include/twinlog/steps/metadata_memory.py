@@ -16,9 +16,9 @@ from twinlog.steps.metadata_plan import (
     GoneAcl,
     MetadataChange,
     QuotaChange,
-    Settled,
     SettledConfig,
     SettledQuota,
+    SettledSetting,
 )
 
 Owner = TypeVar("Owner")
@@ -43,7 +43,7 @@ def after(
     memory: MetadataMemory,
     changes: Collection[MetadataChange],
     done: Collection[MetadataChange],
-    settled: Iterable[Settled],
+    settled: Iterable[SettledSetting],
     at_ms: int,
 ) -> tuple[MetadataRecord, ...]:
     """Return what to write once `done` of the `changes` are made: the records that `memory` does not hold as such.
@@ -84,7 +84,7 @@ def _changed_acls(memory: MetadataMemory, bindings: set[AclBinding], at_ms: int)
 
 
 def _configs(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[Settled], at_ms: int
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
 ) -> Iterable[TopicConfigsSet]:
     values = [
         *((it.topic, it.config, it.after) for it in made if isinstance(it, ConfigChange)),
@@ -96,7 +96,7 @@ def _configs(
 
 
 def _quotas(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[Settled], at_ms: int
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
 ) -> Iterable[QuotasSet]:
     values = [
         *((it.entity, it.key, it.after) for it in made if isinstance(it, QuotaChange)),

@@ -168,7 +168,7 @@ class GoneAcl:
     binding: AclBinding
 
 
-Settled = SettledConfig | SettledQuota | GoneAcl
+SettledSetting = SettledConfig | SettledQuota | GoneAcl
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Part:
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[SettledSetting, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[ChangeKind, ...] = ()
@@ -205,7 +205,7 @@ class MetadataPlan:
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[SettledSetting, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[ChangeKind, ...] = ()
@@ -248,7 +248,7 @@ def change_document(change: MetadataChange) -> dict[str, Any]:
     }
 
 
-class Verdict(StrEnum):
+class ThreeWay(StrEnum):
     """What to do about one setting of the target."""
 
     CHANGE = "change"
@@ -256,15 +256,15 @@ class Verdict(StrEnum):
     SETTLED = "settled"
 
 
-def three_way(wanted: V | None, there: V | None, remembered: V | None) -> Verdict:
+def three_way(wanted: V | None, there: V | None, remembered: V | None) -> ThreeWay:
     """Judge one setting by what the source has, what the target has, and what twinlog once gave it.
 
     What somebody else set on the target is kept; what is not set there is nobody's, so deleting one's own setting
     hands it back to twinlog.
     """
     if there == wanted:
-        return Verdict.SETTLED
-    return Verdict.CHANGE if there is None or there == remembered else Verdict.KEEP
+        return ThreeWay.SETTLED
+    return ThreeWay.CHANGE if there is None or there == remembered else ThreeWay.KEEP
 
 
 def quota_text(value: float | None) -> str | None:

@@ -13,7 +13,7 @@ from twinlog.steps.metadata_plan import (
     Part,
     QuotaChange,
     SettledQuota,
-    Verdict,
+    ThreeWay,
     quota_text,
     three_way,
 )
@@ -29,11 +29,11 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
         wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
         for key in sorted({*wanted, *there, *once}):
             match three_way(wanted.get(key), there.get(key), once.get(key)):
-                case Verdict.CHANGE:
+                case ThreeWay.CHANGE:
                     changes.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
-                case Verdict.KEEP if entity in source or entity in remembered:
+                case ThreeWay.KEEP if entity in source or entity in remembered:
                     drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
-                case Verdict.SETTLED if once.get(key) != wanted.get(key):
+                case ThreeWay.SETTLED if once.get(key) != wanted.get(key):
                     settled.append(SettledQuota(entity, key, wanted.get(key)))
     return Part(tuple(changes), tuple(drift), settled=tuple(settled))
 

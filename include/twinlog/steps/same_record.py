@@ -17,7 +17,7 @@ from twinlog.cluster.progress import SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.steps.gate_facts import TargetState
+from twinlog.steps.gate_facts import StandbyState
 from twinlog.steps.group_report import GroupPartitionRow
 
 SAMPLED = 50
@@ -32,7 +32,7 @@ class Position(NamedTuple):
     downstream: int
 
 
-def read(clusters: Clusters, state: TargetState, rows: Iterable[GroupPartitionRow]) -> Mapping[int, bool]:
+def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]) -> Mapping[int, bool]:
     """Say of some rows, by their place in `rows`, whether their position names the same record on both sides.
 
     Rows without an answer were not sampled, have nothing left to read, or their record is gone by retention or
@@ -55,7 +55,7 @@ def read(clusters: Clusters, state: TargetState, rows: Iterable[GroupPartitionRo
 
 
 def position_of(
-    row: GroupPartitionRow, state: TargetState, maps: dict[SourceLife, OffsetMap]
+    row: GroupPartitionRow, state: StandbyState, maps: dict[SourceLife, OffsetMap]
 ) -> Position | None:
     """Find the record a group would read next; None where the translation does not claim to name it.  Pure.
 

@@ -20,7 +20,7 @@ from twinlog.steps.metadata_plan import (
     Drift,
     Part,
     SettledConfig,
-    Verdict,
+    ThreeWay,
     three_way,
 )
 from twinlog.steps.refusal import Refusal
@@ -117,10 +117,10 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
             continue
         there = _own_value(topic.there[name])
         match three_way(wanted, there, remembered):
-            case Verdict.SETTLED:
+            case ThreeWay.SETTLED:
                 if remembered != wanted:
                     yield SettledConfig(topic.name, name, wanted)
-            case Verdict.KEEP if not mm2:
+            case ThreeWay.KEEP if not mm2:
                 yield _kept(topic, name, there, remembered)
             case _ if name not in forgotten:
                 yield ConfigChange(topic.name, name, there, wanted)

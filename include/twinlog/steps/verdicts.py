@@ -16,7 +16,7 @@ from twinlog.relay.hanging import HangingTransaction
 from twinlog.relay.lost_progress import LostProgress
 
 
-class Verdict(StrEnum):
+class Ending(StrEnum):
     """How a transaction ended; EITHER: it has no end anywhere, UNKNOWN: a person has to look."""
 
     COMMITTED = "committed"
@@ -49,55 +49,55 @@ class MapSeen:
 
 def of_copy(
     found: HangingTransaction, last_copied: int | None, known: PackedMap | UnreadableMap | None
-) -> Verdict:
+) -> Ending:
     """Judge what lies open at the end of a copy, by progress (upstream) and map, which have to agree."""
     if known is None or last_copied is None:
-        return Verdict.ABORTED if known is None and last_copied is None else Verdict.UNKNOWN
+        return Ending.ABORTED if known is None and last_copied is None else Ending.UNKNOWN
     if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
-        return Verdict.UNKNOWN
+        return Ending.UNKNOWN
     try:
         if known.open().end_downstream > found.log_end:
-            return Verdict.UNKNOWN
+            return Ending.UNKNOWN
         mapped = known.records_between(found.first_offset, found.log_end)
     except UnreadableMap:
-        return Verdict.UNKNOWN
+        return Ending.UNKNOWN
     if mapped == 0:
-        return Verdict.ABORTED
-    return Verdict.COMMITTED if mapped == found.log_end - found.first_offset else Verdict.UNKNOWN
+        return Ending.ABORTED
+    return Ending.COMMITTED if mapped == found.log_end - found.first_offset else Ending.UNKNOWN
 
 
-def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Verdict) -> Verdict:
+def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Ending) -> Ending:
     """Judge progress by the map; where that is open as well, by the copy.
 
     `last_copied` is the progress that is sure; `in_copy` says how the records ended that the open pieces map.
     """
     if lost.last is not None and lost.last == last_copied:
-        return Verdict.EITHER  # the fence had written it again
+        return Ending.EITHER  # the fence had written it again
     if lost.last is None or isinstance(seen.known, UnreadableMap):
-        return Verdict.UNKNOWN
+        return Ending.UNKNOWN
     if seen.end == lost.last + 1:
-        return Verdict.COMMITTED
+        return Ending.COMMITTED
     if seen.end != (None if last_copied is None else last_copied + 1):
-        return Verdict.UNKNOWN
+        return Ending.UNKNOWN
     written = seen.written_by(lost.producer_id)
     if written:
         whole = max(it.end_upstream for it in written) == lost.last + 1
-        return in_copy if whole else Verdict.UNKNOWN
+        return in_copy if whole else Ending.UNKNOWN
     first = seen.end if seen.end is not None else min(seen.aborted, default=-1)
-    return Verdict.ABORTED if first in seen.aborted else Verdict.UNKNOWN
+    return Ending.ABORTED if first in seen.aborted else Ending.UNKNOWN
 
 
-def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Verdict:
+def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Ending:
     """Judge the undecided pieces that a producer wrote for one source partition, by its progress."""
     written = seen.written_by(producer_id)
     if not written or isinstance(seen.known, UnreadableMap):
-        return Verdict.UNKNOWN
+        return Ending.UNKNOWN
     copied_to = None if last_copied is None else last_copied + 1
     first, end = min(it.first_upstream for it in written), max(it.end_upstream for it in written)
     continues = seen.end is None or first == seen.end
     if copied_to == seen.end and (continues or _covers(seen.known, first, end)):
-        return Verdict.ABORTED
-    return Verdict.COMMITTED if continues and copied_to == end else Verdict.UNKNOWN
+        return Ending.ABORTED
+    return Ending.COMMITTED if continues and copied_to == end else Ending.UNKNOWN
 
 
 def _covers(known: PackedMap | None, first: int, end: int) -> bool:
@@ -108,9 +108,9 @@ def _covers(known: PackedMap | None, first: int, end: int) -> bool:
         return False
 
 
-def together(verdicts: Iterable[Verdict]) -> Verdict:
+def together(verdicts: Iterable[Ending]) -> Ending:
     """Join the verdicts of all that one marker would end; what could end either way is aborted."""
-    definite = set(verdicts) - {Verdict.EITHER}
+    definite = set(verdicts) - {Ending.EITHER}
     if not definite:
-        return Verdict.ABORTED
-    return definite.pop() if len(definite) == 1 else Verdict.UNKNOWN
+        return Ending.ABORTED
+    return definite.pop() if len(definite) == 1 else Ending.UNKNOWN
