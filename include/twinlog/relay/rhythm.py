@@ -26,6 +26,9 @@ PAUSE_SECONDS = 0.02
 IDLE_WAIT_SECONDS = 1.0
 """How long a lane that follows waits for a record before it asks again."""
 
+BEAT_SECONDS = 0.015
+"""How often a lane that follows commits while records stream."""
+
 AHEAD_SECONDS = 0.006
 """Before the next beat its transaction is begun: about as long as that takes."""
 
@@ -79,11 +82,11 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
         except SourceTroubleError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
-        if not backlog or copy.transaction.age_ms() >= terms.commit_ms * BACKLOG_BEATS:
+        if not backlog or copy.transaction.age_ms() >= BEAT_SECONDS * 1000 * BACKLOG_BEATS:
             copy.transaction.commit()
         _wait_for(copy, throttle, sent)
         if sizes and not backlog:
-            _rest(copy, began + terms.commit_ms / 1000 if any(sizes) else time.monotonic() + PAUSE_SECONDS)
+            _rest(copy, began + BEAT_SECONDS if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
     if recalled.is_set():
         raise FencedError(

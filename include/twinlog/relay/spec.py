@@ -28,7 +28,7 @@ class FenceMark:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A lane stays, and commits about every `commit_ms` while records arrive.
+    """A lane stays, and commits with every beat (relay/rhythm.py) while records arrive.
 
     After `seconds`, and every `seconds` again, it ends if a partition is in trouble: the driver should look.  Otherwise
     it goes on until the flow is fenced anew (later than `fence`), at most for `longest_seconds`.
@@ -37,7 +37,6 @@ class Follow:
     seconds: float
     longest_seconds: float
     fence: FenceMark | None = None
-    commit_ms: int = 15
 
 
 @dataclass(frozen=True, slots=True)
