@@ -357,7 +357,7 @@ def test_a_deleted_topic_is_noted_and_its_copy_goes_in_time(cluster_a, cluster_b
     cycle(flow)
     assert first == ledger_of(flow).deleted[topic]
     later = time.time() + 61
-    monkeypatch.setattr("twinlog.steps.lives.time.time", lambda: later)
+    monkeypatch.setattr("twinlog.clock.time.time", lambda: later)
     synced, _ = cycle(flow)
     monkeypatch.undo()
     assert ((f"A.{topic}",), set()) == (synced.lives.deleted_copies, topic_names(cluster_b, f"A.{topic}"))

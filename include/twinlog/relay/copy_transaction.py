@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from twinlog import clock
 from twinlog.errors import FormatError, TransientError
 from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.brokers import TopicPartition
@@ -163,7 +164,7 @@ class CopyTransaction:
         """
         for batch in foreseen:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
-        now, state = int(time.time() * 1000), self._spec.state
+        now, state = clock.now_ms(), self._spec.state
         queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
         for item in progressed:
             try:

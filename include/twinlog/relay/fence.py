@@ -18,10 +18,10 @@ lanes before reading anything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.formats.ledger import LaneFence, lane_writers, parse_ledger
@@ -119,7 +119,7 @@ def fence(
         init_writer(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)
     ]
     gate_lane = Lane(target, gate)
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     log = logs.progress.read(target)
@@ -243,7 +243,7 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
     """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail."""
 
     def committed() -> bool | None:
-        refused = gate.write_state(batches(records, int(time.time() * 1000)))
+        refused = gate.write_state(batches(records, clock.now_ms()))
         if not refused:
             gate.commit()
             return True

@@ -6,9 +6,9 @@ flow since makes the transaction fail.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
+from twinlog import clock
 from twinlog.errors import TerminalError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane
@@ -24,7 +24,7 @@ def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateReco
     """
     sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
     lane = Lane(target, gate.writer, sequences)
-    refused = lane.write_state(batches(records, int(time.time() * 1000)))
+    refused = lane.write_state(batches(records, clock.now_ms()))
     if refused:
         lane.abort()
         topic, partition = refused[0].partition

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.metadata import Profile
@@ -49,7 +50,7 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     plan = MetadataPlan(flow.name, saved.profile, saved.changes, notes=notes)
     result = sync_metadata.apply(flow, plan, clusters.target)
     if result.complete:
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         applied = PlanApplied(saved.digest, saved.profile.value, len(result.applied), now)
         write_ledger(flow, clusters.target, [applied])
     return result

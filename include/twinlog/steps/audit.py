@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
@@ -69,7 +70,7 @@ def run(
     an answer, not an error.
     """
     request = request or AuditRequest()
-    began, at_ms = time.monotonic(), int(time.time() * 1000)
+    began, at_ms = time.monotonic(), clock.now_ms()
     progress = read_progress(flow, clusters.target)
     settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
     discovery = discover.run(flow, clusters)

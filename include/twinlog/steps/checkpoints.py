@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
@@ -120,7 +121,7 @@ def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
         at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms
         oldest[key.group] = min(oldest.get(key.group, at_ms), at_ms)
     for group, at_ms in sorted(oldest.items()):
-        yield CheckpointAge(group, at_ms, round(max(0, seen.at_ms - at_ms) / 1000, 3))
+        yield CheckpointAge(group, at_ms, round(clock.seconds_since(at_ms, seen.at_ms), 3))
 
 
 def counts(result: CheckpointsResult) -> Mapping[str, int]:

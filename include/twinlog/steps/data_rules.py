@@ -6,11 +6,11 @@ person resumes it.  Otherwise the answer is only told.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.settings import DataRulesSettings, FlowSettings, SampledSide
@@ -78,7 +78,7 @@ def _newest(topic: DiscoveredTopic, settings: DataRulesSettings) -> Iterable[Sam
 
 def _pause(flow: FlowSettings, clusters: Clusters, topics: Sequence[str]) -> tuple[str, ...]:
     known = read_ledger(flow, clusters.target).pauses
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     reason = "it breaks a critical rule of twinlog.data.quality.suite"
     pauses = [TopicPause(name, now, "data-rules", reason) for name in topics if name not in known]
     write_ledger(flow, clusters.target, pauses)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
@@ -262,7 +263,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
         sides=sides,
         offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
         disks=read_disks(target),
-        at_ms=int(time.time() * 1000),
+        at_ms=clock.now_ms(),
     )
 
 

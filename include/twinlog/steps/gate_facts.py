@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from twinlog import clock
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.progress import Maps, SourceLife
@@ -233,7 +234,7 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
 
 def age(at_ms: int | None, now_ms: int) -> float | None:
     """Seconds since a time; None when there is no such time."""
-    return None if at_ms is None else max(0, now_ms - at_ms) / 1000
+    return None if at_ms is None else clock.seconds_since(at_ms, now_ms)
 
 
 def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
@@ -77,7 +77,7 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     Committed offsets are read before the logs' ends, so that no honest position lies beyond an end.  Raises
     ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
     """
-    at_ms = int(time.time() * 1000)
+    at_ms = clock.now_ms()
     listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
     followed = [it.group for it in listed if it.type.commits_offsets]
     committed = clusters.source.committed_offsets(followed)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps.heartbeats import parsed_beat, tail_of
@@ -32,7 +32,7 @@ def upstream_beats(
     policy: ReplicationPolicy, cluster: ClusterReader, now_ms: int | None = None
 ) -> tuple[UpstreamBeat, ...]:
     """Read the copied heartbeats of a cluster, nearest sources first.  Raises ClusterUnreachable, ClusterRefused."""
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     found: list[UpstreamBeat] = []
     for topic in cluster.topic_names():
         chain = chain_of(policy, topic)

@@ -6,10 +6,10 @@ is the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import heartbeats_topics
@@ -47,7 +47,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
     The beat of the way back is what this flow copies: its age on the target shows that records arrive.
     Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
     """
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     warning = beat(flow, clusters, now)
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
@@ -67,7 +67,7 @@ def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
 
     Raises as `run`.
     """
-    now = now or int(time.time() * 1000)
+    now = now or clock.now_ms()
     if flow.emit_heartbeats:
         _beat(flow, clusters.target, now)
     return _beat_on_the_source(flow, clusters.source, now)

@@ -6,10 +6,10 @@ behind the fence, from what is read there, and written in one transaction.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
 from twinlog.cluster.progress import Maps, read_packed, read_progress, stored_pieces
@@ -106,7 +106,7 @@ def make_plan(
     topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
     epochs = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
     ends = clusters.source.epoch_ends(epochs)
-    return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, _now())
+    return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
 
 
 def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
@@ -121,7 +121,7 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Led
         appended=tuple(it.topic for it in todo.adopted),
         rebuilt=todo.rebuilt,
         deleted_copies=tuple(it.remote_topic for it in todo.due if it.remote_topic not in names),
-        gaps=tuple(describe(clusters, it, ledger, _now()) for it in todo.lost),
+        gaps=tuple(describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost),
         refused=tuple(kept),
         notes=_notes(flow, todo),
     )
@@ -129,7 +129,7 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Led
 
 def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> Iterable[Gap]:
     """Note gaps a partition stops in front of: that needs no fence, since nothing goes on."""
-    found = [describe(clusters, it, ledger, _now()) for it in todo.lost if not it.past]
+    found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
     write_ledger(flow, clusters.target, found)
     return found
 
@@ -140,7 +140,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
         ledger = read_ledger(flow, clusters.target)
         discovery = discover.run(flow, clusters)
         todo = make_plan(flow, clusters, discovery, ledger, fence.progress)
-        now, records = _now(), list[StateRecord]()
+        now, records = clock.now_ms(), list[StateRecord]()
         for topic in todo.adopted:
             records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
         past = [it for it in todo.lost if it.past]
@@ -253,7 +253,3 @@ def _rebuild(
         if result.deleted:
             done = replace(done, rebuilt=(*done.rebuilt, topic), notes=(*done.notes, *result.notes))
     return done
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -6,10 +6,10 @@ source connector is paused.  What is being copied when the note is written is co
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
 from twinlog.cluster.values import NO_SUCH_TOPIC
@@ -56,7 +56,7 @@ def pause(
     if not reason.strip():
         raise UsageError("a pause needs a reason", hint='such as: --reason "brokers are moved"')
     ledger = _ledger(flow, target)
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     if topics:
         new = [TopicPause(name, now, by, reason) for name in sorted(topics) if name not in ledger.pauses]
         write_ledger(flow, target, new)
@@ -86,7 +86,7 @@ def resume(
         return _result(flow, target, changed=True)
     changed = not ledger.copies
     if changed:
-        write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, int(time.time() * 1000), by, reason)])
+        write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, clock.now_ms(), by, reason)])
     return _result(flow, target, changed=changed)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import write_ledger
 from twinlog.config.settings import FlowSettings
@@ -137,7 +138,7 @@ def make_report(
         problems=seen.discovery.problems,
         lag_records=seen.lag_records,
         rpo_seconds=round(seen.rpo_seconds, 3),
-        seconds=round(max(0, seen.at_ms - started_ms) / 1000, 3),
+        seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
         at_ms=seen.at_ms,
     )
 

@@ -14,9 +14,9 @@ While Rebuild(deleting) stands in the ledger nothing is copied into the topic (d
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger, write_ledger
 from twinlog.cluster.progress import stored_pieces
@@ -119,7 +119,7 @@ def _note(
             RebuildPhase.DELETING,
             by,
             reason,
-            _now(),
+            clock.now_ms(),
             configs=own_configs(clusters.target, todo.remote_topic),
             groups=todo.groups,
             request=request,
@@ -145,7 +145,7 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
         if first:
             require_empty(flow, clusters, created, begun)
             standing = replace(standing, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-            life = first_life(topic, ledger, discovery.source_cluster_id, _now(), LifeReason.REBUILD)
+            life = first_life(topic, ledger, discovery.source_cluster_id, clock.now_ms(), LifeReason.REBUILD)
             begins = beginning(topic, life.since_ms)
             fence.write([
                 *erasure(
@@ -177,7 +177,3 @@ def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: L
         waiting=tuple(sorted({it.group for it in known if not it.restored})),
         unknown=tuple(sorted({it.group for it in after.groups if it.upstream is None})),
     )
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

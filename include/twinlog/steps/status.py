@@ -5,9 +5,9 @@ The source may be gone: then the last cycle report says what was known, and how 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.log_dirs import LogDirs
@@ -114,7 +114,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        found = last_known_status(flow, read_ledger(flow, clusters.target), int(time.time() * 1000))
+        found = last_known_status(flow, read_ledger(flow, clusters.target), clock.now_ms())
     return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
 
 
@@ -142,7 +142,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
 def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowStatus:
     """Tell what the ledger knows, while the source cannot be asked.  Pure."""
     report = ledger.last_report
-    age = 0.0 if report is None else max(0, now_ms - report.at_ms) / 1000
+    age = 0.0 if report is None else clock.seconds_since(report.at_ms, now_ms)
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,

@@ -6,10 +6,10 @@ another life, or with nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.progress import Maps, SourceLife, read_packed, read_progress
@@ -68,7 +68,7 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     waiting = positions(flow, discovery, copied.progress)
     first = clusters.source.read_records(waiting, limit=1)
     rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
-    return Survey(discovery, ledger, maps, rows, int(time.time() * 1000))
+    return Survey(discovery, ledger, maps, rows, clock.now_ms())
 
 
 def partition_rows(
@@ -125,7 +125,7 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
 def age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float:
     """Age of the oldest record not copied, as far as the source's timestamps tell; 0 when everything is copied."""
     oldest = [row.oldest_uncopied for row in rows if row.oldest_uncopied is not None]
-    return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0
+    return clock.seconds_since(min(oldest), now_ms) if oldest else 0.0
 
 
 def known_age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float | None:

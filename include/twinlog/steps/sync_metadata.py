@@ -6,10 +6,10 @@ what twinlog gave, so that it can take back that and nothing else.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
@@ -98,7 +98,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     """
     if plan.changes or plan.settled:
         _require_ledger(flow, target)
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     memory = read_ledger(flow, target).metadata
     intended = intended_acls(memory, plan.changes, now)
     write_ledger(flow, target, intended)

@@ -6,10 +6,10 @@ not stop the others.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.internal_topics import internal_topics
@@ -105,7 +105,7 @@ def apply(
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE)]).refused
     errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
     failed = {*errors, *(refusal.name for refusal in todo.refused)}
-    since = int(time.time() * 1000)
+    since = clock.now_ms()
     write_ledger(
         flow,
         target,
@@ -129,7 +129,7 @@ def _first_lives(
     topics = {it.topic: it for it in discovery.topics}
     seen = [it for it in todo.first_seen if it.remote_topic not in failed]
     copies = target.describe_topics(it.remote_topic for it in seen).found
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     records: list[LedgerRecord] = []
     for it in seen:
         if it.remote_topic not in copies:

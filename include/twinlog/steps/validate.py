@@ -7,10 +7,10 @@ the same suites (`judge_with_pages`) when the cycle copied something or a check 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings
 from twinlog.quality import evaluate
@@ -102,7 +102,7 @@ def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
     return {
         "flow": flow.name,
         "gaps": len(gap_reports(seen.ledger)),
-        "heartbeat_age_seconds": None if beat_ms is None else max(0, seen.at_ms - beat_ms) / 1000,
+        "heartbeat_age_seconds": None if beat_ms is None else clock.seconds_since(beat_ms, seen.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
     }
 
@@ -127,7 +127,7 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
     validated = [validate(suite, rows) for suite, rows in facts.rows]
     checks = (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results))
     try:
-        folder = new_report(flow, "validate", run_id, int(time.time() * 1000))
+        folder = new_report(flow, "validate", run_id, clock.now_ms())
         page = str(write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated))
     except OSError as error:
         log.warning("Data Docs cannot be written (twinlog.reports.folder): %s", error)
