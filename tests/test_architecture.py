@@ -48,6 +48,11 @@ def test_every_room_stands_in_a_contract(repository):
     assert set() == rooms - named
 
 
+def modules_of(repository, room):
+    folder = repository / "include" / "twinlog" / room
+    return sorted(it.stem for it in folder.glob("*.py") if it.stem != "__init__")
+
+
 def test_the_table_of_the_relay_has_every_module_once(repository):
     """docs/architecture.md and the folder name the same modules."""
     page = (repository / "docs" / "architecture.md").read_text()
@@ -55,8 +60,15 @@ def test_the_table_of_the_relay_has_every_module_once(repository):
         r"^\| (`.+?) \|", page.partition("## The relay\n")[2].partition("\n## ")[0], re.MULTILINE
     )
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    folder = repository / "include" / "twinlog" / "relay"
-    assert sorted(it.stem for it in folder.glob("*.py") if it.stem != "__init__") == sorted(named)
+    assert modules_of(repository, "relay") == sorted(named)
+
+
+def test_the_table_of_the_steps_has_every_module_once(repository):
+    """docs/architecture.md and the folder name the same modules."""
+    page = (repository / "docs" / "architecture.md").read_text()
+    table = page.partition("### Their modules\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert modules_of(repository, "steps") == sorted(re.findall(r"`(\w+)`", "".join(rows)))
 
 
 def test_the_table_of_the_house_has_the_order_of_the_imports(repository):

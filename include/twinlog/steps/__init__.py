@@ -1,1 +1,1 @@
-"""One module per step of the cycle, named as its Dag task; each has a pure plan half."""
+"""The steps of the cycle and what stands beside it; docs/architecture.md says which module thinks and which does."""
