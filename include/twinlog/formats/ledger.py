@@ -57,6 +57,11 @@ class FlowPhase(StrEnum):
     FAILING_OVER = "failing-over"
     PROMOTED = "promoted"
 
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover has begun or is done: the target is where people work.  Written by later releases."""
+        return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
+
 
 @dataclass(frozen=True, slots=True)
 class LaneFence(LedgerEntry):

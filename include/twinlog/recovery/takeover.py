@@ -119,7 +119,7 @@ def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[Fl
     if phase not in allowed:
         raise TerminalError(
             f"flow {flow.name} is {phase.value}",
-            hint="only failover and failback move it on from there",
+            hint="a later release of twinlog failed it over: go on with that one",
             code="phase",
         )
 

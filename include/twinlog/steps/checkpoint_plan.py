@@ -14,7 +14,6 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
-from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_topics import LifeReason
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
@@ -91,7 +90,7 @@ def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
 
 def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
     """Say whether positions are written on the target at all.  Pure."""
-    if seen.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}:
+    if seen.ledger.phase.failed_over:
         return SyncSwitch(
             on=False, why_not=f"the flow is {seen.ledger.phase}: its groups belong to the target now"
         )

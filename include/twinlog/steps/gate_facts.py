@@ -12,7 +12,6 @@ from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import KnownTopic
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.checks import Row
@@ -64,14 +63,13 @@ class FlowFacts:
 def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
     """Make the one row about the flow itself."""
     report = state.ledger.last_report
-    out = state.ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
     return {
         "flow": flow.name,
         "cycles": 0 if report is None else 1,
         "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
         "state_age_seconds": state_age(state),
         "state_age_allowed": flow.gate.state_age_seconds,
-        "out_of_service": int(out),
+        "out_of_service": int(state.ledger.phase.failed_over),
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),

@@ -103,10 +103,10 @@ def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
             flow=flow.name,
         )
     ledger = read_ledger(flow, target)
-    if ledger.phase in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}:
+    if ledger.phase.failed_over:
         raise TerminalError(
             f"flow {flow.name} is {why_standing_by(ledger)}",
-            hint="only failover and failback move it on from there",
+            hint="a later release of twinlog failed it over: go on with that one",
             code="phase",
             flow=flow.name,
         )

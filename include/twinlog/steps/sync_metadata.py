@@ -17,7 +17,6 @@ from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.steps.acl_plan import plan_acls
 from twinlog.steps.metadata_apply import make_changes
@@ -36,8 +35,6 @@ from twinlog.steps.refusal import Refusal
 from twinlog.steps.scram_plan import plan_scram
 from twinlog.steps.scram_secrets import given, undeclared
 from twinlog.steps.topic_config_plan import plan_topic_configs
-
-AWAY = frozenset({FlowPhase.FAILING_OVER, FlowPhase.PROMOTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +125,11 @@ def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Par
 
 
 def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
-    if ledger.phase in AWAY and flow.metadata.profile is not Profile.PROMOTED:
+    if ledger.phase.failed_over and flow.metadata.profile is not Profile.PROMOTED:
         raise TerminalError(
             f"{flow.name} is {ledger.phase.value}: profile {flow.metadata.profile.value} would take rights from"
             f" those who now work on {flow.target.alias}",
-            hint="use profile promoted, or fail back first",
+            hint="use profile promoted",
             code="promoted",
             flow=flow.name,
         )
