@@ -380,7 +380,7 @@ class FakeSource:
         block_bytes: int = 1 << 20,
         fetch_version: int = wire.FETCH_VERSION,
     ) -> None:
-        self.settings = SimpleNamespace(alias="A")
+        self.settings = SimpleNamespace(alias="A", request_timeout_ms=30_000)
         self.logs = logs
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.block_bytes = block_bytes

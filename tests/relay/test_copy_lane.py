@@ -21,7 +21,7 @@ from twinlog.relay.brokers import TopicMetadata, TopicPartition
 from twinlog.relay.copy_lane import LaneCopy
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
-from twinlog.relay.spec import LaneReport, LaneSpec, RangeSpec, StateTopics
+from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec, StateTopics
 
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside")
 NOWHERE = ConnectionSettings("X", ())
@@ -505,3 +505,64 @@ def test_a_leader_that_forgot_the_session_is_told_everything_again() -> None:
     source.forgets_session_at = 3
     report = copy(source, target, {0: 0}, {0: 180})
     assert (report.state, len(target.committed(("A.t", 0)))) == ("done", 180)
+
+
+def lane_copy(batches: list[bytes], end: int, limit: int = 1_048_588, **changes: object) -> LaneCopy:
+    """A lane's copy of partition 0 of a topic with these batches, over fakes."""
+    source = FakeSource({("t", 0): batches}, block_bytes=1 << 20, fetch_version=FETCH["version"])
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    ranges = (RangeSpec("t", TOPIC_ID, "A.t", 0, 0, end, limit),)
+    spec = LaneSpec("A->B", 0, "lane", *target.init(), NOWHERE, NOWHERE, STATE, ranges, **changes)  # type: ignore[arg-type]
+    return LaneCopy(spec, source, target)  # type: ignore[arg-type]
+
+
+def test_progress_is_committed_also_while_nothing_is_sent() -> None:
+    """A long stretch of aborted records is read once, and not again from its beginning after a death."""
+    aborted = [
+        bytes(encode([Rec(value=b"x" * 50_000)], base_offset=n, transactional=True, producer_id=9))
+        for n in range(100)
+    ]
+    it = lane_copy(aborted, 100, transaction_ms=0)
+    it._source.aborted = {("t", 0): [(9, 0)]}
+    report = it.run()
+    assert (LaneOutcome.DONE, 100, 0) == (
+        report.state,
+        report.ranges[0].next_upstream,
+        report.ranges[0].records,
+    )
+    assert report.transactions > 1
+
+
+def test_what_is_set_aside_fills_a_transaction() -> None:
+    """It is kept in memory until the commit: no more of it than of what is sent."""
+    large = [bytes(encode([Rec(value=bytes(200_000))], base_offset=n)) for n in range(40)]
+    it = lane_copy(large, 40, limit=100_000, quarantine_poison=True, transaction_bytes=1 << 20)
+    held: list[int] = []
+    commit_if_due = it.transaction.commit_if_due
+
+    def look() -> None:
+        held.append(it._by_source["t", 0].captured_bytes)
+        commit_if_due()
+
+    it.transaction.commit_if_due = look  # type: ignore[method-assign]
+    report = it.run()
+    assert (LaneOutcome.DONE, tuple(range(40))) == (report.state, report.ranges[0].quarantined)
+    assert max(held) < 3 << 20  # a transaction's bytes, and one answer's
+
+
+def test_a_record_that_is_refused_and_then_compacted_away_is_not_set_aside() -> None:
+    """It was named by the target, and is not there any more when it is read again."""
+    it = lane_copy([bytes(encode([Rec(b"a"), Rec(b"bad"), Rec(b"c")]))], 3, quarantine_poison=True)
+
+    def refuse(records: list[Record]) -> list[int]:
+        bad = [number for number, record in enumerate(records) if b"bad" in bytes(record.rest)]
+        if bad:
+            it._source.logs["t", 0] = [
+                bytes(encode([Rec(b"a")])),
+                bytes(encode([Rec(b"c")], base_offset=2)),
+            ]
+        return bad
+
+    it._lane.brokers.refuse["A.t", 0] = refuse  # type: ignore[attr-defined]
+    report = it.run()
+    assert (LaneOutcome.DONE, 2, ()) == (report.state, report.ranges[0].records, report.ranges[0].quarantined)

@@ -6,7 +6,7 @@ import pytest
 from batches import Rec, encode
 from fakes import DIE, LOSE, FakeTarget
 
-from twinlog.errors import FencedError, TransientError
+from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.relay.batch import BatchHeader
 from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
@@ -48,10 +48,15 @@ def test_sequences_go_on_over_commits_and_aborts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "look_ups"),
-    [(None, 1), (Code.NOT_COORDINATOR, 2), (Code.CONCURRENT_TRANSACTIONS, 1), (LOSE, 2), (DIE, 2)],
+    ("question", "fault", "look_ups"),
+    [
+        *((question, None, 1) for question in ("add", "end_txn")),
+        *((question, Code.NOT_COORDINATOR, 2) for question in ("add", "end_txn")),
+        *((question, Code.CONCURRENT_TRANSACTIONS, 1) for question in ("add", "end_txn")),
+        ("add", LOSE, 2),
+        ("add", DIE, 2),
+    ],
 )
-@pytest.mark.parametrize("question", ["add", "end_txn"])
 def test_the_coordinator_is_looked_up_once_and_again_when_it_has_moved(
     question: str, fault: object, look_ups: int
 ) -> None:
@@ -63,6 +68,52 @@ def test_the_coordinator_is_looked_up_once_and_again_when_it_has_moved(
         transaction(lane, outgoing(2, number * 10))
         lane.commit()
     assert (len(target.committed(TP)), target.look_ups) == (3 * 2, look_ups)
+
+
+@pytest.mark.parametrize("fault", [LOSE, DIE])
+@pytest.mark.parametrize("commit", [True, False])
+def test_behind_an_end_that_was_not_answered_nothing_begins(fault: object, commit: bool) -> None:
+    """The first question may wait in a broker still: it would end the next transaction, whatever that is worth."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    target.faults["end_txn"] = [fault]
+    (lane.commit if commit else lane.abort)()
+    assert (LaneState.IDLE, 3 if commit else 0) == (lane.transaction.state, len(target.committed(TP)))
+    with pytest.raises(TransientError, match="an end that was not answered"):
+        lane.add([TP])
+
+
+def test_a_batch_refused_for_too_few_replicas_was_not_written() -> None:
+    """However often it is refused, its sequence is known: nothing is guessed, and nothing aborted for it later."""
+    target, lane = a_lane()
+    target.faults["produce"] = [Code.NOT_ENOUGH_REPLICAS] * 40
+    for _ in range(40):
+        transaction(lane, outgoing(2))
+        assert [(TP, True)] == [(it.partition, it.resend) for it in lane.take_refused()]
+        lane.abort()
+    transaction(lane, outgoing(2))
+    assert [] == lane.take_refused()
+    lane.commit()
+    assert (2, 2) == (len(target.committed(TP)), lane.sequences.next[TP])
+
+
+def test_one_election_is_waited_for_and_not_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction is open meanwhile: with each partition its own patience, its time-out would come first."""
+    target, lane = a_lane()
+    partitions = [("A.t", number) for number in range(4)]
+    asked: list[int] = []
+
+    def nobody(topic: str, partition: int) -> int:
+        asked.append(partition)
+        raise ClusterUnreachable(f"{topic}-{partition} has no leader")
+
+    lane.add(partitions)
+    monkeypatch.setattr(target, "leader", nobody)
+    monkeypatch.setattr(target, "known_leader", lambda *_: -1, raising=False)
+    lane.send({partition: [outgoing()] for partition in partitions})
+    refused = [(it.partition, it.code, it.resend) for it in lane.take_refused()]
+    assert [(partition, Code.LEADER_NOT_AVAILABLE, True) for partition in partitions] == refused
+    assert [0] == asked
 
 
 def test_a_commit_whose_answer_is_lost_is_repeated_until_it_is_answered() -> None:

@@ -164,6 +164,7 @@ class LaneCopy:
                 self._fetch_refused(item, fetched)
             elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
                 self._cut(item, fetched, queues)
+                self.transaction.begin()
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
             if ahead:

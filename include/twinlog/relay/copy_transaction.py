@@ -62,9 +62,20 @@ class CopyTransaction:
         self._streaming: frozenset[TopicPartition] = frozenset()
         self.count = 0
 
+    def begin(self) -> None:
+        """Note that something was read: from now on the transaction grows old, also while nothing is to be sent.
+
+        A long stretch of aborted records, markers, or echoes is progress, too.
+        """
+        if self._opened_at is None:
+            self._opened_at = time.monotonic()
+
     def commit_if_due(self) -> None:
         """Commit when the transaction is full or old."""
-        full = self._open_bytes >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
+        held = self._open_bytes
+        if self._spec.quarantine_poison:
+            held += sum(item.captured_bytes for item in self._by_target.values())
+        full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
         if full or self.age_ms() >= self._spec.transaction_ms:
             self.commit()
 
@@ -81,8 +92,7 @@ class CopyTransaction:
             self._require_state(refused)
             self._give_up(refused)
             return False
-        if self._opened_at is None:
-            self._opened_at = time.monotonic()
+        self.begin()
         self._lane.send(queues)
         self._open_bytes += size
         self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)

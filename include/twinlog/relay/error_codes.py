@@ -87,6 +87,13 @@ COORDINATOR_MOVED = frozenset({
 })
 """Find the coordinator again and repeat the request."""
 
+NOT_APPENDED = frozenset({Code.NOT_ENOUGH_REPLICAS})
+"""A produce request that was refused before its batch was written, and may be sent again with the same sequence.
+
+Partition.appendRecordsToLeader compares with min.insync.replicas first; NOT_ENOUGH_REPLICAS_AFTER_APPEND is the other.
+Kafka 4's verification of a transaction, which answers the same to Produce below v11, comes before the log, too.
+"""
+
 LEADER_MOVED = frozenset({
     Code.LEADER_NOT_AVAILABLE,
     Code.NOT_LEADER_OR_FOLLOWER,

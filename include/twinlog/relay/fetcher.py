@@ -41,6 +41,10 @@ SESSION_LOST: Final = frozenset({
 _LAST_EPOCH: Final = 2**31 - 1
 
 
+NOBODY_ASKED_SECONDS = 0.02
+"""Between two tries to find a leader that can be asked."""
+
+
 class _Buffers:
     """Receive buffers that grow to the largest answer, used in turn.
 
@@ -189,11 +193,13 @@ class Fetcher:
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
         """Read one answer of each leader that has a request on the way; partitions with nothing new are left out.
 
-        With `within` (seconds) only of those that answer in time, and as soon as one does.
+        With `within` (seconds) only of those that answer in time, and as soon as one does; where nobody could be asked
+        it returns soon, for another try.
         """
         waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
         if within is not None:
-            ready = answering([leader.connection for _, leader in waiting], within)
+            patience = within if waiting else min(within, NOBODY_ASKED_SECONDS)
+            ready = answering([leader.connection for _, leader in waiting], patience)
             self._lose_the_silent([it for it in waiting if it[1].connection not in ready])
             waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
         for node, leader in waiting:

@@ -18,7 +18,7 @@ from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.relay import wire
 from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
 from twinlog.relay.connection import Connection, fresh_buffer
-from twinlog.relay.error_codes import Code, code_name
+from twinlog.relay.error_codes import NOT_APPENDED, Code, code_name
 from twinlog.relay.foresight import Foresight
 from twinlog.relay.produced import Refused, Written
 from twinlog.relay.relabel import relabel
@@ -206,10 +206,15 @@ class Lane:
 
     def _by_leader(self, batches: Round) -> dict[int, dict[TopicPartition, Outgoing]]:
         found: dict[int, dict[TopicPartition, Outgoing]] = {}
+        waited = False
         for partition, outgoing in batches.items():
             try:
+                if waited and self.brokers.known_leader(*partition) < 0:
+                    raise ClusterUnreachable(f"{_name(partition)} has no leader")
                 leader = self.brokers.leader(*partition)
             except TwinlogError as error:  # nobody leads it, or it has gone
+                # One election is waited for, not one after the other: the transaction is open meanwhile.
+                waited = True
                 self._unsent({partition: outgoing}, error)
             else:
                 found.setdefault(leader, {})[partition] = outgoing
@@ -292,14 +297,15 @@ class Lane:
             raise self.transaction.stop(Request.PRODUCE, code, f"records of {_name(partition)}")
         if what is Remedy.RESEND:
             self.transaction.ends.doubt()
-            self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
+            if code not in NOT_APPENDED:
+                self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
         if self._was_refused(partition):
             return  # it was sent behind a refused batch: out of order, by design
         out_of_order = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
         resend = what is Remedy.RESEND or (out_of_order and self.sequences.guess_lower(partition, sequence))
         if not resend and what not in {Remedy.SPLIT, Remedy.END_RANGE}:
             raise self.transaction.doubt(f"{_name(partition)} answered {code_name(code)}")
-        if not resend:
+        if not resend or code in NOT_APPENDED:
             self.sequences.set_back(partition, sequence)
         message = answer.message or code_name(code)
         self.refused.append(Refused(partition, code, message, outgoing, answer.record_errors, resend))

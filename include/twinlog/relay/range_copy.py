@@ -168,8 +168,21 @@ class RangeCopy:
         return [(it.first_upstream, it.value(end)) for it, end in zip(drafts, ends, strict=True)]
 
     def newly_quarantined(self) -> list[tuple[int, str]]:
-        """Upstream offsets left out in the open transaction, and why."""
-        return [item for item in sorted(self.cutter.excluded.items()) if item[0] < self.sent]
+        """Upstream offsets left out in the open transaction, and why.
+
+        One that the source compacted away before it was read again was not left out: there was nothing.
+        """
+        captured = self.cutter.captured
+        return [
+            item
+            for item in sorted(self.cutter.excluded.items())
+            if item[0] < self.sent and item[0] in captured
+        ]
+
+    @property
+    def captured_bytes(self) -> int:
+        """What the records hold that are left out in the open transaction: memory until it commits."""
+        return sum(len(rest) for _, rest in self.cutter.captured.values())
 
     def captured(self) -> Iterator[Captured]:
         """Records left out in the open transaction."""

@@ -24,7 +24,7 @@ PAUSE_SECONDS = 0.02
 """Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
 
 IDLE_WAIT_SECONDS = 1.0
-"""How long a lane that follows waits for a record before it asks again."""
+"""How long a lane waits for an answer before it looks at what it has open, and asks again."""
 
 BEAT_SECONDS = 0.015
 """How often a lane that follows commits while records stream."""
@@ -46,7 +46,7 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
         while before := copy.positions():
             try:
                 copy.ask()
-                for answer in copy.answers():
+                for answer in copy.answers(IDLE_WAIT_SECONDS):
                     sent = copy.take(answer, ahead=throttle is None)
                     _wait_for(copy, throttle, sent)
             except SourceTroubleError as error:

@@ -94,6 +94,7 @@ class Transaction:
     ends: Ends = field(init=False)
     _added: set[TopicPartition] = field(default_factory=set)
     _ended: bool | None = None
+    _end_at_large: bool = False
     _known_coordinator: Connection | None = None
 
     def __post_init__(self) -> None:
@@ -133,6 +134,8 @@ class Transaction:
         A partition that nobody leads, and that may lack the end of the transaction before, is refused with
         LEADER_NOT_AVAILABLE.  Raises FencedError when another driver has taken the lane.
         """
+        if self._end_at_large:
+            raise self.doubt("an end that was not answered may still be done, to the next transaction")
         missing = [item for item in partitions if item not in self._added]
         if self.writer.transactional_id is None or not missing:
             if self.state is LaneState.IDLE:
@@ -249,7 +252,9 @@ class Transaction:
         """Repeat a question while the coordinator moves, writes our last markers, fences us, or cannot be reached.
 
         Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
-        the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.
+        the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.  The end
+        that was not answered may wait in a broker still, and would be done to the epoch's next transaction, which
+        therefore never begins: `add` is a doubt from then on.
         """
         failure = ""
         began = time.monotonic()
@@ -262,6 +267,7 @@ class Transaction:
                 self.brokers.forget_coordinators()
                 self._known_coordinator = None
                 self.ends.doubt()
+                self._end_at_large |= request is Request.END_TXN
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
