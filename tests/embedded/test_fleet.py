@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from twinlog.embedded import fleet
 from twinlog.embedded.fleet import fleet_status, start_clusters, stop_clusters
 from twinlog.embedded.process import born
 from twinlog.errors import UsageError
@@ -40,6 +45,37 @@ def test_what_was_never_started_is_stopped(tmp_path):
         (each.name, each.running, each.bootstrap_servers) for each in asked.clusters
     ]
     assert () == stop_clusters(tmp_path / "missing").clusters
+
+
+def test_ctrl_c_leaves_no_broker_behind(tmp_path, monkeypatch):
+    """It comes while a cluster is prepared: the broker that it starts all the same is stopped, too."""
+    made = []
+
+    class Preparing:
+        """A cluster that starts its broker after it was told to stop for the first time."""
+
+        def __init__(self, name: str, _folder: Path, **_options: object) -> None:
+            self.name, self.told, self.runs = name, Event(), False
+            made.append(self)
+
+        def start(self) -> None:
+            if self.name == "B":
+                time.sleep(0.2)  # until both are waited for
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            self.told.wait(20)
+            self.runs = True
+
+        def stop(self) -> None:
+            self.told.set()
+            self.runs = False
+
+    monkeypatch.setattr(fleet, "EmbeddedKafka", Preparing)
+    with pytest.raises(KeyboardInterrupt):
+        start_clusters(tmp_path, ["A", "B"])
+    time.sleep(0.5)  # nobody starts later
+    assert [("A", True, False), ("B", True, False)] == [
+        (each.name, each.told.is_set(), each.runs) for each in made
+    ]
 
 
 @pytest.mark.integration

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from twinlog.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PORTS_PER_CLUSTER = 2
+_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ def default_folder() -> Path:
 
 
 def start_clusters(folder: Path, names: Sequence[str], first_port: int = 0) -> Fleet:
-    """Start those of `names` that do not run, side by side.  If one fails, all that this call started stop.
+    """Start those of `names` that do not run, side by side.
 
+    If one fails, or Ctrl-C comes, all that this call started stop.
     `first_port`: cluster i listens on first_port + 2i; 0 takes free ports.  Raises UsageError for a name
     that is none, and what EmbeddedKafka.start raises.
     """
@@ -69,16 +71,26 @@ def start_clusters(folder: Path, names: Sequence[str], first_port: int = 0) -> F
         if not _status(folder, name).running
     ]
     if clusters:
-        with ThreadPoolExecutor(len(clusters)) as pool:
-            starts = [pool.submit(cluster.start) for cluster in clusters]
-        try:
-            for start in starts:
-                start.result()
-        except BaseException:
+        _start_side_by_side(clusters)
+    return fleet_status(folder, names)
+
+
+def _start_side_by_side(clusters: Sequence[EmbeddedKafka]) -> None:
+    pool = ThreadPoolExecutor(len(clusters))
+    starts: list[Future[None]] = []
+    try:
+        starts.extend(pool.submit(cluster.start) for cluster in clusters)
+        for start in starts:
+            start.result()
+    except BaseException:
+        under_way = True
+        while under_way:  # one that is only preparing starts its broker later
+            under_way = bool(wait(starts, timeout=_AGAIN_S).not_done)
             for cluster in clusters:
                 cluster.stop()
-            raise
-    return fleet_status(folder, names)
+        raise
+    finally:
+        pool.shutdown()
 
 
 def stop_clusters(folder: Path, names: Sequence[str] = ()) -> Fleet:
