@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from twinlog.airflow.alerts import RpoAlert, over_budget, rpo_deadline
+from twinlog.airflow.alerts import RpoAlert, over_budget, rpo_deadline, sound_if_over_budget
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 
 
@@ -100,6 +100,17 @@ def test_a_cycle_must_end_within_the_strictest_rpo(configure) -> None:
     flow = configure("twinlog.tier.gold.topics=orders", "twinlog.tier.gold.rpo.seconds=45")
     assert timedelta(seconds=45) == rpo_deadline(flow).interval
     assert "twinlog.airflow.alerts.RpoAlert" == rpo_deadline(flow).callback.path
+
+
+def test_a_backfill_misses_no_deadline(configure, heard) -> None:
+    """Its runs wait for each other, queued all at once; what is at risk is told of other runs, and by its reports."""
+    url, taken = heard
+    flow = configure(f"twinlog.alert.url={url}/hook")
+    late = {"dag_run": {"dag_run_id": "backfill__2026-01-01T00:00:00+00:00"}}
+    RpoAlert(flow="A->B", text="a cycle has not ended").notify(late)
+    assert [] == taken
+    sound_if_over_budget(flow, [{"topic": "orders", "rpo_seconds": 9000.0}], late)
+    assert ["backfill__2026-01-01T00:00:00+00:00"] == [it["run"] for it in taken]
 
 
 def test_a_run_that_follows_may_last_as_long_as_it_does(configure) -> None:

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10
 TOPICS_NAMED = 10
 
+BACKFILL = "backfill"
+"""How the ids of a backfill's runs begin; Airflow refuses others' runs such an id."""
+
 
 class RpoAlert(BaseNotifier):  # type: ignore[misc]
     """Say that a flow breaks its RPO: in the log, and to `twinlog.alert.url` as JSON with a `text`, if there is one.
@@ -41,6 +44,14 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
         self.text = text
 
     def notify(self, context: Mapping[str, Any]) -> None:
+        """Sound the alarm of a missed deadline, unless the run is of a backfill.
+
+        A backfill queues all of its runs at once and copies what is long past, one interval after the other.
+        """
+        if not _run_of(context).startswith(f"{BACKFILL}__"):
+            self.sound(context)
+
+    def sound(self, context: Mapping[str, Any]) -> None:
         """Sound the alarm; an address that does not take it is logged and keeps nothing from going on."""
         log.error("RPO ALERT %s: %s", self.flow, self.text)
         try:
@@ -81,7 +92,7 @@ def sound_if_over_budget(
     """Sound the alarm about topics (of a cycle report) whose oldest record waits for longer than their tier allows."""
     over = over_budget(flow, topics)
     if over:
-        RpoAlert(flow=flow.name, text="; ".join(over)).notify(context)
+        RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
 
 
 def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list[str]:
