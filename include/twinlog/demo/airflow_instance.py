@@ -28,8 +28,9 @@ START_TIMEOUT_S = 120
 class AirflowInstance:
     """Airflow working from this project's dags/ and plugins/ and one configuration file.
 
-    `home` is its AIRFLOW_HOME; nothing outside of it is read or written.  Users log in with a password made
-    for this instance.  `watched`: it dies with this process; otherwise `stop` must be called.
+    `home` is its AIRFLOW_HOME; nothing outside of it is read or written, and no setting (`AIRFLOW_...`) of another
+    Airflow is taken from the environment.  Users log in with a password made for this instance.  `watched`: it dies
+    with this process; otherwise `stop` must be called.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class AirflowInstance:
         self._watched = watched
         self._port = _free_port()
         self._password = secrets.token_urlsafe(12)
-        self.environment = {**os.environ, **self._settings(config, dags), **(settings or {})}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
+        self.environment = {**inherited, **self._settings(config, dags), **(settings or {})}
         self.api = AirflowApi(f"http://127.0.0.1:{self._port}", ADMIN, self._password)
         self._processes: Processes | None = None
 
@@ -75,6 +77,8 @@ class AirflowInstance:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "GX_ANALYTICS_ENABLED": "False",
+            # Its components talk to each other on this machine, whatever proxy leads out of it.
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
         }
 
     def start(self) -> None:
