@@ -69,6 +69,14 @@ def test_an_offset_without_translation_fails_the_task_and_is_shown(task) -> None
     assert ("return_value", 2) == (key, len(value["answers"]))
 
 
+def test_a_time_that_is_none_is_wrong_usage(task) -> None:
+    """The form lets it through; trying it again would not help."""
+    done = task({"groups": ["g,1"], "at": "2026-01-31T12:00 or so"})
+
+    assert isinstance(done.error, UsageError)
+    assert "at: '2026-01-31T12:00 or so' is no time" == done.error.message
+
+
 def test_a_form_that_names_nobody(task) -> None:
     """Nothing is asked of any cluster."""
     done = task({})

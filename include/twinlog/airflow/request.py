@@ -41,7 +41,7 @@ def cycle_request(
     ago anyway, and a record stamped in the future by a producer with a wrong clock would otherwise hold its
     partition back until that time comes.  So does a manual run.
     """
-    until = _parse_time(params["until"]) if params.get("until") else None
+    until = parse_time("until", params["until"]) if params.get("until") else None
     if until is None and run_type in BOUNDED_RUN_TYPES:
         until = interval_end
     return CycleRequest(
@@ -51,11 +51,12 @@ def cycle_request(
     )
 
 
-def _parse_time(text: str) -> dt.datetime:
+def parse_time(field: str, text: str) -> dt.datetime:
+    """Return the time in a field of a trigger form, UTC where it names no zone.  Raises UsageError for what is none."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"until: {text!r} is no time", hint="write 2026-01-31T12:00:00Z", until=text
+            f"{field}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z", **{field: text}
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 
 from airflow.sdk import Param, get_current_context
 
+from twinlog.airflow.request import parse_time
 from twinlog.airflow.task_frame import flow_of, opened, shown
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
@@ -58,8 +58,8 @@ def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
 def translate_group() -> Json:
     """Translate what the form asks for.
 
-    Raises UsageError for a form that names nobody, and TerminalError when an offset has no translation: the result
-    is there all the same, with the reason beside it.
+    Raises UsageError for a form that names nobody or no time, and TerminalError when an offset has no translation: the
+    result is there all the same, with the reason beside it.
     """
     from twinlog.client.group_positions import Groups
     from twinlog.client.standing_translations import translate_groups
@@ -87,5 +87,4 @@ def translate_group() -> Json:
 def _time(text: str | None) -> int | None:
     if not text:
         return None
-    moment = dt.datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+    return round(parse_time("at", text).timestamp() * 1000)
