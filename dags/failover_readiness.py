@@ -19,15 +19,16 @@ TEXT = """\
 ### Could {target} take over from {source}?
 
 A run asks everything that matters before a failover, and fails when the answer is no. Page, Data Docs and evidence are
-kept in the flow's reports; the answer is in the ledger, in XCom and in the asset event. Scheduled runs ask whether a
-planned failover could begin; **trigger** one with *Producers have been stopped* for the proof, or with mode
-*source-dead* when {source} is lost. What a check means and what to do: docs/gate.md.
+kept in the flow's reports; the answer is in the ledger and in XCom, and a yes sends an event of the asset
+`{asset}`. Scheduled runs ask whether a planned failover could begin; **trigger** one with *Producers have been stopped*
+for the proof, or with mode *source-dead* when {source} is lost. What a check means and what to do: docs/gate.md.
 """
 
 
 def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
     """Return the Dag of one flow."""
-    ends = {"source": flow.source.alias, "target": flow.target.alias}
+    outlet = readiness(flow.target.alias)
+    ends = {"source": flow.source.alias, "target": flow.target.alias, "asset": outlet.uri}
     with DAG(
         dag_id,
         schedule=CronTriggerTimetable(flow.gate.schedule, timezone="UTC"),
@@ -40,7 +41,7 @@ def failover_readiness(dag_id: str, flow: FlowSettings) -> DAG:
         doc_md=TEXT.format(**ends),
     ) as readiness_dag:
 
-        @task(outlets=[readiness(flow.target.alias)])
+        @task(outlets=[outlet])
         def gate(*, outlet_events: Any) -> Any:
             """Ask the readiness gate; keep page and evidence."""
             return ask_gate(flow.name, outlet_events)

@@ -23,3 +23,4 @@ def test_the_page_of_a_dag_shows_no_token() -> None:
 
     assert "| Spark | `sc://spark:15002/` |" in page
     assert "geheim" not in page
+    assert "asset `twinlog://B/`" in page

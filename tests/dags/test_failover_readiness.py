@@ -42,8 +42,10 @@ def test_one_dag_per_enabled_flow(dags) -> None:
 
 
 def test_a_run_asks_the_gate_and_tells_of_it(dags) -> None:
-    """One task; its asset event says how ready the target is."""
-    (task,) = dags["failover_readiness__B__C"].tasks
+    """One task; its asset event says that the target is ready, and the Dag's page that there is none otherwise."""
+    dag = dags["failover_readiness__B__C"]
+    (task,) = dag.tasks
+    assert "a yes sends an event of the asset\n`twinlog://C/readiness`" in dag.doc_md
     assert ("gate", ["twinlog://C/readiness"]) == (task.task_id, [it.uri for it in task.outlets])
 
 

@@ -1,4 +1,7 @@
-"""The asset events that tell other Dags what is new on a remote cluster: records, and positions of groups."""
+"""The asset events that tell other Dags what is new on a remote cluster: records, and positions of groups.
+
+Airflow sends them of tasks that are a success only: an event says that something went well, none says nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from airflow.sdk import Asset, AssetAlias
 def remote_cluster(alias: str) -> Asset:
     """Return the asset of one target cluster, `twinlog://<alias>`.
 
-    One per cluster, not per flow: what is scheduled on it wants to know that a cluster has changed.  The
-    event's extra says by which flow, with how many records, and how many are still to come.
+    One per cluster, not per flow: what is scheduled on it wants to know that a cluster has changed.  An event
+    comes of a cycle that went well as a whole; its extra says by which flow, with how many records, and how many
+    are still to come.
     """
     return Asset(name=f"twinlog {alias}", uri=f"twinlog://{quote(alias, safe='')}", group="twinlog")
 
@@ -31,7 +35,10 @@ def remote_groups(alias: str) -> Asset:
 
 
 def readiness(alias: str) -> Asset:
-    """Return the asset of what is known of a cluster's readiness to take over, `twinlog://<alias>/readiness`."""
+    """Return the asset of a cluster that is ready to take over, `twinlog://<alias>/readiness`.
+
+    An event comes when the gate says yes; a no fails its task.
+    """
     return Asset(
         name=f"twinlog {alias} readiness", uri=f"twinlog://{quote(alias, safe='')}/readiness", group="twinlog"
     )

@@ -49,7 +49,7 @@ def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
 
 
 def changed_topics(report: Json) -> list[str]:
-    """Return the remote topics that got records in this cycle."""
+    """Return the remote topics that got records in this cycle, by the last try of its copy."""
     return [
         topic["remote_topic"]
         for topic in report["topics"]

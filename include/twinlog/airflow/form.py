@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from twinlog.airflow.assets import remote_cluster
 from twinlog.config.settings import FlowSettings
 from twinlog.spark.master import without_options
 
@@ -58,4 +59,7 @@ on **{flow.target.alias}**, not from the step before it.
 
 **Trigger** copies up to now; the form narrows a run to some topics or to a time. **Backfill** copies up to
 the end of each data interval, one after the other. A run that finds nothing to copy skips the Spark job.
+
+A run that went well as a whole sends an event of the asset `{remote_cluster(flow.target.alias).uri}`; one in which
+anything failed, if only a partition that has stopped, sends none, though the others are copied.
 {_FOLLOWS if flow.continuous else ""}"""

@@ -154,7 +154,7 @@ def validate(flow_name: str) -> Json:
 
 
 def publish(flow_name: str, outlet_events: Any) -> Json:
-    """Write the cycle report and the extra of the asset event; skipped in a dry run.
+    """Write the cycle report, and the extra of the asset event that a success sends; skipped in a dry run.
 
     Raises TerminalError when an earlier task of the run failed, or a topic could not get its copy: the report
     is written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last
