@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.cluster.group import GroupType
+from twinlog.cluster.group import GroupState, GroupType
 from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
@@ -21,7 +21,7 @@ from twinlog.policy.filters import NameFilter
 from twinlog.quality import evaluate
 from twinlog.quality.gate_suites import Mode, suites
 from twinlog.quality.suites import Validated
-from twinlog.steps import gate, publish, sync_topics
+from twinlog.steps import checkpoints, gate, publish, sync_topics
 from twinlog.steps.gate import GateRequest
 
 NOW = int(time.time() * 1000)
@@ -540,3 +540,29 @@ def test_what_blocks_at_somebodys_place_must_be_known(ask, flow, source):
     assert set(named).isdisjoint(ask().blocking)
     quiet = ask(settings=replace(strict, heartbeats_replication=False))
     assert "heartbeat-age" not in failed(quiet)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_group_that_would_skip_records_is_told(ask, flow, clusters, source, target, orders):
+    """Rewound on the source it blocks until somebody decides; what it read on the target by itself only warns."""
+    both = replace(flow, sync_group_offsets=True)
+    source.commit("billing", orders, 4)
+    checkpoints.run(both, clusters)
+    source.commit("billing", orders, 1)
+    result = ask(settings=both)
+    assert ("group-not-rewound",) == result.blocking
+    found = {it.name: it for it in result.checks}
+    assert "rewound_records 3" in found["group-not-rewound"].observed
+    target.commit("billing", TopicPartition("A.orders", 0), 5)
+    result = ask(settings=both)
+    found = {it.name: it for it in result.checks}
+    assert ((), False) == (result.blocking, found["group-not-ahead"].passed)
+    assert "skipped_records 4" in found["group-not-ahead"].observed
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_group_that_works_on_the_target_skips_nothing(ask, flow, clusters, source, target, orders):
+    """Its members there commit for themselves."""
+    source.commit("billing", orders, 1)
+    target.commit("billing", TopicPartition("A.orders", 0), 5).state = GroupState.STABLE
+    assert {"group-not-rewound", "group-not-ahead"}.isdisjoint(failed(ask()))

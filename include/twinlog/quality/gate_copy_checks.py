@@ -175,6 +175,26 @@ GROUP_SAME_RECORD = Check(
     "the position of a group names the same record on both sides, as read there",
     "do not let the group go on there: it would skip records; audit the partition and report it, this is a defect",
 )
+GROUP_NOT_REWOUND = Check(
+    "group-not-rewound",
+    CRITICAL,
+    "rewound_records",
+    Relation.EQUAL,
+    0,
+    "no group was rewound on the source that keeps its place on the target",
+    "it would skip what it was to read again: twinlog.group.sync.policy=follow takes it back in the next cycle, or"
+    " reset it there by hand; waive it for a group that need not",
+    needs=True,
+)
+GROUP_NOT_AHEAD = Check(
+    "group-not-ahead",
+    WARNING,
+    "skipped_records",
+    Relation.EQUAL,
+    0,
+    "no group would start on the target behind records that it has still to read on the source",
+    "right if it read them on the target; if not, reset it there by hand (`twinlog groups` shows both positions)",
+)
 GROUP_NOT_BELOW = Check(
     "group-in-log",
     CRITICAL,

@@ -97,7 +97,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
         (*PARTITION_CHECKS, copy.MAP_KNOWN, *(() if still_writing else (copy.LAG,))),
         (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.NO_GAPS, *_AUDIT),
         (
-            *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD),
+            *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
             *(() if still_writing else (copy.GROUP_CURRENT,)),
             *_GROUP_RANGES,
         ),

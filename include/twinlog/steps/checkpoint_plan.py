@@ -112,7 +112,8 @@ def _of_partition(
         if checkpoint is not None and not _fits(checkpoint):
             verdict = _too_long(standing)
             checkpoint = None
-        row = row_of(standing, verdict, _again(route, standing, verdict), seen.at_ms)
+        again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
+        row = row_of(standing, verdict, again, seen.at_ms, skipped)
         yield Decided(standing, verdict, row, checkpoint)
 
 
@@ -204,15 +205,26 @@ def _again(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int | N
     )
     if there is None or it.position is None:
         return None
+    return _mapped(route, there, it.position.offset)
+
+
+def _skipped(route: Route, it: Standing, verdict: Verdict) -> int:
+    """Count mapped records the group would not read: from its translation to a position beyond it that stays."""
+    ahead = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND}
+    if not ahead or it.there is None or it.position is None:
+        return 0
+    return _mapped(route, it.position.offset, it.there.offset)
+
+
+def _mapped(route: Route, start: int, end: int) -> int:
+    """Count mapped records at offsets [start, end) of the partition on the target."""
     packed = _usable(route.packed)
-    if there >= it.position.offset or packed is None:
+    if start >= end or packed is None:
         return 0
     if not route.back:
-        return packed.records_between(there, it.position.offset)
+        return packed.records_between(start, end)
     opened = packed.open()
-    inside = np.minimum(opened.upstream + opened.length, it.position.offset) - np.maximum(
-        opened.upstream, there
-    )
+    inside = np.minimum(opened.upstream + opened.length, end) - np.maximum(opened.upstream, start)
     return int(np.maximum(inside, 0).sum())
 
 

@@ -19,7 +19,7 @@ from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import StandbyState
-from twinlog.steps.group_report import GroupPartitionRow, SyncState
+from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,15 @@ def group_row(
         "translated": row.downstream_offset,
         "passed_on": _passed_on(row, noted),
         "same_record": None if same is None else int(same),
+        "rewound_records": row.records_skipped if row.reason is SyncReason.NEVER_REWIND else 0,
+        "skipped_records": row.records_skipped,
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
 
 
 def refused_row(group: str) -> Row:
     """Make the row of a group whose positions the source would not tell: it stands nobody knows where.  Pure."""
-    return {"group": group, "topic": "-", "partition": -1, "wrongly_not": 1}
+    return {"group": group, "topic": "-", "partition": -1, "wrongly_not": 1, "rewound_records": 0}
 
 
 def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:

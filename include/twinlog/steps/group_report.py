@@ -55,7 +55,8 @@ class GroupPartitionRow:
     (None: nothing).  `exact`: the translation is the first record the group has not read; `ahead`: the group had
     read beyond what is copied.  `expected_duplicates` counts the records the group would read again if it started
     on the target now: exact where `exact` and not `ahead`, at most this many otherwise, None when unknown.
-    `committed_there` below the translation costs duplicates, never records.
+    `committed_there` below the translation costs duplicates, never records.  Beyond it, where nobody is in the group,
+    `records_skipped` counts what it would not read any more, though it stands before that on the source.
     """
 
     group: str
@@ -72,6 +73,7 @@ class GroupPartitionRow:
     text: str
     expected_duplicates: int | None
     at_ms: int
+    records_skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,14 @@ def checkpoint_of(it: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint 
     return due if rewound or moved or wrong or (holds and old) else None
 
 
-def row_of(it: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int) -> GroupPartitionRow:
-    """Make the row of the report; `again` counts mapped records between the position there and the translation."""
+def row_of(
+    it: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
+) -> GroupPartitionRow:
+    """Make the row of the report.
+
+    `again` counts mapped records from the position there to the translation, `skipped` those from the translation to
+    a position beyond it.
+    """
     position = it.position
     return GroupPartitionRow(
         group=it.group,
@@ -178,6 +184,7 @@ def row_of(it: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms
         text=verdict.text,
         expected_duplicates=None if again is None or position is None else again + position.slack,
         at_ms=at_ms,
+        records_skipped=skipped,
     )
 
 
