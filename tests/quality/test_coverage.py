@@ -137,6 +137,13 @@ def test_one_partition_never_audited_leaves_a_flow_without_an_age():
     assert total([*parts, PartitionCoverage("t", 2, 0, 0, 0, None)]).age_seconds(9_000) == 2.0
 
 
+def test_an_audit_that_has_yet_to_come_leaves_a_flow_without_an_age():
+    """Its clock is ahead: how old it is nobody knows, whatever the others say; a minute is no matter."""
+    parts = [PartitionCoverage("t", 0, 10, 10, 0, 7_000), PartitionCoverage("t", 1, 10, 10, 0, 109_000)]
+    assert (None, None, 42.0) == tuple(total(parts).age_seconds(now) for now in (9_000, 48_999, 49_000))
+    assert None is total(parts[1:]).age_seconds(9_000)
+
+
 def test_a_map_that_cannot_be_read_proves_nothing():
     """Its partition is not called proved for want of records."""
     (found,) = coverage(Ledger(), Maps({}, {LIFE: UnreadableMap("no")}))

@@ -13,7 +13,7 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, Tier
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
-from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause, parse_ledger
+from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, Waiver
 from twinlog.jsonable import to_json
@@ -566,3 +566,12 @@ def test_a_group_that_works_on_the_target_skips_nothing(ask, flow, clusters, sou
     source.commit("billing", orders, 1)
     target.commit("billing", TopicPartition("A.orders", 0), 5).state = GroupState.STABLE
     assert {"group-not-rewound", "group-not-ahead"}.isdisjoint(failed(ask()))
+
+
+@pytest.mark.usefixtures("ran")
+def test_what_was_written_in_the_future_has_no_age(ask, flow, target, audited):
+    """By a machine whose clock is ahead: it would stay new until then."""
+    write_ledger(flow, target, [CycleReport("run-2", {"state": "done"}, NOW + HOUR)])
+    assert ("state-age",) == ask().blocking
+    audited(at_ms=NOW + HOUR)
+    assert {"state-age", "audit-age"} == set(ask().blocking)

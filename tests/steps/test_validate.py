@@ -9,6 +9,7 @@ from twinlog.formats.ledger import Incarnation
 from twinlog.jsonable import to_json
 from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.steps import sync_topics, validate
+from twinlog.steps.survey import survey
 
 
 def test_a_sound_copy_passes_every_check(flow, clusters, orders, copied):
@@ -86,3 +87,13 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
         it.name for it in index.parent.iterdir()
     }
     assert "copy-not-cut-off (critical)" in index.read_text()
+
+
+def test_a_beat_that_has_yet_to_come_has_no_age(flow, clusters, orders):
+    """Its clock is ahead: it would stay young until then."""
+    seen = survey(flow, clusters)
+    ages = [
+        validate.flow_row(flow, seen, beat_ms)["heartbeat_age_seconds"]
+        for beat_ms in (None, seen.at_ms - 1_000, seen.at_ms + 60_000, seen.at_ms + 60_001)
+    ]
+    assert [None, 1.0, 0.0, None] == ages

@@ -16,6 +16,7 @@ from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.ages import seconds_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,16 @@ class PartitionCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Partitions added up; `at_ms` is the oldest time of any with copied records, None when one was never audited."""
+    """Partitions added up.
+
+    `at_ms` is the oldest time of any with copied records, `newest_ms` the newest; None when one was never audited.
+    """
 
     records: int
     proved: int
     differences: int
     at_ms: int | None
+    newest_ms: int | None = None
 
     @property
     def share(self) -> float:
@@ -53,8 +58,11 @@ class Coverage:
         return self.proved / self.records if self.records else 1.0
 
     def age_seconds(self, now_ms: int) -> float | None:
-        """Age of the oldest audit; None when a partition with copied records was never audited."""
-        return None if self.at_ms is None else max(0.0, (now_ms - self.at_ms) / 1000)
+        """Age of the oldest audit; None when it is not known.
+
+        A partition with copied records was never audited, or one by a clock ahead of ours.
+        """
+        return None if seconds_since(self.newest_ms, now_ms) is None else seconds_since(self.at_ms, now_ms)
 
 
 def coverage(
@@ -142,12 +150,15 @@ def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> i
 def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
     """Add up partitions: of a topic, or of a flow."""
     known = list(partitions)
-    times = [it.at_ms for it in known if it.records]
+    audited = [it for it in known if it.records]
+    times = [it.at_ms for it in audited if it.at_ms is not None]
+    whole = len(times) == len(audited)
     return Coverage(
         records=sum(it.records for it in known),
         proved=sum(it.proved for it in known),
         differences=sum(it.differences for it in known),
-        at_ms=min((it for it in times if it is not None), default=None) if None not in times else None,
+        at_ms=min(times, default=None) if whole else None,
+        newest_ms=max(times, default=None) if whole else None,
     )
 
 

@@ -208,7 +208,7 @@ def _again(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int | N
     return _mapped(route, there, it.position.offset)
 
 
-def _skipped(route: Route, it: Standing, verdict: Verdict) -> int:
+def _skipped(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int:
     """Count mapped records the group would not read: from its translation to a position beyond it that stays."""
     ahead = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND}
     if not ahead or it.there is None or it.position is None:

@@ -17,6 +17,7 @@ from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.progress import read_packed, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Suite
 from twinlog.quality.coverage import coverage, total
 from twinlog.quality.gate import (
@@ -105,7 +106,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         Fact.NOW: 0.0,
         Fact.CYCLE: gate_facts.state_age(state),
         Fact.AUDIT: total(state.coverage).age_seconds(state.at_ms),
-        Fact.CHECKPOINT: gate_facts.age(judged.checkpoint_ms, state.at_ms),
+        Fact.CHECKPOINT: seconds_since(judged.checkpoint_ms, state.at_ms),
     }
     checks = weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
     result = GateResult(

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from twinlog import clock
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.progress import Maps, SourceLife
@@ -14,6 +13,7 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_gate import KnownTopic
 from twinlog.formats.packed_map import PackedMap
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import Coverage, PartitionCoverage, total
 from twinlog.quality.partitions import columns_of
@@ -74,7 +74,9 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),
         # Where none are copied there is nothing to be too old.
-        "heartbeat_age_seconds": age(facts.heartbeat_ms, state.at_ms) if flow.heartbeats_replication else 0,
+        "heartbeat_age_seconds": seconds_since(facts.heartbeat_ms, state.at_ms)
+        if flow.heartbeats_replication
+        else 0,
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds,
         "free_disk_percent": state.disks.free_percent,
         "free_disk_wanted": flow.gate.free_disk_percent,
@@ -86,8 +88,10 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
 
 
 def state_age(state: StandbyState) -> float | None:
-    """Age of the last cycle report, in seconds; None when there is none."""
-    return age(None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms)
+    """Age of the last cycle report, in seconds; None when there is none, or its clock was ahead of ours."""
+    return seconds_since(
+        None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms
+    )
 
 
 def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
@@ -230,11 +234,6 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
     return int(log_start is not None and stable_end is not None and stable_end > log_start)
 
 
-def age(at_ms: int | None, now_ms: int) -> float | None:
-    """Seconds since a time; None when there is no such time."""
-    return None if at_ms is None else clock.seconds_since(at_ms, now_ms)
-
-
 def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
     """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
-    return age(it.oldest_ms, at_ms) if it.records_at_risk else 0.0
+    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk else 0.0

@@ -14,6 +14,7 @@ from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings
 from twinlog.quality import evaluate
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Severity, Suite
 from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.quality.partitions import columns_of
@@ -102,7 +103,7 @@ def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
     return {
         "flow": flow.name,
         "gaps": len(gap_reports(seen.ledger)),
-        "heartbeat_age_seconds": None if beat_ms is None else clock.seconds_since(beat_ms, seen.at_ms),
+        "heartbeat_age_seconds": seconds_since(beat_ms, seen.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
     }
 
