@@ -303,6 +303,22 @@ def test_what_either_side_lost_is_accounted_for_once(copy, data):
     assert len(copy.source) - len(lost | expired) == result.equal_bytes + result.equal_records
 
 
+@settings(deadline=None)
+@given(copies(min_size=1), sizes, sizes, st.integers(0, 30), st.booleans())
+def test_a_stranger_among_copies_beyond_proof(copy, ours, theirs, gone, stranger):
+    """The flow's own are passed over, wherever batches begin; a record between them is nobody's."""
+    gone = min(gone, copy.end)
+    kept = [it for it in copy.source if it[0] >= gone]
+    places = {n for n, _ in copy.target}
+    free = next(n for n in range(copy.downstream_end + 1) if n not in places)
+    target = sorted([*copy.target, *([(free, Rec(b"stranger", b"stranger"))] if stranger else [])])
+    beyond = Spans.copies_of(copy.scope.offset_map, 0, gone)
+    scope = dataclasses.replace(copy.scope, start=gone, beyond=beyond)
+    result = compare(scope, batches(kept, ours), batches(target, theirs))
+    assert ([(Kind.EXTRA, None, free)] if stranger else []) == found(result)
+    assert len(kept) == result.equal_bytes + result.equal_records == result.records - stranger
+
+
 @pytest.mark.parametrize("lost", [1, 10, 20])
 def test_retention_on_either_side(lost):
     """What is gone cannot be proved, and is no difference."""

@@ -157,6 +157,32 @@ def test_a_stranger_in_front_of_the_first_new_record_is_looked_for():
     assert [(60, 120, 40, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
 
 
+@pytest.mark.parametrize("mode", [AuditMode.INCREMENTAL, AuditMode.FULL])
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected", "beyond"),
+    [
+        (80, 0, (80, 120, 51, 102), [(51, 71)]),
+        (80, 60, (80, 120, 60, 102), [(51, 71)]),
+        (80, 80, (89, 120, 80, 102), [(51, 80)]),
+        (130, 0, (120, 120, 51, 102), [(51, 101)]),
+    ],
+)
+def test_strangers_are_looked_for_behind_the_last_audit_though_the_source_has_lost_more(
+    mode, source_start, target_start, expected, beyond
+):
+    """As far as the target still goes; the copies there are nobody else's, and nothing can be compared with them."""
+    seen = state(
+        ledger_from([BEFORE]),
+        source=PartitionOffsets(source_start, 130, 140),
+        target=PartitionOffsets(target_start, 102, 102),
+    )
+    decided = plan(FLOW, seen, asked(mode))
+    (spec,) = decided.partitions[0].specs
+    spans = spec.scope.beyond
+    assert [expected] == ranges(decided)
+    assert beyond == list(zip(spans.firsts.tolist(), spans.ends.tolist(), strict=True))
+
+
 def test_nothing_new_looks_at_the_tail_alone():
     """Upstream there is nothing, downstream what came behind the last audit."""
     ledger = ledger_from([dataclasses.replace(BEFORE, end=120, downstream_end=102)])

@@ -194,6 +194,8 @@ class _Walk:
                 place = self._place(ours.offset)
                 return place is not None and self.target.lost_at(place) is not None
             case None, RawRecord() as theirs:
+                if self.scope.beyond.has(theirs.offset):
+                    return True
                 upstream = self.places.upstream(theirs.offset - self.shift)
                 return upstream is not None and self.source.lost_at(upstream) is not None
         return False
@@ -256,6 +258,8 @@ class _Walk:
 
     def _judge_extra(self, theirs: RawRecord) -> int:
         """Judge a target record without source record; return how many records the target has too many."""
+        if self.scope.beyond.has(theirs.offset):
+            return 0
         upstream = self.places.upstream(theirs.offset - self.shift)
         if upstream is None and not self.places.knows_downstream(theirs.offset - self.shift):
             return 0  # its source record is unproved for the same reason

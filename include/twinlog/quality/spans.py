@@ -25,12 +25,25 @@ class Spans:
         known = list(maps)
         firsts = np.concatenate([cls().firsts, *(it.downstream for it in known)])
         ends = np.concatenate([cls().ends, *(it.downstream + it.length for it in known)])
+        return cls._joined(firsts, ends)
+
+    @classmethod
+    def _joined(cls, firsts: Column, ends: Column) -> Spans:
         if not len(firsts):
             return cls()
         order = np.argsort(firsts, kind="stable")
         firsts, reached = firsts[order], np.maximum.accumulate(ends[order])
         new = np.concatenate(([True], firsts[1:] > reached[:-1]))
         return cls(firsts[new], reached[np.append(new[1:], True)])
+
+    @classmethod
+    def copies_of(cls, offset_map: OffsetMap, start: int, end: int) -> Spans:
+        """Where the copies of upstream offsets [start, end) stand."""
+        low = np.maximum(offset_map.upstream, start)
+        high = np.minimum(offset_map.upstream + offset_map.length, end)
+        some = high > low
+        shift = (offset_map.downstream - offset_map.upstream)[some]
+        return cls._joined(low[some] + shift, high[some] + shift)
 
     def __bool__(self) -> bool:
         return bool(len(self.firsts))

@@ -64,6 +64,8 @@ def on_source(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
 
 def on_target(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
     """Leave out what other flows wrote, and where the target's own producers write, all the map does not know."""
+    if scope.beyond:
+        items = _compared(scope, items)
     known = Spans.downstream_of([scope.offset_map])
 
     def others(block: Block) -> Any:
@@ -72,3 +74,14 @@ def on_target(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
         return ~ours if scope.shared else ~ours & scope.others.hold(bases, nexts)
 
     return WithoutStrangers(items, others, compacted=scope.compacted)
+
+
+def _compared(scope: Scope, items: Iterable[Item]) -> Iterator[Item]:
+    """Leave out the flow's own batches with which nothing can be compared; they count as nobody's."""
+    for item in items:
+        if isinstance(item, Lost):
+            yield item
+            continue
+        kept = ~scope.beyond.hold(item.bases, item.nexts)
+        if kept.any():
+            yield item.where(kept)

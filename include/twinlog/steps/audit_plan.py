@@ -109,9 +109,10 @@ def _partition(
     if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
         return None
     before, sampled = _earlier(state.ledger, life)
-    if before is not None and (
-        request.mode is not AuditMode.INCREMENTAL or before.remote_topic_id != topic.remote.topic_id
-    ):
+    if before is not None and before.remote_topic_id != topic.remote.topic_id:
+        before = None
+    looked_to = before
+    if request.mode is not AuditMode.INCREMENTAL:
         before = None
     if before is not None and sampled is not None:
         before = _joined(before, sampled)
@@ -127,7 +128,7 @@ def _partition(
             if lost:
                 unproved.append(UnprovedSpan(start, min(begin, end), lost, reason))
             start = min(begin, end)
-    scopes = _scopes(flow, topic, partition, offset_map, (start, end), before, state, life, request)
+    scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
     look_behind = request.mode is not AuditMode.SAMPLE
     specs = tuple(
         AuditSpec(
@@ -229,7 +230,7 @@ def _scopes(
     partition: DiscoveredPartition,
     offset_map: OffsetMap,
     wanted: tuple[int, int],
-    before: PartitionAudit | None,
+    looked_to: PartitionAudit | None,
     state: AuditState,
     life: SourceLife,
     request: AuditRequest,
@@ -242,16 +243,19 @@ def _scopes(
         if (it.topic, it.partition) == (life.topic, life.partition) and it.topic_id in {"", life.topic_id}
     )
     compacted, sharing = life.topic in state.compacted, state.sharing
-    shared = topic.remote_topic in sharing.shared
+    shared, beyond = topic.remote_topic in sharing.shared, Spans()
     if request.mode is AuditMode.SAMPLE:
         ranges = sample(start, end, request.share, f"{request.seed}/{life.topic}/{life.partition}")
         whole = [(low, high, *downstream_range(offset_map, low, high)) for low, high in ranges]
     else:
         first, last = downstream_range(offset_map, start, end)
         standing, nothing_new = end == offset_map.end_upstream, first == last
-        if before is not None and start == before.end:
-            # What stands between the last audit and the first new record must be nobody else's.
-            first = before.downstream_end if nothing_new else min(first, before.downstream_end)
+        if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
+            # What stands between the last audit and the first new record must be nobody else's; copies of the flow's
+            # own there have no source record any more.
+            behind = max(looked_to.downstream_end, partition.target.log_start)
+            first = behind if nothing_new else min(first, behind)
+            beyond = Spans.copies_of(offset_map, looked_to.end, start)
             last = max(first, last) if standing or not nothing_new else first
         if standing and flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
             last = max(last, partition.target.stable_end)  # nobody of ours wrote what the map does not know
@@ -268,6 +272,7 @@ def _scopes(
             echoes=sharing.echoes.get(TopicPartition(life.topic, life.partition), Spans()),
             others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
             shared=shared,
+            beyond=beyond,
         )
         for low, high, first, last in whole
         if low < high or first < last
