@@ -2,7 +2,8 @@
 
     spark-submit jobs/audit_partitions.py --config mm2.properties --flow 'A->B' [--mode full]
 
-Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  Exit codes are twinlog's: 0 equal, 1 not
+Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  It says where differences are,
+not what the records hold: a scheduler keeps it in its logs.  Exit codes are twinlog's: 0 equal, 1 not
 equal or not to be told, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
 """
 
@@ -43,7 +44,7 @@ def main() -> int:
         outcome = {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
         print(json.dumps({"twinlog": outcome}), flush=True)  # noqa: T201
         return int(error.exit_code)
-    print(json.dumps({"twinlog": to_json(result)}), flush=True)  # noqa: T201
+    print(json.dumps({"twinlog": to_json(result.without_contents())}), flush=True)  # noqa: T201
     return int(ExitCode.DONE if result.equal else ExitCode.SAYS_NO)
 
 

@@ -92,6 +92,11 @@ class AuditResult:
     seconds: float
     cpu_seconds: float
 
+    def without_contents(self) -> AuditResult:
+        """Leave the contents of records out, for where others may read: offsets and kinds say where to look."""
+        hidden = (dataclasses.replace(it, source=None, target=None) for it in self.differences)
+        return dataclasses.replace(self, differences=tuple(hidden))
+
 
 def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
     """Add up the scopes of a partition, and what was known to be beyond proof; what failed is unfinished."""
@@ -250,11 +255,10 @@ def partition_row(
 
 def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDifference]:
     """List what stands against a partition: found now, then what earlier audits found in front of it."""
+    here = plan.life.topic, plan.remote_topic, plan.life.partition
     now = [
         AuditedDifference(
-            plan.life.topic,
-            plan.remote_topic,
-            plan.life.partition,
+            *here,
             it.upstream_offset,
             it.downstream_offset,
             it.kind,
@@ -265,25 +269,15 @@ def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDiffer
         )
         for it in found.differences
     ]
-    earlier = plan.before
-    before = (
-        [
-            AuditedDifference(
-                plan.life.topic,
-                plan.remote_topic,
-                plan.life.partition,
-                it.upstream_offset,
-                it.downstream_offset,
-                it.kind,
-                "found by an earlier audit; a full one compares it again",
-                found_ms=earlier.at_ms,
-            )
-            for it in earlier.differences
-        ]
-        if earlier is not None
-        else []
-    )
-    return now + before
+    if plan.before is None:
+        return now
+    message = "found by an earlier audit; a full one compares it again"
+    return now + [
+        AuditedDifference(
+            *here, it.upstream_offset, it.downstream_offset, it.kind, message, found_ms=plan.before.at_ms
+        )
+        for it in plan.before.differences
+    ]
 
 
 def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> AuditProblem | None:
