@@ -31,6 +31,7 @@ def test_it_says_where_a_record_differs_and_not_what_it_holds(
         return RESULT
 
     monkeypatch.setattr("twinlog.spark.application.audit", audit)
+    monkeypatch.setattr("twinlog.garbage.collect_rarely", lambda: None)
     monkeypatch.setattr(sys, "argv", ["audit_partitions.py", "--config", "x", "--flow", "A->B"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(JOB), run_name="__main__")

@@ -424,6 +424,24 @@ def test_compaction_of_either_side_never_alarms(copy, data):
 
 
 @settings(max_examples=300, deadline=None)
+@given(copies(keyed, min_size=1, max_size=25), st.integers(0, 3), st.data())
+def test_more_keys_than_are_remembered_are_not_proved(copy, most, data):
+    """They are no differences; each record that a side still has is accounted for once."""
+    keep = lambda: data.draw(st.booleans())  # noqa: E731
+    source = compacted(copy.source, keep, False)
+    target = compacted(copy.target, keep, False)
+    scope = dataclasses.replace(copy.scope, compacted=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twinlog.quality.compaction.MOST_AWAITED", most)
+        result = compare(scope, batches(source), batches(target), [], [])
+    upstream = {d: u for (u, _), (d, _) in zip(copy.source, copy.target, strict=True)}
+    seen = {u for u, _ in source} | {upstream[d] for d, _ in target}
+    assert ([], len(seen)) == (found(result), result.records)
+    assert {it.reason for it in result.unproved} <= {Unproved.COMPACTED}
+    assert most or not result.superseded
+
+
+@settings(max_examples=300, deadline=None)
 @given(copies(keyed, min_size=1, max_size=25), st.data())
 def test_a_wrong_latest_value_of_a_compacted_topic_is_found(copy, data):
     """The latest value of a key was changed, or lost, or a key of nobody's added."""

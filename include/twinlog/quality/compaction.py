@@ -45,7 +45,7 @@ class AwaitedKeys:
             self._found(self.extra, key)
 
     def not_on_target(self, rest: bytes, upstream: int, downstream: int) -> bool:
-        """Remember a record the target does not have; False when there is no room or no key to remember it by."""
+        """Remember a record with a key that the target does not have; False when there is no room for it."""
         return self._await(self.missing, rest, upstream, downstream)
 
     def not_on_source(self, rest: bytes, upstream: int, downstream: int) -> bool:
@@ -71,10 +71,9 @@ class AwaitedKeys:
 
     def _await(self, keys: dict[bytes, Awaited], rest: bytes, upstream: int, downstream: int) -> bool:
         self.seen(rest)
-        key = key_of(rest)
-        if key is None or len(keys) >= MOST_AWAITED:
+        if len(keys) >= MOST_AWAITED:
             return False
-        keys[key] = Awaited(upstream, downstream, is_tombstone(rest))
+        keys[key_of(rest) or b""] = Awaited(upstream, downstream, is_tombstone(rest))
         return True
 
     def _look(self, keys: dict[bytes, Awaited], items: Iterable[Item]) -> None:

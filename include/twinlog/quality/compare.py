@@ -28,7 +28,7 @@ from twinlog.quality.compaction import AwaitedKeys
 from twinlog.quality.many_records import common_count, equal_prefix
 from twinlog.quality.map_ranges import mapped_into
 from twinlog.quality.places import Places
-from twinlog.quality.record_fields import RawRecord, differing
+from twinlog.quality.record_fields import RawRecord, differing, key_of
 from twinlog.quality.same_bytes import same_records
 from twinlog.quality.strangers import on_source, on_target
 from twinlog.quality.tally import Tally
@@ -251,7 +251,10 @@ class _Walk:
         gone = self.target.lost_at(place)
         if gone is not None and gone is not Unproved.UNREADABLE:
             self.tally.unproved(ours.offset, gone)
-        elif not (self._compacted() and self.awaited.not_on_target(ours.rest, ours.offset, place)):
+        elif self._compacted() and key_of(ours.rest) is not None:
+            if not self.awaited.not_on_target(ours.rest, ours.offset, place):
+                self.tally.unproved(ours.offset, Unproved.COMPACTED)
+        else:
             message = "the target's batch cannot be read" if gone else "there is no record in its place"
             self.tally.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
         return 1
@@ -271,7 +274,10 @@ class _Walk:
         gone = self.source.lost_at(upstream)
         if gone is not None:
             self.tally.unproved(upstream, gone)
-        elif not (self._compacted() and self.awaited.not_on_source(theirs.rest, upstream, theirs.offset)):
+        elif self._compacted() and key_of(theirs.rest) is not None:
+            if not self.awaited.not_on_source(theirs.rest, upstream, theirs.offset):
+                self.tally.unproved(upstream, Unproved.COMPACTED)
+        else:
             message = "the source no longer has the record it was copied from"
             self.tally.differ(DifferenceKind.EXTRA, (upstream, theirs.offset), message, target=theirs)
         return 1
