@@ -49,7 +49,7 @@ def test_java_home_is_taken_when_it_will_do(repository, tmp_path):
     assert str(home) == answer.stdout.strip()
 
 
-@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_412", "25.0.1"])
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_412", "18.0.2", "24.0.1", "25.0.1"])
 def test_a_java_that_will_not_do_is_passed_over(repository, tmp_path, version):
     """Too old and too new a Java are not taken, whoever named them."""
     home = fake_java(tmp_path / "jdk", version)
