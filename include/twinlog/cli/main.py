@@ -1,7 +1,7 @@
 """The `twinlog` command: which commands there are, and what becomes of their errors.
 
-Exit codes: 0 done, 1 the check or gate says no, 2 wrong usage or configuration,
-3 a cluster cannot be reached or refuses.  Ctrl-C is 130, a mistake in twinlog itself 70.
+Exit codes: 0 done, 1 the check or gate says no or a person has to act, 2 wrong usage or configuration,
+3 a cluster cannot be reached or refuses, or another twinlog copies.  Ctrl-C is 130, a mistake in twinlog itself 70.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from twinlog.garbage import collect_rarely
 app = typer.Typer(
     name="twinlog",
     help="Replicate Kafka clusters for disaster recovery: exactly once, with exact offsets.",
-    epilog="Exit codes: 0 done, 1 the check says no, 2 wrong usage or configuration, 3 a cluster cannot be"
-    " reached or refuses.",
+    epilog="Exit codes: 0 done, 1 the check says no, or a person has to act, 2 wrong usage or configuration,"
+    " 3 a cluster cannot be reached or refuses, or another twinlog copies, 70 a mistake in twinlog, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
