@@ -54,7 +54,7 @@ USERS = {"twinlog": "t", "jo": "j", "poor": "p"}
 TWINLOG = "User:twinlog"
 GIVEN_OTHERWISE = {
     "write checkpoints",  # by the copies' prefix
-    "audit the copy",  # by the sync of ACLs: this user may read the source's topic, so it may read the copy
+    "audit the copy, and see what is open in it",  # by the ACL sync: this user may read the source
 }
 RECORDS = [Seen(b"%d" % n, b"v", 1_700_000_000_000 + n) for n in range(5)]
 

@@ -149,7 +149,14 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             "write the copy",
             prefix=shared,
         )
-        yield Need(alias, resource, ("READ",), "audit the copy", required=False, prefix=shared)
+        yield Need(
+            alias,
+            resource,
+            ("READ",),
+            "audit the copy, and see what is open in it",
+            required=False,
+            prefix=shared,
+        )
         if flow.refresh_topics:
             yield Need(alias, resource, ("ALTER",), "add partitions when the source does", prefix=shared)
         if _deletes_copies(flow):
