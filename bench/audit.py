@@ -70,7 +70,7 @@ def table(rows: Sequence[pages.Row]) -> str:
     lines = [
         "Records per CPU-second, and MiB of the largest process; the audit without Spark, whose start takes some 15"
         " CPU-seconds:\n",
-        f"| topic | audited | MM2 copies | x MM2 (held to {GOAL}) | proved as bytes | memory |",
+        f"| topic | audited | MM2 copies | x MM2 (goal {GOAL}) | proved as bytes | memory |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for row in rows:

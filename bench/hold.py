@@ -194,7 +194,7 @@ def sampled(look: Callable[[], Any], work: Callable[[], Any]) -> list[tuple[floa
 
 def markdown(rows: Sequence[Row]) -> str:
     """A table."""
-    lines = ["| what | measured | held to |", "|---|---|---|"]
+    lines = ["| what | measured | goal |", "|---|---|---|"]
     lines += [f"| {row['what']} | {row['measured']} | {row['held to']} |" for row in rows]
     return "\n".join(lines) + "\n"
 
