@@ -1,0 +1,113 @@
+"""docs/errors.md and docs/operations.md name what the code has: no code, metric or gauge more or less."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from twinlog.relay import lost_progress
+from twinlog.steps.copy_result import TRANSIENT_CODES
+from twinlog.steps.discovery import BLOCKING, ProblemCode
+
+ROOT = Path(__file__).resolve().parents[1]
+ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PACKAGE = ROOT / "include" / "twinlog"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+def _section(page: str, title: str) -> str:
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def _rows(text: str) -> list[str]:
+    """What stands in backquotes in the first column of tables."""
+    first = re.findall(r"^\|([^|]+)\|", text, re.MULTILINE)
+    return [name for cell in first for name in re.findall(r"`([^`]+)`", cell)]
+
+
+def _codes_of_trouble() -> set[str]:
+    """The codes that relay/trouble.py gives to ranges: every word that it quotes."""
+    text = (PACKAGE / "relay" / "trouble.py").read_text(encoding="utf-8")
+    return set(re.findall(r'(?<!f)"([a-z]+(?:-[a-z]+)*)"', text))
+
+
+def test_every_code_of_the_page_exists_in_the_code() -> None:
+    """A code in a table is a string somewhere in the package."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    assert [] == [name for name in _rows(ERRORS) if f'"{name}"' not in code]
+
+
+def test_every_blocking_problem_has_its_row() -> None:
+    """What stops a topic is in the first table, and nothing else."""
+    assert sorted(it.value for it in BLOCKING) == sorted(_rows(_section(ERRORS, "A topic stops")))
+
+
+def test_problems_that_stop_nothing_are_named() -> None:
+    """The others stand below that table."""
+    section = _section(ERRORS, "A topic stops")
+    assert [] == [it.value for it in set(ProblemCode) - BLOCKING if f"`{it.value}`" not in section]
+
+
+def test_what_ends_a_range_has_its_row() -> None:
+    """Codes of lanes, of the plan, and those that pass by themselves."""
+    stops = {"gap", "truncation", "uncompared", lost_progress.LOST_MARKER, *TRANSIENT_CODES}
+    assert set() == (stops | _codes_of_trouble()) - set(_rows(ERRORS))
+
+
+def test_the_codes_of_trouble_are_found() -> None:
+    """The search above sees what relay/trouble.py says."""
+    assert {"gap", "truncation", "corrupt-batch", "topic-deleted", "copy-recreated"} <= _codes_of_trouble()
+
+
+def test_what_passes_by_itself_has_a_table_of_its_own() -> None:
+    """The last table of partitions is the code's own list."""
+    passing = _section(ERRORS, "A partition stops").partition("These go away by themselves")[2]
+    assert sorted(TRANSIENT_CODES) == sorted(_rows(passing))
+
+
+def test_every_metric_is_documented_with_its_labels() -> None:
+    """The table of metrics is what a cycle writes."""
+    text = (PACKAGE / "steps" / "metrics.py").read_text(encoding="utf-8")
+    labelled = re.findall(r'gauge\("(\w+)", "[^"]+"((?:, "\w+")*)\)', text)
+    single = re.findall(r'"(\w+)": \(', text)
+    wanted = {f"twinlog_{name}": ["flow", *re.findall(r'"(\w+)"', rest)] for name, rest in labelled}
+    wanted |= {f"twinlog_{name}": ["flow"] for name in single}
+    rows = re.findall(r"^\| `(twinlog_\w+)` \| ([^|]+) \|", _section(OPERATIONS, "Metrics"), re.MULTILINE)
+    assert wanted == {name: re.findall(r"`(\w+)`", labels) for name, labels in rows}
+    assert len(wanted) > 10
+
+
+def test_alarms_are_about_metrics_that_exist() -> None:
+    """What is to be alarmed on is written."""
+    section = _section(OPERATIONS, "Metrics")
+    written = {name for name in _rows(section) if re.fullmatch(r"twinlog_\w+", name)}
+    assert set() == set(re.findall(r"twinlog_\w+", section)) - written
+
+
+def test_every_gauge_of_airflow_is_documented() -> None:
+    """Names as airflow/gauges.py makes them, for flow A->B."""
+    text = (PACKAGE / "airflow" / "gauges.py").read_text(encoding="utf-8")
+    gate = re.findall(r'gauge\(f"\{name\}\.(\w+)"', text)
+    wanted = {f"twinlog.A__B.gate.{name}" for name in gate}
+    wanted |= {f"twinlog.A__B.failed_checks.{severity}" for severity in ("critical", "warning")}
+    assert wanted == {name for name in _rows(OPERATIONS) if name.startswith("twinlog.A__B.")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_docs_leads_to_a_page_and_a_heading(page: Path) -> None:
+    """Links between pages, with their anchors as GitHub makes them."""
+    lost = []
+    for link in re.findall(r"\]\(([^)\s:]+)\)", page.read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name) if name else page
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            lost.append(link)
+    assert [] == lost
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
