@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 
+_LOOK_SECONDS = 0.1
+"""How long a write may take before we look whether the broker waits for us to read."""
+
 
 class Connection:
     """A connection to the broker at `host:port`, logged in and ready for requests.
@@ -41,6 +44,7 @@ class Connection:
         self._address = f"{host}:{port}"
         self._correlations = itertools.count(1)
         self._in_flight: deque[int] = deque()
+        self._early: deque[memoryview] = deque()
         self._reauthenticate_at = float("inf")
         self._versions: dict[int, int] = {}
         self._socket = self._connect(host, port)
@@ -68,7 +72,9 @@ class Connection:
 
     @property
     def buffered(self) -> bool:
-        """Whether bytes of an answer were already taken from the socket (by TLS)."""
+        """Whether an answer, or bytes of one (by TLS), were already taken from the socket."""
+        if self._early:
+            return True
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     @property
@@ -91,6 +97,7 @@ class Connection:
         """Close the socket; answers in flight are lost."""
         self._sender.close()
         self._socket.close()
+        self._early.clear()
 
     def keep_login(self) -> None:
         """Log in again when the session is about to end.  Call while nothing is in flight."""
@@ -108,11 +115,12 @@ class Connection:
             correlation = next(self._correlations)
             requests.append(framed(api, version, correlation, self._settings.client_id, body))
             self._in_flight.append(correlation)
+        self._guard(self._let_out)
         self._guard(lambda: self._sender.send(requests, write_behind=write_behind))
 
     def flush(self) -> None:
         """Wait until all that was sent has been handed over, and its buffers may be used again."""
-        self._guard(self._sender.flush)
+        self._guard(self._let_out)
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
         """Read the next answer into `allocate(size)`; return what follows the correlation id.
@@ -219,10 +227,31 @@ class Connection:
             if answer.session_lifetime_ms:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
 
+    def _let_out(self) -> None:
+        """Wait until all that was sent has been handed over.
+
+        Answers are read meanwhile: a broker reads nothing more of a connection until its answer was taken, and one that
+        says of each record what is wrong with it is larger than the socket's buffers.  Not over TLS, which is not read
+        and written at once: there both sides would stand until the time-out.
+        """
+        while not self._sender.taken(_LOOK_SECONDS):
+            if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):
+                self._early.append(self._read(fresh_buffer))
+
     def _receive(
         self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
     ) -> memoryview:
-        self._sender.flush()  # nothing is answered before it has been sent, and TLS is not read and written at once
+        self._let_out()
+        if not self._early:
+            return self._read(allocate, keep_correlation=keep_correlation)
+        answer = self._early.popleft()
+        if keep_correlation:
+            return answer
+        payload = allocate(len(answer) - 4)
+        payload[:] = answer[4:]
+        return payload
+
+    def _read(self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = True) -> memoryview:
         head = memoryview(bytearray(_HEAD.size))
         self._receiver.fill(head)
         size, correlation = _HEAD.unpack(head)
@@ -279,9 +308,10 @@ def _block_for(plain: socket.socket, timeout_ms: int) -> None:
 
 def answering(connections: Sequence[Connection], seconds: float) -> list[Connection]:
     """Return the connections that have an answer, or the beginning of one; wait for the first up to `seconds`."""
-    ready = [item for item in connections if item.buffered]
-    if ready:
-        return ready
+    return [item for item in connections if item.buffered] or _readable(connections, seconds)
+
+
+def _readable(connections: Sequence[Connection], seconds: float) -> list[Connection]:
     with selectors.DefaultSelector() as selector:
         for item in connections:
             selector.register(item, selectors.EVENT_READ, item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Final
 
@@ -46,13 +46,17 @@ class Sender:
 
     def flush(self) -> None:
         """Wait until the kernel has taken everything.  Raises OSError when it did not."""
+        self.taken(None)
+
+    def taken(self, seconds: float | None) -> bool:
+        """Wait so long at most; return whether the kernel has taken everything.  Raises OSError when it will not."""
         if self._under_way is None:
-            return
-        try:
-            self._under_way.result()
-        finally:
-            if self._under_way.done():  # else the wait was interrupted, and `close` has a write to end
-                self._under_way = None
+            return True
+        if not wait([self._under_way], seconds).done:
+            return False
+        under_way, self._under_way = self._under_way, None
+        under_way.result()
+        return True
 
     def close(self) -> None:
         """End a write that is under way; whatever it says no longer matters."""

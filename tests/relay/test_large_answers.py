@@ -1,0 +1,63 @@
+"""A broker that says much before it reads on: what refuses every record of a batch says so of each of them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.relay import wire
+from twinlog.relay.connection import Connection, fresh_buffer
+from twinlog.relay.versions import NEEDED
+
+BUFFER_BYTES = 100 * 1024
+"""Of a broker's sockets, as socket.send.buffer.bytes is by default."""
+
+ANSWER_BYTES = 2_000_000
+REQUESTS = 6
+
+
+def served(listening: socket.socket) -> None:
+    """As Kafka does: one request of a connection at a time, and its answer is out before the next one is read."""
+    there, _ = listening.accept()
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    with there, there.makefile("rb") as requests:
+        while head := requests.read(4):
+            request = requests.read(*struct.unpack(">i", head))
+            api, _, correlation = struct.unpack_from(">hhi", request)
+            if api == wire.PRODUCE:
+                body = bytes(ANSWER_BYTES - 1) + bytes([correlation])
+            else:
+                versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED)
+                body = struct.pack(">hi", 0, len(NEEDED)) + versions
+            there.sendall(struct.pack(">ii", 4 + len(body), correlation) + body)
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    """A connection to such a broker, whose patience is two seconds."""
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        threading.Thread(target=served, args=(listening,), daemon=True).start()
+        found = Connection(ConnectionSettings("B", (), request_timeout_ms=2000), *listening.getsockname())
+        yield found
+        found.close()
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_answers_are_read_while_a_write_waits_for_it(connection: Connection, flushes: bool) -> None:
+    """Otherwise both sides wait for the other to read until one gives up; all arrive, in their order."""
+    requests = [[bytes(3_000_000)] for _ in range(REQUESTS)]
+    connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, write_behind=True)
+    if flushes:
+        connection.flush()
+    answers = [connection.receive(fresh_buffer) for _ in requests]
+    assert [ANSWER_BYTES] * REQUESTS == [len(answer) for answer in answers]
+    assert sorted({answer[-1] for answer in answers}) == [answer[-1] for answer in answers]
+    assert (0, False) == (connection.in_flight, connection.buffered)
