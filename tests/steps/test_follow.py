@@ -13,7 +13,7 @@ from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
 from twinlog.steps.copy_round import rate_shares
 from twinlog.steps.discover import with_offsets
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
-from twinlog.steps.follow_report import Standing
+from twinlog.steps.follow_report import RunState
 from twinlog.steps.packing import pack
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
@@ -42,7 +42,7 @@ def test_heartbeats_follow_the_intervals_that_are_switched_on(flow) -> None:
     """A way back that only beats is written to the source also when the flow itself does not beat."""
 
     def beats(**changes: object) -> list[float]:
-        standing = Standing("run", 0)
+        standing = RunState("run", 0)
         return [it.every for it in turns(replace(flow, **changes), standing) if it.name == "heartbeats"]
 
     back = replace(flow, enabled=False, emit_heartbeats=True, heartbeats_interval_seconds=3)
@@ -62,7 +62,7 @@ def test_checkpoints_follow_the_intervals_that_are_switched_on(flow) -> None:
             emit_checkpoints_interval_seconds=600,
             sync_group_offsets_interval_seconds=60,
         )
-        return [it.every for it in turns(switched, Standing("run", 0)) if it.name == "checkpoints"]
+        return [it.every for it in turns(switched, RunState("run", 0)) if it.name == "checkpoints"]
 
     cases = ((True, False), (False, True), (True, True), (False, False))
     assert [[600], [60], [60], []] == [every(emit=emit, sync=sync) for emit, sync in cases]
