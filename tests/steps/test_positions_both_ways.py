@@ -41,8 +41,8 @@ class World:
         return len(source)
 
 
-def packed(runs: list[Run], end: int) -> PackedMap:
-    return PackedMap.of({0: encode_piece(MapPiece(0, end, tuple(runs)))} if end else {})
+def packed(runs: list[Run], end: int, first: int = 0) -> PackedMap:
+    return PackedMap.of({first: encode_piece(MapPiece(first, end, tuple(runs)))} if end > first else {})
 
 
 @given(events, st.data())
@@ -66,6 +66,37 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     beyond = max(0, committed - world.next_there)
     assert again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there])) <= found.slack
     assert found.slack <= again + beyond
+
+
+@given(events, events, st.data())
+def test_of_a_map_that_begins_later_nothing_copied_is_skipped(before, after, data) -> None:
+    """The way there starts late, at what retention has left: a group below that has a safe position, or none."""
+    world = World()
+    for event in before:
+        if event != "copy there":
+            world.do(event)
+    first = world.next_there = data.draw(st.integers(0, len(world.here)))
+    for event in after:
+        world.do(event)
+    committed = data.draw(st.integers(0, len(world.here)))
+    (found,) = positions_both_ways(
+        packed(world.runs_there, world.next_there, first),
+        packed(world.runs_back, world.next_back),
+        [committed],
+        PartitionOffsets(0, len(world.there), len(world.there)),
+    )
+    read = set(world.here[:committed])
+    unread = [offset for offset, record in enumerate(world.there) if record not in read]
+    assert found is not None or committed < first
+    assert found is None or found.offset <= min(unread, default=len(world.there))
+
+
+def test_below_everything_copied_the_way_back_alone_says_nothing() -> None:
+    """B's first 1000 were copied, A's own from 1500 on: at 1200 on A its records behind 1000 on B are unread."""
+    there = PartitionOffsets(0, 1600, 1600)
+    way_there = packed([Run(1500, 1000, 500)], 2000, 1500)
+    way_back = packed([Run(0, 0, 1000)], 1600)
+    assert [None] == positions_both_ways(way_there, way_back, [1200], there)
 
 
 def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:

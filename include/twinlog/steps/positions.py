@@ -70,7 +70,8 @@ def positions_both_ways(
     A group that goes over must find every record it has not read: those of the source, by the map of the way there,
     and those of the other side, by the map of the way back (`way_back`).  The position is the earlier of the two, never
     a later one; `slack` counts exactly the copied records behind it that the group had read already, and beyond the
-    copy the offsets it had read.
+    copy the offsets it had read.  None below everything that was copied there, as in `positions`: the way back knows
+    nothing of the source's own records.
     """
     opened = way_back.open()
     result: list[Position | None] = []
@@ -78,6 +79,9 @@ def positions_both_ways(
         others = max(
             there.log_start, min(there.end, _unread_of_the_other_side(opened, offset, there.log_start))
         )
+        if own is None and packed is not None and packed.run_count:
+            result.append(None)
+            continue
         beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
         if own is None:
             result.append(Position(others, exact=False, ahead=beyond > 0, slack=beyond))
