@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger import Incarnation
+from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
+from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
+from twinlog.policy.replication import IdentityReplicationPolicy
 
 
 @pytest.mark.parametrize(("upstream", "downstream"), [(0, 2), (3, 5), (4, 7), (5, 7), (9, 11), (10, 12)])
@@ -147,6 +151,43 @@ def test_below_the_map_without_syncs_there_is_no_answer(taken_over: Any) -> None
     taken_over.lose_source()
     low, high = taken_over.translate(("old", 0, 2), ("old", 0, 7))
     assert (Reason.NOT_MAPPED, None, 7) == (low.reason, low.downstream_offset, high.downstream_offset)
+
+
+@pytest.fixture
+def both_ways(world: Any) -> Any:
+    """Under one name, A and B each hold a hundred records of their own, and behind them copies of the other's."""
+    made = replace(world, flow=replace(world.flow, policy=IdentityReplicationPolicy()))
+    back = replace(world.flow, source=world.flow.target, target=world.flow.source)
+    made.source.add_topic(back.offset_map_topic)
+    made.source.add_topic(back.ledger_topic)
+    for cluster in (made.source, made.target):
+        cluster.add_topic("t")
+        made.fill(cluster, "t", 200)
+    here, there = (cluster.topics["t"].topic_id for cluster in (made.source, made.target))
+    write_ledger(made.flow, made.target, [Incarnation("t", here, 1, "t", there)])
+    write_ledger(back, made.source, [Incarnation("t", there, 1, "t", here)])
+    made.mapped("t", 0, 200, [Run(0, 100, 100)])
+    key = encode_map_key(MapKey("t", there, 0, 0))
+    value = encode_piece(MapPiece(0, 200, (Run(0, 100, 100),)))
+    made.source.append(TopicPartition(back.offset_map_topic, 0), key=key, value=value)
+    return made
+
+
+def test_both_ways_under_one_name_nothing_unread_is_skipped(both_ways: Any) -> None:
+    """Who stands at 50 has read none of the other side's records: it goes on at their first, as checkpoints say."""
+    [there] = both_ways.translate(("t", 0, 50))
+    [back] = both_ways.reverse(("t", 0, 50))
+    assert (0, True, 50, Reason.NONE) == (there.downstream_offset, there.exact, there.again, there.reason)
+    assert (0, True, 50, Reason.NONE) == (back.upstream_offset, back.exact, back.again, back.reason)
+
+
+def test_under_one_name_a_lost_source_leaves_the_way_back_unknown(both_ways: Any) -> None:
+    """Its map is on the source: what is left is an answer for the source's own records, and is not called exact."""
+    both_ways.lose_source()
+    [found] = both_ways.translate(("t", 0, 50))
+    assert (150, False, None) == (found.downstream_offset, found.exact, found.again)
+    assert Reason.WAY_BACK_UNKNOWN is found.reason
+    assert "by the records of A alone" in found.message
 
 
 def test_the_source_may_be_gone(orders: Any) -> None:

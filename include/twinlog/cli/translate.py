@@ -231,6 +231,8 @@ def _write(
     """
     from dataclasses import replace
 
+    from twinlog.client.answers import Reason
+
     found = iter(translated.answers)
     entries = []
     inexact = 0
@@ -250,6 +252,8 @@ def _write(
         return False
     if inexact:
         warn(f"{inexact} offset(s) in {path} are not exact: records may be read again")
+    if unknown := next((it for it in translated.answers if it.reason is Reason.WAY_BACK_UNKNOWN), None):
+        warn(f"{path}: {unknown.message}")
     return True
 
 

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
     MAP_UNREADABLE = "map-unreadable"
+    WAY_BACK_UNKNOWN = "way-back-unknown"
 
 
 NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
@@ -55,8 +56,9 @@ class Answer:
 
     `topic` is the name on the target, `source_topic` the one on the source; offsets are the next ones to read, and
     one of them is None where there is no answer.  `exact`: the answer is the first record not yet read.  `ahead`: the
-    reader was beyond the copy and goes on at its end.  `again` is how many records may be read again at most, None
-    where nobody knows.  `reason` and `message` say why there is no answer, or what else there is to know.
+    reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than late; with the
+    reason WAY_BACK_UNKNOWN only as far as the records of this flow go.  `again` is how many records may be read again
+    at most, None where nobody knows.  `reason` and `message` say why there is no answer, or what else there is to know.
     """
 
     group: str

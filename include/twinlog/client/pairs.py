@@ -18,7 +18,10 @@ from twinlog.steps.life_rules import differ
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One partition on both sides; `source` is None while the source cannot be asked, a topic id "" when unknown."""
+    """One partition on both sides; `source` is None while the source cannot be asked, a topic id "" when unknown.
+
+    `topic_id` is the source topic's, `remote_topic_id` the copy's.
+    """
 
     source_topic: str
     topic: str
@@ -26,6 +29,12 @@ class Pair:
     topic_id: str
     source: PartitionOffsets | None
     target: PartitionOffsets
+    remote_topic_id: str = ""
+
+    @property
+    def same_name(self) -> bool:
+        """Whether both sides call it the same, so that a flow the other way may write there, too."""
+        return self.topic == self.source_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,7 @@ class Pairing:
             life.topic_id if life is not None else self._last_life(source, it.partition),
             view.source.get(TopicPartition(source, it.partition)),
             view.target[TopicPartition(remote, it.partition)],
+            view.remotes[remote].topic_id,
         )
 
     def _trouble(

@@ -13,7 +13,7 @@ from functools import cached_property
 from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.pairs import Impossible, Pair, Pairing
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
 from twinlog.cluster.mm2_topics import read_syncs
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
@@ -22,14 +22,18 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
-from twinlog.steps.positions import Position, positions, positions_back
+from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
+from twinlog.steps.two_way import WayBack, read_way_back, way_back_ledger
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
 """Gaps in which nothing was ever copied."""
 
 
 class FlowTranslator:
-    """Translations of one flow, as its map stands at the first question."""
+    """Translations of one flow, as its map stands at the first question.
+
+    Where a flow runs the other way under the same names, its map has a say, too; it is on the source.
+    """
 
     def __init__(self, flow: FlowSettings, clusters: Clusters) -> None:
         self.flow = flow
@@ -88,17 +92,33 @@ class FlowTranslator:
                 answers[number] = _refused(it, against, back=back)
             else:
                 by_partition[place].append(number)
+        way_back = self._way_back(it for it in pairs.values() if isinstance(it, Pair))
         for place, numbers in by_partition.items():
             pair = pairs[place]
             assert isinstance(pair, Pair)
             asked = [asks[number] for number in numbers]
-            for number, answer in zip(numbers, self._in_partition(pair, asked, back=back), strict=True):
+            found_here = self._in_partition(pair, asked, way_back, back=back)
+            for number, answer in zip(numbers, found_here, strict=True):
                 answers[number] = answer
         return tuple(answers[number] for number in range(len(asks)))
 
-    def _in_partition(self, pair: Pair, asks: Sequence[Ask], *, back: bool) -> list[Answer]:
+    def _way_back(self, pairs: Iterable[Pair]) -> WayBack | None:
+        """Read what the flow the other way keeps on the source, if there is one that has a say and can be asked."""
+        same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
+        if not same or not self.source_reachable:
+            return None
+        source = self._clusters.source
+        return (
+            read_way_back(self.flow, source, same)
+            if latest_or_empty(source, way_back_ledger(self.flow))
+            else None
+        )
+
+    def _in_partition(
+        self, pair: Pair, asks: Sequence[Ask], way_back: WayBack | None, *, back: bool
+    ) -> list[Answer]:
         try:
-            found = self._positions(pair, [it.offset for it in asks], back=back)
+            found = self._positions(pair, [it.offset for it in asks], way_back, back=back)
         except UnreadableMap as error:
             unreadable = Impossible(pair.source_topic, pair.topic, Reason.MAP_UNREADABLE, error.message)
             return [_refused(it, unreadable, back=back) for it in asks]
@@ -106,11 +126,21 @@ class FlowTranslator:
             self._answer(pair, ask, position, back=back) for ask, position in zip(asks, found, strict=True)
         ]
 
-    def _positions(self, pair: Pair, offsets: Sequence[int], *, back: bool) -> list[Position | None]:
-        packed = self._packed.get(SourceLife(pair.source_topic, pair.topic_id, pair.partition))
+    def _positions(
+        self, pair: Pair, offsets: Sequence[int], way_back: WayBack | None, *, back: bool
+    ) -> list[Position | None]:
+        life = SourceLife(pair.source_topic, pair.topic_id, pair.partition)
+        packed, gaps = self._packed.get(life), _gaps(self._ledger, life)
+        if way_back is not None and pair.same_name and pair.source is not None:
+            their_life = SourceLife(pair.topic, pair.remote_topic_id, pair.partition)
+            theirs, nothing = way_back.maps.get(their_life), PackedMap.of({})
+            if back:
+                their_gaps = _gaps(way_back.ledger, their_life)
+                return positions_both_ways(theirs, packed or nothing, offsets, pair.source, their_gaps)
+            return positions_both_ways(packed, theirs or nothing, offsets, pair.target, gaps)
         if back:
             return positions_back(packed, offsets, pair.source or PartitionOffsets(0, 1 << 62, 1 << 62))
-        return positions(packed, offsets, pair.target, self._gaps(pair))
+        return positions(packed, offsets, pair.target, gaps)
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
         base = Answer(
@@ -124,13 +154,17 @@ class FlowTranslator:
         if position is None:
             return self._by_syncs(pair, base) if not back else _unmapped(base)
         reason, message = _remark(pair, ask, position, back=back)
+        # Only the source could say whether somebody copies the other way: then the target's own records count, too.
+        unknown = pair.same_name and not self.source_reachable
+        if unknown:
+            reason, message = Reason.WAY_BACK_UNKNOWN, self._way_back_unknown(pair)
         return replace(
             base,
             upstream_offset=position.offset if back else base.upstream_offset,
             downstream_offset=base.downstream_offset if back else position.offset,
-            exact=position.exact,
+            exact=position.exact and not unknown,
             ahead=position.ahead,
-            again=position.slack,
+            again=None if unknown else position.slack,
             basis=Basis.MAP,
             reason=reason,
             message=message,
@@ -149,14 +183,22 @@ class FlowTranslator:
             message="by MM2's offset-syncs: not later than right, and maybe much earlier",
         )
 
-    def _gaps(self, pair: Pair) -> list[tuple[int, int]]:
-        return [
-            (gap.first_offset, gap.last_offset + 1)
-            for gap in self._ledger.gaps
-            if (gap.topic, gap.partition) == (pair.source_topic, pair.partition)
-            and gap.topic_id in {"", pair.topic_id}
-            and gap.cause in LOST
-        ]
+    def _way_back_unknown(self, pair: Pair) -> str:
+        here, there = self.flow.source.alias, self.flow.target.alias
+        return (
+            f"by the records of {here} alone: a flow {there}->{here} that calls {pair.topic} the same keeps its map on"
+            f" {here}, which is out of reach, and {there}'s own records may lie unread before this offset"
+        )
+
+
+def _gaps(ledger: Ledger, life: SourceLife) -> list[tuple[int, int]]:
+    return [
+        (gap.first_offset, gap.last_offset + 1)
+        for gap in ledger.gaps
+        if (gap.topic, gap.partition) == (life.topic, life.partition)
+        and gap.topic_id in {"", life.topic_id}
+        and gap.cause in LOST
+    ]
 
 
 def _against(pair: Pair, ask: Ask, *, back: bool) -> Impossible | None:
