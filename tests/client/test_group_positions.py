@@ -10,9 +10,11 @@ from twinlog.client.answers import Ask
 from twinlog.client.group_positions import Groups, records_at, standing_at, standing_now
 from twinlog.client.standing_translations import translate_groups, translate_time
 from twinlog.cluster.group import GroupType
+from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import UsageError
 from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.ledger_topics import Incarnation, LifeReason
 
 ORDERS = TopicPartition("orders", 0)
 STRANGE = "g,1:/é x"
@@ -83,6 +85,29 @@ def test_at_a_time_the_last_checkpoint_before_it(orders: Any) -> None:
     assert ((Ask("orders", 0, 5, "billing"),), (100,)) == (found.asks, found.as_of_ms)
     with pytest.raises(UsageError, match="B has no checkpoint of billing"):
         standing_at(orders.flow, orders.clusters, Groups(("billing",)), 99)
+
+
+def test_checkpoints_of_an_earlier_life_say_nothing_of_this_one(orders: Any) -> None:
+    """Their offsets are of a log that is gone: left out and said, and an error for a group that has no others."""
+    orders.source.add_topic("other")
+    other = Checkpoint("billing", "A.other", 0, 7, 7)
+    checkpoint(orders, "billing", 5, 3, 100)
+    checkpoint(orders, "audit", 5, 3, 100)
+    checkpoints = TopicPartition(orders.flow.policy.checkpoints_topic("A"), 0)
+    orders.target.append(checkpoints, key=other.key(), value=other.value(), timestamp=100)
+    topic_id = orders.source.topics["orders"].topic_id
+    anew = Incarnation("orders", topic_id, 150, "A.orders", number=2, reason=LifeReason.APPEND)
+    write_ledger(orders.flow, orders.target, [anew])
+    found = standing_at(orders.flow, orders.clusters, Groups(("billing",)), 200)
+    assert (Ask("other", 0, 7, "billing"),) == found.asks
+    assert "billing: its checkpoints of orders are about the topic before it was made anew" in found.notes[1]
+    orders.lose_source()
+    with pytest.raises(UsageError, match="B has no checkpoint of audit"):
+        standing_now(orders.flow, orders.clusters, Groups(("audit",)))
+    checkpoint(orders, "audit", 2, 2, 150)
+    assert (Ask("orders", 0, 2, "audit"),) == standing_now(
+        orders.flow, orders.clusters, Groups(("audit",))
+    ).asks
 
 
 def test_a_time_without_groups_is_the_first_record_then(orders: Any) -> None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from twinlog.client.answers import Ask
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import GroupState
+from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint, read_checkpoint_history
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discover import all_partitions, left_out_reason
+from twinlog.steps.life_rules import about_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +73,19 @@ def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Stan
             raise
     found = _last(read_checkpoint_history(flow, clusters.target), groups)
     note = f"{flow.source.alias} is out of reach: groups stand where their last checkpoints say"
-    return _from_checkpoints(flow, found, groups, note)
+    return _from_checkpoints(flow, clusters, found, groups, note)
 
 
 def standing_at(flow: FlowSettings, clusters: Clusters, groups: Groups, at_ms: int) -> Standing:
     """Find the last checkpoint at or before a time: the group stood there or further on.
 
-    Kafka keeps no history of committed offsets; the checkpoints topic keeps what compaction has left of it.
+    Kafka keeps no history of committed offsets; the checkpoints topic keeps what compaction has left of it.  What is
+    about an earlier life of a topic is left out, with a note: the map is about the one that is copied now.
     Raises UsageError when nothing is left of any of the groups.
     """
     history = (it for it in read_checkpoint_history(flow, clusters.target) if it.at_ms <= at_ms)
     note = "the last checkpoints left from before that time: groups stood there or further on"
-    return _from_checkpoints(flow, _last(history, groups), groups, note)
+    return _from_checkpoints(flow, clusters, _last(history, groups), groups, note)
 
 
 def records_at(
@@ -186,21 +189,36 @@ def _last(history: Iterable[DatedCheckpoint], groups: Groups) -> dict[tuple[str,
 
 
 def _from_checkpoints(
-    flow: FlowSettings, found: dict[tuple[str, str, int], DatedCheckpoint], groups: Groups, note: str
+    flow: FlowSettings,
+    clusters: Clusters,
+    found: dict[tuple[str, str, int], DatedCheckpoint],
+    groups: Groups,
+    note: str,
 ) -> Standing:
-    known = {group for group, _, _ in found}
-    missing = [name for name in groups.names if name not in known]
-    if missing or not found:
-        raise UsageError(
-            f"{flow.target.alias} has no checkpoint of {', '.join(missing) or 'any such group'} in"
-            f" {flow.policy.checkpoints_topic(flow.source.alias)}",
-            hint="nothing else is left of where it stood",
-        )
-    asks, times = [], []
+    lives = read_ledger(flow, clusters.target).incarnations
+    asks: list[Ask] = []
+    times: list[int] = []
+    earlier: set[tuple[str, str]] = set()
     upstream: Callable[[str], str | None] = flow.policy.upstream_topic
     for (group, topic, partition), it in sorted(found.items()):
         source = upstream(topic)
-        if source is not None:
+        if source is None:
+            continue
+        if about_life(it.at_ms, lives.get(source)):
             asks.append(Ask(source, partition, it.checkpoint.upstream_offset, group))
             times.append(it.at_ms)
-    return Standing(tuple(asks), (note,), tuple(times))
+        else:
+            earlier.add((group, source))
+    left_out = tuple(
+        f"{group}: its checkpoints of {topic} are about the topic before it was made anew, and left out"
+        for group, topic in sorted(earlier)
+    )
+    known = {group for group, _, _ in found} - ({group for group, _ in earlier} - {it.group for it in asks})
+    missing = [name for name in groups.names if name not in known]
+    if missing or not known:
+        raise UsageError(
+            f"{flow.target.alias} has no checkpoint of {', '.join(missing) or 'any such group'} in"
+            f" {flow.policy.checkpoints_topic(flow.source.alias)}",
+            hint="; ".join((*left_out, "nothing else is left of where it stood")),
+        )
+    return Standing(tuple(asks), (note, *left_out), tuple(times))

@@ -14,7 +14,6 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
-from twinlog.formats.ledger_topics import LifeReason
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.group_verdict import (
@@ -26,7 +25,7 @@ from twinlog.steps.group_verdict import (
     row_of,
 )
 from twinlog.steps.group_view import GroupView, Route
-from twinlog.steps.life_rules import differ
+from twinlog.steps.life_rules import about_life, differ
 from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
 
 
@@ -155,15 +154,14 @@ def _standing(
     )
 
 
-def _last(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> DatedCheckpoint | None:
-    """The last checkpoint; one older than a copy that was made anew is about the one before.
-
-    Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
-    """
-    last, life = seen.checkpoints.get(GroupPartition(group, *remote)), seen.ledger.incarnations.get(it.topic)
-    if last is None or life is None or life.reason is LifeReason.FIRST_SEEN:
-        return last
-    return last if last.at_ms >= life.since_ms else None
+def _last(
+    seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition
+) -> DatedCheckpoint | None:
+    """The last checkpoint about the life that is copied now."""
+    last = seen.checkpoints.get(GroupPartition(group, *remote))
+    return (
+        last if last is not None and about_life(last.at_ms, seen.ledger.incarnations.get(it.topic)) else None
+    )
 
 
 def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> bool:

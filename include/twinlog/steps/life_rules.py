@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.settings import FlowSettings, RecreatedPolicy
-from twinlog.formats.ledger_topics import Incarnation, RebuildPhase
+from twinlog.formats.ledger_topics import Incarnation, LifeReason, RebuildPhase
 from twinlog.steps.discovery import (
     Orphan,
     OrphanKind,
@@ -34,6 +34,14 @@ _NO_ID = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
 def differ(known: str, seen: str) -> bool:
     """Whether two ids, both of them known, are of two lives."""
     return known != seen and known not in _NO_ID and seen not in _NO_ID
+
+
+def about_life(at_ms: int, life: Incarnation | None) -> bool:
+    """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
+
+    Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
+    """
+    return life is None or life.reason is LifeReason.FIRST_SEEN or at_ms >= life.since_ms
 
 
 def life_problems(
