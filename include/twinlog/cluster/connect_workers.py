@@ -56,7 +56,7 @@ def _described(brokers: Brokers, group: str) -> tuple[int, Any]:
     def ask() -> tuple[int, Any] | None:
         connections, failed = brokers.group_coordinators([group])
         if group in failed:
-            return failed[group], None
+            return None if failed[group] in COORDINATOR_MOVED else (failed[group], None)
         answer = connections[group].call(
             kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
         )

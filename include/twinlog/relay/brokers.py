@@ -28,6 +28,9 @@ LATEST = -1
 
 _PATIENCE_SECONDS = 20.0
 
+UNSETTLED = "unsettled"
+"""Code of the error for a question that the cluster has no answer to yet."""
+
 TopicPartition = tuple[str, int]
 
 
@@ -185,24 +188,41 @@ class Brokers:
     def group_coordinators(self, groups: Iterable[str]) -> tuple[dict[str, Connection], dict[str, int]]:
         """Return connections to the coordinators of groups, and the error codes of those that have none.
 
-        Waits while the cluster makes its coordinators.
+        Waits while the cluster makes its coordinators, and for one that is still named and does not answer; those that
+        are without one after that do not keep the others waiting.
         """
-        nodes: dict[str, int] = {}
+        found: dict[str, Connection] = {}
         failed: dict[str, int] = {}
         wanted = list(groups)
 
         def ask() -> bool | None:
             failed.clear()
-            for name, answer in self._ask_coordinators([it for it in wanted if it not in nodes]):
-                if answer.error_code:
-                    failed[name] = answer.error_code
+            dead: set[int] = set()
+            for name, answer in self._ask_coordinators([it for it in wanted if it not in found]):
+                connection = None if answer.error_code else self._coordinating(answer, dead)
+                if connection is not None:
+                    found[name] = connection
                 else:
-                    self._addresses[answer.node_id] = (answer.host, answer.port)
-                    nodes[name] = answer.node_id
+                    failed[name] = answer.error_code or Code.COORDINATOR_NOT_AVAILABLE
             return None if any(repeats(Request.LOOK_UP, code) for code in failed.values()) else True
 
-        self._until(ask, "groups have no coordinator")
-        return {name: self.node(node, "coordinate") for name, node in nodes.items()}, failed
+        try:
+            self._until(ask, "groups have no coordinator")
+        except TransientError as error:
+            if error.code != UNSETTLED:
+                raise
+        return found, failed
+
+    def _coordinating(self, answer: Any, dead: set[int]) -> Connection | None:
+        """Connect to the coordinator that was named, and note in `dead` one that does not answer: it is asked once."""
+        self._addresses[answer.node_id] = (answer.host, answer.port)
+        if answer.node_id in dead:
+            return None
+        try:
+            return self.node(answer.node_id, "coordinate")
+        except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+            dead.add(answer.node_id)
+            return None
 
     def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
         if not groups:
@@ -296,7 +316,7 @@ class Brokers:
             attempt,
             lambda: TransientError(
                 f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
-                code="unsettled",
+                code=UNSETTLED,
                 cluster=self.settings.alias,
             ),
             seconds=_PATIENCE_SECONDS,
