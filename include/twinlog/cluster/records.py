@@ -50,7 +50,10 @@ class RecordWriter:
         if producer is None:
             producer = Producer(_producer_properties(self._properties))
             # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
-            producer.list_topics(topic, timeout=REQUEST_SECONDS)
+            try:
+                producer.list_topics(topic, timeout=REQUEST_SECONDS)
+            except KafkaException as failure:
+                raise refusal(failure.args[0], _asked_to_write(self._session, topic)) from failure
         _write(self._session, producer, topic, records)
         self._producer = producer
 
@@ -70,9 +73,7 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         failures.append(error.args[0])
     unsent = producer.flush(REQUEST_SECONDS + 1)
     if failures:
-        raise refusal(
-            failures[0], Asked(session.alias, "write to", f"topic {topic}", f"WRITE on topic {topic}")
-        )
+        raise refusal(failures[0], _asked_to_write(session, topic))
     if unsent:
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
 
@@ -182,3 +183,7 @@ def _consumer_properties(properties: Properties) -> dict[str, Any]:
 
 def _asked(session: Session, topic: str) -> Asked:
     return Asked(session.alias, "read", f"topic {topic}", f"READ on topic {topic}")
+
+
+def _asked_to_write(session: Session, topic: str) -> Asked:
+    return Asked(session.alias, "write to", f"topic {topic}", f"WRITE on topic {topic}")
