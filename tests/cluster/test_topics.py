@@ -3,6 +3,7 @@
 import string
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,34 @@ def test_only_a_single_topic_makes_a_request_too_large(counts):
     """A request goes over the limit only when one topic does by itself."""
     for request in topics.requests([NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]):
         assert len(request) == 1 or sum(it.partitions for it in request) <= topics.REQUEST_PARTITIONS
+
+
+class Growing:
+    """A session whose controller grows every topic, and notes what it was asked at once."""
+
+    alias = "B"
+
+    def __init__(self) -> None:
+        self.admin = self
+        self.asked: list[dict[str, int]] = []
+
+    def create_partitions(self, wanted, **_):
+        self.asked.append({it.topic: it.new_total_count for it in wanted})
+        return self.asked[-1]
+
+    def answers(self, futures, _):
+        return Answers(dict.fromkeys(futures))
+
+
+@given(COUNTS)
+def test_growth_is_asked_for_in_requests_that_a_controller_takes(counts):
+    """As creations are: nothing is lost, and only a single topic goes over the limit."""
+    session, wanted = Growing(), {f"t{number}": count for number, count in enumerate(counts)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topics, "wait_until_shown", lambda _, shown: Answers(dict.fromkeys(shown)))
+        assert wanted.keys() == topics.create_partitions(session, wanted).require().keys()
+    assert wanted == {name: count for request in session.asked for name, count in request.items()}
+    assert all(len(it) == 1 or sum(it.values()) <= topics.REQUEST_PARTITIONS for it in session.asked)
 
 
 @given(st.text(string.ascii_letters + string.digits + "+/", min_size=22, max_size=22))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import admin as kafka_admin
@@ -13,6 +14,8 @@ from twinlog.cluster.refusals import Asked, refusal
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
+
+V = TypeVar("V")
 
 REQUEST_PARTITIONS = 5_000
 SHOWN_SECONDS = 30.0
@@ -94,13 +97,23 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
 
 
 def requests(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
-    """Cut creations into requests a controller takes: KRaft refuses over 10,000 partitions in one."""
-    request: list[NewTopic] = []
-    for topic in topics:
-        if request and sum(it.partitions for it in request) + topic.partitions > REQUEST_PARTITIONS:
+    """Cut creations into requests a controller takes."""
+    return _cut(topics, lambda topic: topic.partitions)
+
+
+def growth_requests(counts: Mapping[str, int]) -> Iterator[list[tuple[str, int]]]:
+    """Cut growth to `counts` partitions into requests a controller takes; no topic gets more than it shall have."""
+    return _cut(counts.items(), lambda item: item[1])
+
+
+def _cut(wanted: Iterable[V], partitions: Callable[[V], int]) -> Iterator[list[V]]:
+    """Cut where there would be too many partitions: KRaft refuses over 10,000 in one request."""
+    request: list[V] = []
+    for it in wanted:
+        if request and sum(map(partitions, request)) + partitions(it) > REQUEST_PARTITIONS:
             yield request
             request = []
-        request.append(topic)
+        request.append(it)
     if request:
         yield request
 
@@ -111,17 +124,20 @@ def _exists_already(error: TwinlogError) -> bool:
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:
     """Grow topics to `counts` partitions and wait until metadata shows them; one somebody else grew is a success."""
-    if not counts:
-        return Answers({})
-    futures = session.admin.create_partitions(
-        [kafka_admin.NewPartitions(name, count) for name, count in counts.items()],
-        operation_timeout=REQUEST_SECONDS,
-        request_timeout=REQUEST_SECONDS,
-    )
-    answers = session.answers(futures, lambda name: _asked(session, "add partitions to", name, "ALTER"))
-    grown = _grown_already(session, answers.refused, counts)
-    refused = {name: error for name, error in answers.refused.items() if name not in grown}
-    shown = wait_until_shown(session, {name: counts[name] for name in (*answers.found, *grown)})
+    done: list[str] = []
+    failed: dict[str, TwinlogError] = {}
+    for request in growth_requests(counts):
+        futures = session.admin.create_partitions(
+            [kafka_admin.NewPartitions(name, count) for name, count in request],
+            operation_timeout=REQUEST_SECONDS,
+            request_timeout=REQUEST_SECONDS,
+        )
+        answers = session.answers(futures, lambda name: _asked(session, "add partitions to", name, "ALTER"))
+        done += answers.found
+        failed |= answers.refused
+    grown = _grown_already(session, failed, counts)
+    refused = {name: error for name, error in failed.items() if name not in grown}
+    shown = wait_until_shown(session, {name: counts[name] for name in (*done, *grown)})
     return Answers(shown.found, refused | dict(shown.refused))
 
 
