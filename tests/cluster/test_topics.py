@@ -45,6 +45,37 @@ class Growing:
         return Answers(dict.fromkeys(futures))
 
 
+class Refusing:
+    """A session of a cluster that holds two replicas of a topic and no more."""
+
+    alias = "B"
+
+    def __init__(self) -> None:
+        self.admin = self
+        self.asked: list[tuple[str, int]] = []
+
+    def create_topics(self, wanted, **_):
+        self.asked += [(it.topic, it.replication_factor) for it in wanted]
+        return {it.topic: it.replication_factor for it in wanted}
+
+    def answers(self, futures, _):
+        refused = ClusterRefused("too many", kafka_error="INVALID_REPLICATION_FACTOR")
+        return Answers(
+            {name: None for name, factor in futures.items() if factor <= 2},
+            {name: refused for name, factor in futures.items() if factor > 2},
+        )
+
+
+def test_only_what_the_cluster_refuses_gets_fewer_replicas(monkeypatch):
+    """Brokers that are down for the moment can hold replicas: how many there are, the cluster says."""
+    monkeypatch.setattr(topics, "wait_until_shown", lambda _, shown: Answers(dict.fromkeys(shown)))
+    session = Refusing()
+    wanted = [NewTopic("a", 1, 2, {}, 1), NewTopic("b", 1, 3, {}, 2), NewTopic("c", 1, 3)]
+    answers = topics.create_topics(session, wanted)
+    assert [("a", 2), ("b", 3), ("c", 3), ("b", 2)] == session.asked
+    assert ({"a", "b"}, {"c"}) == (answers.found.keys(), answers.refused.keys())
+
+
 @given(COUNTS)
 def test_growth_is_asked_for_in_requests_that_a_controller_takes(counts):
     """As creations are: nothing is lost, and only a single topic goes over the limit."""

@@ -1,5 +1,7 @@
 """What `sync_topics` does with its plan."""
 
+from dataclasses import replace
+
 import pytest
 
 from twinlog.cluster.clusters import open_clusters
@@ -8,6 +10,16 @@ from twinlog.cluster.values import NewTopic
 from twinlog.errors import ClusterRefused
 from twinlog.jsonable import to_json
 from twinlog.steps import discover, sync_topics
+
+
+def test_a_broker_that_is_down_takes_no_replica_away_for_good(flow, clusters, source, target):
+    """The target describes three brokers of four: it can hold four replicas, and is asked for them."""
+    source.add_topic("orders")
+    target.fenced = 1
+    wanted = replace(flow, replication_factor=4, offset_storage_replication_factor=5)
+    assert sync_topics.run(wanted, clusters).complete
+    assert 4 == target.topics["A.orders"].replication_factor
+    assert 3 == target.topics[flow.offsets_topic].replication_factor
 
 
 def test_a_dry_run_shows_the_plan_and_does_nothing(flow, clusters, source, target):

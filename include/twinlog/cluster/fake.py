@@ -77,6 +77,7 @@ class FakeCluster(FakeAccess):
         self.workers: dict[str, ConnectWorkers] = {}
         self.calls: list[str] = []
         self._brokers = brokers
+        self.fenced = 0
         self._cluster_id = cluster_id or f"cluster-{alias}"
         self._lives = 0
         self._refusals: dict[tuple[str, str], TwinlogError] = {}
@@ -323,7 +324,9 @@ class FakeCluster(FakeAccess):
 
     def _create(self, topic: NewTopic) -> None:
         self.calls.append(f"create {topic.name} {topic.partitions}")
-        if topic.replication_factor > self._brokers:
+        too_many = topic.replication_factor > self._brokers + self.fenced
+        topic = topic.lowered or topic if too_many else topic
+        if topic.replication_factor > self._brokers + self.fenced:
             raise ClusterRefused(f"{self.alias} cannot replicate {topic.name} so often")
         if topic.name not in self.topics:
             self.add_topic(

@@ -31,14 +31,16 @@ class InternalTopic:
     def creation(self, replication_factor: int) -> NewTopic:
         """Say how to create it: compacted as MM2 does it, in small segments.
 
+        `replication_factor` is the clamped one, for a cluster that cannot hold the wanted one.
+
         The cleaner never touches the segment that is written to.  At Kafka's 1 GiB a segment, a lane that commits
         thirty times a second would leave hours of old progress to be read at every start.
         """
         if self.keeps_all:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
-            return NewTopic(self.name, self.partitions, replication_factor, entries)
+            return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
         entries = {"cleanup.policy": COMPACT, "segment.bytes": str(SEGMENT_BYTES)}
-        return NewTopic(self.name, self.partitions, replication_factor, entries)
+        return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
 
 
 def internal_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:

@@ -79,7 +79,24 @@ def topic_id(text: str) -> str:
 
 
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
-    """Create topics and wait until metadata shows them with leaders; existing ones count as made."""
+    """Create topics and wait until metadata shows them with leaders; existing ones count as made.
+
+    One that is refused for its many replicas is asked for with its `lowered_factor`.
+    """
+    refused = _create(session, topics)
+    too_many = [topic.lowered for topic in topics if _too_many_replicas(refused.get(topic.name))]
+    fewer = [topic for topic in too_many if topic is not None]
+    lowered = {topic.name for topic in fewer}
+    refused = {name: it for name, it in refused.items() if name not in lowered} | _create(session, fewer)
+    created = {topic.name for topic in topics} - set(refused)
+    shown = wait_until_shown(
+        session, {topic.name: topic.partitions for topic in topics if topic.name in created}
+    )
+    return Answers(shown.found, refused | dict(shown.refused))
+
+
+def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
+    """Ask for topics and return what was refused."""
     refused: dict[str, TwinlogError] = {}
     for request in requests(topics):
         futures = session.admin.create_topics(
@@ -89,11 +106,7 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
         )
         answers = session.answers(futures, lambda name: _asked(session, "create", name, "CREATE"))
         refused |= {name: it for name, it in answers.refused.items() if not _exists_already(it)}
-    created = {topic.name for topic in topics} - set(refused)
-    shown = wait_until_shown(
-        session, {topic.name: topic.partitions for topic in topics if topic.name in created}
-    )
-    return Answers(shown.found, refused | dict(shown.refused))
+    return refused
 
 
 def requests(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
@@ -120,6 +133,10 @@ def _cut(wanted: Iterable[V], partitions: Callable[[V], int]) -> Iterator[list[V
 
 def _exists_already(error: TwinlogError) -> bool:
     return error.data.get("kafka_error") == "TOPIC_ALREADY_EXISTS"
+
+
+def _too_many_replicas(error: TwinlogError | None) -> bool:
+    return error is not None and error.data.get("kafka_error") == "INVALID_REPLICATION_FACTOR"
 
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:

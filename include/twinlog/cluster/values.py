@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -97,12 +97,24 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created; `replication_factor` -1 leaves it to the broker's default."""
+    """A topic to be created; `replication_factor` -1 leaves it to the broker's default.
+
+    `lowered_factor` is taken instead where the cluster refuses so many replicas; 0 for none.  How many it can hold
+    only the cluster knows: brokers that are down for the moment count, and are not described.
+    """
 
     name: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    lowered_factor: int = 0
+
+    @property
+    def lowered(self) -> NewTopic | None:
+        """The same with fewer replicas; None where nothing but what was asked for will do."""
+        if not 0 < self.lowered_factor < self.replication_factor:
+            return None
+        return replace(self, replication_factor=self.lowered_factor, lowered_factor=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def make_copy(
         excluded, defaults = excluded_configs(flow), flow.use_defaults_from == "source"
         configs = creation_configs(entries, excluded=excluded, with_defaults=defaults)
     factor = clamped(flow.replication_factor, discovery.target_brokers)
-    new = NewTopic(topic.remote_topic, topic.partition_count, factor, configs)
+    new = NewTopic(topic.remote_topic, topic.partition_count, flow.replication_factor, configs, factor)
     clusters.target.create_topics([new]).require()
     return clusters.target.describe_topics([topic.remote_topic]).require()[topic.remote_topic]
 

@@ -41,7 +41,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A topic of the target to create, or grow to `partitions`; `topic` is the source's, "" if internal."""
+    """A topic of the target to create, or grow to `partitions`; `topic` is the source's, "" if internal.
+
+    `replication_factor` is clamped to the brokers that are seen; `wanted_factor` is asked for first.
+    """
 
     kind: ChangeKind
     name: str
@@ -50,11 +53,13 @@ class Change:
     configs: Mapping[str, str] | None = None
     topic: str = ""
     vital: bool = False
+    wanted_factor: int = 0
 
     @property
     def new_topic(self) -> NewTopic:
         """The creation this change asks for."""
-        return NewTopic(self.name, self.partitions, self.replication_factor, dict(self.configs or {}))
+        wanted, configs = self.wanted_factor or self.replication_factor, dict(self.configs or {})
+        return NewTopic(self.name, self.partitions, wanted, configs, self.replication_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,13 @@ def _creation(
         entries, excluded=excluded_configs(flow), with_defaults=flow.use_defaults_from == "source"
     )
     return Change(
-        ChangeKind.CREATE, topic.remote_topic, topic.partition_count, factor, configs, topic=topic.topic
+        ChangeKind.CREATE,
+        topic.remote_topic,
+        topic.partition_count,
+        factor,
+        configs,
+        topic=topic.topic,
+        wanted_factor=flow.replication_factor,
     )
 
 
@@ -239,14 +250,16 @@ def _too_small(topic: DiscoveredTopic) -> bool:
 
 
 def _internal_creation(topic: InternalTopic, brokers: int) -> Change:
-    new = topic.creation(clamped(topic.replication_factor, brokers))
+    factor = clamped(topic.replication_factor, brokers)
+    new = topic.creation(factor)
     return Change(
         ChangeKind.CREATE_INTERNAL,
         new.name,
         new.partitions,
-        new.replication_factor,
+        factor,
         new.configs,
         vital=topic.vital,
+        wanted_factor=topic.replication_factor,
     )
 
 
