@@ -196,6 +196,20 @@ def test_a_saved_plan_is_applied_as_it_was_approved(everything, clusters, target
     assert {"retention.ms": "6", "cleanup.policy": "compact"} == target.topics["A.orders"].configs
 
 
+def test_an_acl_made_by_hand_before_an_approved_plan_is_applied_stays_theirs(
+    everything, clusters, source, target
+):
+    """Somebody was quicker than the approval: it is not remembered as ours, so nobody revokes it."""
+    text = saved_text(everything, clusters)
+    target.acls |= {READ}
+    result = apply_text(everything, clusters, text)
+    assert result.complete
+    assert ("topic A.orders", "User:jo READ", "ALLOW") not in rows(result.applied)
+    source.acls = {AclBinding("GROUP", "LITERAL", "g", "User:jo", "*", "READ", "ALLOW")}
+    sync_metadata.run(everything, clusters)
+    assert {READ, *source.acls} == target.acls
+
+
 def test_a_saved_plan_is_applied_once(everything, clusters):
     """The second time says when the first was."""
     text = saved_text(everything, clusters)

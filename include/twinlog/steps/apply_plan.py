@@ -14,7 +14,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger_metadata import PlanApplied
 from twinlog.steps import sync_metadata
-from twinlog.steps.metadata_plan import MetadataChange, MetadataPlan
+from twinlog.steps.metadata_plan import AclChange, MetadataChange, MetadataPlan
 from twinlog.steps.plan_check import outdated, read_touched
 from twinlog.steps.saved_plan import SavedPlan
 from twinlog.steps.sync_metadata import MetadataResult
@@ -37,7 +37,8 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
     flow = with_profile(flow, saved.profile)
     _require_same_place(flow, clusters, saved)
     fresh, notes = _plan_again(flow, clusters, saved)
-    reasons = list(outdated(saved.changes, read_touched(saved.changes, clusters.target), fresh))
+    touched = read_touched(saved.changes, clusters.target)
+    reasons = list(outdated(saved.changes, touched, fresh))
     if reasons:
         more = f" (and {len(reasons) - SHOWN} more)" if len(reasons) > SHOWN else ""
         raise TerminalError(
@@ -47,7 +48,13 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
             flow=flow.name,
             reasons=reasons,
         )
-    plan = MetadataPlan(flow.name, saved.profile, saved.changes, notes=notes)
+    # An ACL that somebody else made meanwhile stays theirs: what is remembered as ours is revoked one day.
+    todo = tuple(
+        it
+        for it in saved.changes
+        if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
+    )
+    plan = MetadataPlan(flow.name, saved.profile, todo, notes=notes)
     result = sync_metadata.apply(flow, plan, clusters.target)
     if result.complete:
         now = clock.now_ms()
