@@ -96,11 +96,17 @@ class AclScope:
         if prefix and not covered and binding.permission == "ALLOW":
             return Brought(reason="the flow has no topic with this prefix")
         remote = self._remote(prefix)
+        if prefix and not covered and remote != prefix and self._names_copies(prefix):
+            return Brought(reason=f"it is about copies from {self.flow.target.alias}")
         if any(not self._remote(topic).startswith(remote) for topic in covered):
             return Brought(tuple(self._literal(binding, topic) for topic in covered))
         if not remote:
             return Brought((binding,))
         return Brought((replace(binding, pattern="PREFIXED", name=remote),))
+
+    def _names_copies(self, prefix: str) -> bool:
+        """Whether all that begins with it came from the target: a DENY brought back would grow an alias each time."""
+        return self.flow.policy.topic_source(f"{prefix}x") == self.flow.target.alias
 
     def _literal(self, binding: AclBinding, topic: str) -> AclBinding:
         return replace(binding, pattern="LITERAL", name=self._remote(topic))
