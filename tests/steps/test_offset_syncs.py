@@ -8,6 +8,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.formats.packed_map import PackedMap
+from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.steps import offset_syncs
 
 SYNCS = "mm2-offset-syncs.B.internal"
@@ -82,6 +83,21 @@ def test_a_sync_of_another_copy_counts_for_nothing(flow, clusters, orders, copie
     source.append(TopicPartition(SYNCS, 0), key=stale.key(), value=stale.value())
     assert [2, 0] == [offset_syncs.run(flow, clusters).syncs for _ in range(2)]
     assert [stale, OffsetSync("orders", 0, 0, 0), OffsetSync("orders", 0, 4, 4)] == written(source, SYNCS)
+
+
+@pytest.mark.parametrize("old", [(2, 30), (3, 9)])
+def test_syncs_of_another_copy_are_forgotten_where_the_new_one_begins_behind_them(
+    flow, clusters, orders, copied, source, old
+):
+    """MM2's clients, who forget only when an upstream offset goes back, never translate into the copy before."""
+    copied(orders, 3, 5)
+    source.add_topic(SYNCS)
+    stale = OffsetSync("orders", 0, *old)
+    source.append(TopicPartition(SYNCS, 0), key=stale.key(), value=stale.value())
+    assert 0 < offset_syncs.run(flow, clusters).syncs
+    known = OffsetSyncStore.of(written(source, SYNCS))
+    assert [-1, 0, 0, 0, 1] == [known.translate("orders", 0, upstream).offset for upstream in range(5)]
+    assert 0 == offset_syncs.run(flow, clusters).syncs
 
 
 def test_only_the_end_of_a_map_is_opened(flow, clusters, orders, copied, monkeypatch):

@@ -6,7 +6,7 @@ So nothing here ever stops a copy: a source that cannot be written to is a warni
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import Cluster
@@ -96,17 +96,29 @@ def due_of(
     for life in lives:
         it = TopicPartition(life.topic, life.partition)
         newest = last.get(it)
+        outlived: Pair | None = None
         try:
             known = packed[life]
             tail = known.opened_from(newest[0]) if newest is not None else None
             if tail is None or newest is None or not holds(tail, newest):
                 # Of another life of the topic, or of a copy that was made anew: all begins anew.
-                newest, tail = None, known.opened_from(0)
+                outlived, newest, tail = newest, None, known.opened_from(0)
         except UnreadableMap as error:
             broken.append(error)
             continue
-        due += [OffsetSync(*it, *pair) for pair in due_syncs(tail, newest, flow.offset_lag_max)]
+        pairs = due_syncs(tail, newest, flow.offset_lag_max)
+        due += [OffsetSync(*it, *pair) for pair in (*_rewind(outlived, pairs), *pairs)]
     return due, broken
+
+
+def _rewind(outlived: Pair | None, due: Sequence[Pair]) -> Iterator[Pair]:
+    """Give the sync that makes MM2's clients forget those of the copy before, where the first that is due does not.
+
+    They begin anew only when an upstream offset goes back (OffsetSyncStore).  What lies before the first record copied
+    goes on there.
+    """
+    if outlived is not None and due and due[0][0] >= outlived[0] > 0:
+        yield 0, due[0][1] - 1
 
 
 def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
