@@ -154,9 +154,7 @@ def _standing(
     )
 
 
-def _last(
-    seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition
-) -> DatedCheckpoint | None:
+def _last(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> DatedCheckpoint | None:
     """The last checkpoint about the life that is copied now."""
     last = seen.checkpoints.get(GroupPartition(group, *remote))
     return (

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupPartition
+from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger_topics import Incarnation
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import StandbyState
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.steps.life_rules import about_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
 
     How much it would read again depends on what it read on the source since, which nobody can ask.
     """
-    noted, _ = newest_checkpoints(flow, target)
+    noted = of_this_life(flow, newest_checkpoints(flow, target)[0], state.ledger)
     groups = sorted({it.group for it in noted})
     committed = target.committed_offsets(groups).found if groups else {}
     rows = known_rows(flow, noted.values(), committed, state.offsets)
@@ -124,6 +127,18 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
         tuple(GroupAtRisk(group, None) for group in groups),
         min((it.at_ms for it in noted.values()), default=None),
     )
+
+
+def of_this_life(
+    flow: FlowSettings, noted: Mapping[GroupPartition, DatedCheckpoint], ledger: Ledger
+) -> Mapping[GroupPartition, DatedCheckpoint]:
+    """Leave out what was written before a topic was made anew: it places nobody in the copy that is there.  Pure."""
+
+    def life(topic: str) -> Incarnation | None:
+        source: str | None = flow.policy.upstream_topic(topic)
+        return ledger.incarnations.get(source) if source is not None else None
+
+    return {place: it for place, it in noted.items() if about_life(it.at_ms, life(it.checkpoint.topic))}
 
 
 def known_rows(

@@ -1,0 +1,20 @@
+"""What the gate takes for a group's place when the source is lost."""
+
+from twinlog.cluster.group import GroupPartition
+from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.mm2_topics import DatedCheckpoint
+from twinlog.formats.checkpoint import Checkpoint
+from twinlog.formats.ledger_topics import Incarnation, LifeReason
+from twinlog.steps.gate_groups import of_this_life
+
+
+def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
+    """A group that was never seen since its topic was made anew has no place in the new copy to be missing from."""
+    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=LifeReason.REBUILD)
+    pay = Incarnation("pay", "first", 150, "A.pay")
+    ledger = Ledger(incarnations={"orders": anew, "pay": pay})
+    noted = {
+        GroupPartition(group, topic, 0): DatedCheckpoint(Checkpoint(group, topic, 0, 5, 5), at_ms)
+        for group, topic, at_ms in [("old", "A.orders", 149), ("new", "A.orders", 150), ("old", "A.pay", 149)]
+    }
+    assert {("new", "A.orders", 0), ("old", "A.pay", 0)} == of_this_life(flow, noted, ledger).keys()
