@@ -28,6 +28,7 @@ from twinlog.relay.error_codes import (
     COORDINATOR_MOVED,
     FENCED,
     LEADER_MOVED,
+    NOT_APPENDED,
     REFUSED_RECORDS,
     TOO_LARGE,
     Code,
@@ -70,7 +71,6 @@ _MAY_BE_WRITTEN = (
         Code.UNKNOWN_TOPIC_OR_PARTITION,  # a broker that has not heard of it yet; AddPartitions tells a deleted topic
         Code.REQUEST_TIMED_OUT,
         Code.NETWORK_EXCEPTION,
-        Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
@@ -116,7 +116,7 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
         ((_REFUSED_TOPIC - ANOTHER_LIFE) | _NOT_ALLOWED, Remedy.END_RANGE),
     ),
     Request.PRODUCE: _rows(
-        (_MAY_BE_WRITTEN, Remedy.RESEND),
+        (_MAY_BE_WRITTEN | NOT_APPENDED, Remedy.RESEND),
         (TOO_LARGE, Remedy.SPLIT),
         (REFUSED_RECORDS - TOO_LARGE, Remedy.END_RANGE),
         (_REFUSED_TOPIC, Remedy.END_RANGE),
