@@ -178,9 +178,9 @@ def test_without_a_ledger_nothing_is_changed(everything, clusters, target):
 # saved plans
 
 
-def saved_text(flow, clusters) -> str:
+def saved_text(flow, clusters, at_ms: int = 1_700_000_000_000) -> str:
     plan = sync_metadata.make_plan(flow, clusters)
-    return json.dumps(plan_document(plan, clusters.source.cluster_id(), clusters.target.cluster_id()))
+    return json.dumps(plan_document(plan, clusters.source.cluster_id(), clusters.target.cluster_id(), at_ms))
 
 
 def apply_text(flow, clusters, text: str):
@@ -217,6 +217,14 @@ def test_a_saved_plan_is_applied_once(everything, clusters):
     with pytest.raises(TerminalError, match="applied already, on 20") as caught:
         apply_text(everything, clusters, text)
     assert "plan-applied" == caught.value.code
+
+
+def test_the_same_changes_saved_again_are_another_plan(everything, clusters):
+    """A rehearsal takes nothing away from the day itself."""
+    texts = [saved_text(everything, clusters, at_ms) for at_ms in (1, 2)]
+    plans = [parse_plan(text, "plan.json") for text in texts]
+    assert plans[0].changes == plans[1].changes
+    assert plans[0].digest != plans[1].digest
 
 
 def test_a_plan_that_was_refused_in_part_may_be_applied_again(everything, clusters, target):

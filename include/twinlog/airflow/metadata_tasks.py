@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog import clock
 from twinlog.airflow.metadata_schedule import due
 from twinlog.airflow.task_frame import flow_of, opened
 from twinlog.config.metadata import Profile
@@ -60,7 +61,9 @@ def plan(flow_name: str) -> Json:
         _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
         found = make_plan(flow, clusters, _due(flow))
         text = _say(plan_lines(found))
-        saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
+        saved = plan_document(
+            found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
+        )
         context["ti"].xcom_push(PLAN_KEY, text)
         if not found.changes and not context["params"].get("dry_run"):
             apply(flow, found, clusters.target)  # remembers what both sides agree on

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog import clock
 from twinlog.cli.files import refuse_unwritable, written
 from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
@@ -64,7 +65,9 @@ def plan(
     with open_clusters(chosen) as clusters:
         say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
         found = make_plan(chosen, clusters)
-        saved = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id())
+        saved = plan_document(
+            found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
+        )
     show(found.document, output, [Diff(plan_lines(found))])
     if save is not None:
         if not written(save, document(saved).encode()):

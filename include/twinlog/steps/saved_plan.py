@@ -48,10 +48,16 @@ class SavedPlan:
     digest: str
 
 
-def plan_document(plan: MetadataPlan, source_cluster_id: str, target_cluster_id: str) -> dict[str, Any]:
-    """Write a plan as the document that is saved."""
+def plan_document(
+    plan: MetadataPlan, source_cluster_id: str, target_cluster_id: str, at_ms: int
+) -> dict[str, Any]:
+    """Write a plan as the document that is saved at `at_ms` (epoch ms).
+
+    The time is part of what its digest covers: the same changes, planned again for another failover, are another plan.
+    """
     document = {
         "format": FORMAT,
+        "saved_at_ms": at_ms,
         "source_cluster_id": source_cluster_id,
         "target_cluster_id": target_cluster_id,
         **plan.document,
