@@ -70,8 +70,14 @@ def test_ctrl_c_leaves_no_broker_behind(tmp_path, monkeypatch):
             self.runs = False
 
     monkeypatch.setattr(fleet, "EmbeddedKafka", Preparing)
-    with pytest.raises(KeyboardInterrupt):
-        start_clusters(tmp_path, ["A", "B"])
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whoever runs tests in the background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_clusters(tmp_path, ["A", "B"])
+    finally:
+        signal.signal(signal.SIGINT, before)
     time.sleep(0.5)  # nobody starts later
     assert [("A", True, False), ("B", True, False)] == [
         (each.name, each.told.is_set(), each.runs) for each in made

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from twinlog.errors import TransientError
 from twinlog.formats.ledger import LaneFence, LaneWriter
-from twinlog.relay.fence import lanes_ever, last_fence
+from twinlog.relay import fence
+from twinlog.relay.fence import Grant, lanes_ever, last_fence
 from twinlog.relay.log_reader import LogState, UndecidedRecord
+from twinlog.relay.spec import StateTopics
 
 
 def ledger(committed: int | None, undecided: int | None) -> LogState:
@@ -34,3 +37,34 @@ def test_the_holder_is_who_committed_last() -> None:
     """A fence without an end may be that of a driver that never heard of it."""
     assert last_fence(ledger(None, 4)) is None
     assert LaneFence("r1", 2, 1) == last_fence(ledger(2, 4))
+
+
+@pytest.mark.parametrize(("failures", "passes"), [(0, 1), (2, 3)])
+def test_a_fence_that_nobody_can_see_is_fenced_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, passes: int
+) -> None:
+    """With a new epoch, in which no earlier end is at large; and what it grants is what counts."""
+    grant = Grant("r", (), {})
+    answers = [*[None] * failures, grant]
+    asked: list[str] = []
+
+    def fenced(target: object, flow: str, *_: object) -> Grant | None:
+        asked.append(flow)
+        return answers.pop(0)
+
+    monkeypatch.setattr(fence, "_fenced", fenced)
+    assert grant == one_fence()
+    assert ["f"] * passes == asked
+
+
+def test_a_fence_that_is_never_seen_is_no_grant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever copies the other way would take our lanes for strangers."""
+    monkeypatch.setattr(fence, "_fenced", lambda *_: None)
+    with pytest.raises(TransientError, match="did not reach the ledger in 3 tries"):
+        one_fence()
+
+
+def one_fence() -> Grant:
+    """Fence flow f."""
+    state = StateTopics("offsets", 1, "map", 1, "ledger", "MirrorSourceConnector", "A")
+    return fence.fence(None, "f", state, run_id="r", lanes=1, transaction_timeout_ms=1000)  # type: ignore[arg-type]

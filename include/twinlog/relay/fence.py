@@ -41,6 +41,9 @@ from twinlog.relay.state_records import StateRecord, batches, own_key
 from twinlog.relay.transaction import Writer
 
 _NO_PRODUCER = -1
+_PASSES = 3
+"""Of a fence that nobody contests, when its end is lost or does not reach the ledger."""
+
 _PATIENCE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 0.25
 
@@ -106,10 +109,32 @@ def fence(
 ) -> Grant:
     """Fence the flow for `run_id` and read its progress.
 
-    Raises FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing, and
+    Once more where that did not end well: an end that was not answered at first could be done to what lane 0 writes,
+    and a fence that the ledger does not show is none for whoever reads it.  Raises TransientError when it never does,
+    FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing, and
     LostProgressError when the target lost the end of a transaction.
     """
     logs = logs or FenceLogs.of(state)
+    for _ in range(_PASSES):
+        granted = _fenced(target, flow, state, run_id, lanes, transaction_timeout_ms, logs)
+        if granted is not None:
+            return granted
+    raise TransientError(
+        f"the fence of {flow} did not reach the ledger in {_PASSES} tries",
+        hint=f"see that {state.ledger_topic} has a leader, and that transactions end",
+        code="fence-again",
+    )
+
+
+def _fenced(
+    target: Brokers,
+    flow: str,
+    state: StateTopics,
+    run_id: str,
+    lanes: int,
+    transaction_timeout_ms: int,
+    logs: FenceLogs,
+) -> Grant | None:
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
     ledger = logs.ledger.read(target)
     ledger_end = logs.ledger.position(0)
@@ -130,6 +155,9 @@ def fence(
         sure = own_progress(log.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
     progress = _progress(gate_lane, log, state)
+    seen = last_fence(logs.ledger.read(target))
+    if gate_lane.transaction.end_at_large or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
+        return None
     used = tuple(
         (topic, partition, number) for (topic, partition), number in gate_lane.sequences.next.items()
     )

@@ -101,6 +101,11 @@ class Transaction:
         self.ends = Ends(self.brokers, self.writer.producer_id)
 
     @property
+    def end_at_large(self) -> bool:
+        """Whether a broker may still end this epoch's next transaction, because an end was not answered at first."""
+        return self._end_at_large
+
+    @property
     def added(self) -> frozenset[TopicPartition]:
         """The partitions of the open transaction."""
         return frozenset(self._added)
