@@ -1,10 +1,13 @@
 """Lanes as jobs of their own: what a driver hears of them."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneOutcome, LaneReport
+from twinlog.steps import follow_window
+from twinlog.steps.follow_window import Following
 from twinlog.steps.open_lanes import OpenLanes
 
 
@@ -68,3 +71,26 @@ def test_no_lanes_are_over_at_once() -> None:
     """A flow without a topic yet."""
     lanes, _ = opened()
     assert (True, (), None) == (lanes.over, lanes.reports(), lanes.death())
+
+
+def test_a_lane_that_stands_still_is_killed_behind_the_fence(flow, monkeypatch) -> None:
+    """Its process was frozen: it hears of no fence, and Spark sees nothing; the driver goes on."""
+    monkeypatch.setattr(follow_window, "LAST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(Following, "_fence", lambda _: "granted")
+    lanes, runner = opened(a="done", b=TransientError("killed", code="tasks-died"))
+    runner.ends["a"].set()
+    runner.cancel = runner.ends["b"].set  # type: ignore[method-assign]
+    rounds = SimpleNamespace(runner=runner)
+    following = Following(flow, None, None, rounds, None, 0.0, threading.Event(), print, bool, None)
+    assert following._call_back(lanes)
+    assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], list(lanes.unreported()))
+
+
+def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:
+    """They end by themselves long before; one that does not is frozen."""
+    lanes, runner = opened(a="done")
+    far = time.monotonic() + 10_000
+    following = Following(flow, None, None, None, None, far, threading.Event(), print, bool, None)
+    overdue = follow_window.STRETCHES * flow.copy.follow_seconds + follow_window.LAST_WORD_SECONDS
+    assert [False, True] == [following._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
+    runner.ends["a"].set()

@@ -38,6 +38,9 @@ SHORTEST_SECONDS = 2.0
 FENCE_AGAIN_SECONDS = 1.0
 """After a fence that a cluster out of reach kept from calling the lanes back."""
 
+LAST_WORD_SECONDS = 120.0
+"""How long lanes may need to end that have to: they may be waiting for a broker, and then for another."""
+
 ATTENTION_SECONDS = 0.5
 """How often the driver sees whether it has been told to stop."""
 
@@ -231,11 +234,16 @@ class Following:
         return self._call_back(lanes)
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
-        """Whether a window opened `age` seconds ago is over, or should be."""
+        """Whether a window opened `age` seconds ago is over, or should be.
+
+        Lanes end by themselves in time; one whose process stands still does not, and Spark sees nothing of it.
+        """
         if self.stop.is_set() or not lanes.jobs:
             return self.stop.is_set() or time.monotonic() >= self.end
         patience = SHORTEST_SECONDS if lanes.in_doubt else self.flow.copy.follow_seconds
-        return lanes.over or (lanes.some_ended and age >= patience)
+        overdue = STRETCHES * self.flow.copy.follow_seconds + LAST_WORD_SECONDS
+        late = age >= overdue or time.monotonic() >= self.end + LAST_WORD_SECONDS
+        return lanes.over or late or (lanes.some_ended and age >= patience)
 
     def _call_back(self, lanes: OpenLanes) -> bool:
         """End the lanes that still run, by a new fence; at least once, which has none, they end by themselves.
@@ -256,10 +264,18 @@ class Following:
                 if error.code != PAUSED:  # then nothing calls them back
                     self.rounds.runner.cancel()
                 raise
-            lanes.wait()
+            self._see_out(lanes)
             return True
-        lanes.wait()
+        self._see_out(lanes, self.flow.copy.follow_seconds)
         return False
+
+    def _see_out(self, lanes: OpenLanes, seconds: float = 0.0) -> None:
+        """Wait until the lanes have ended, which they should within `seconds`; kill those that do not.
+
+        Behind a fence what they write is refused, so nothing but their report is lost.
+        """
+        if not lanes.ended_within(seconds + LAST_WORD_SECONDS):
+            self.rounds.runner.cancel()
 
     def _look(self) -> TransientError | None:
         """See what there is to follow now; return why that failed."""

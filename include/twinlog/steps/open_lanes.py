@@ -58,6 +58,10 @@ class OpenLanes:
         running = [job for job in self.jobs if not job.done()]
         wait_for(running, timeout=seconds, **({} if seconds is None else {"return_when": FIRST_COMPLETED}))
 
+    def ended_within(self, seconds: float) -> bool:
+        """Wait for all lanes, up to `seconds`; return whether they have ended."""
+        return not wait_for(self.jobs, timeout=seconds).not_done
+
     def reports(self) -> tuple[LaneReport, ...]:
         """Return what the lanes answered that did not die.  Waits for all."""
         self.wait()
