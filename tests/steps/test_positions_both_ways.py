@@ -8,7 +8,7 @@ from twinlog.formats.offset_map import encode_piece
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.steps.positions import positions_both_ways
+from twinlog.steps.positions import positions, positions_both_ways
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
 
@@ -61,7 +61,15 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     read = set(world.here[:committed])
     unread = [offset for offset, record in enumerate(world.there) if record not in read]
     assert found is not None
-    assert found.offset <= min(unread, default=len(world.there))
+    first_unread = min(unread, default=len(world.there))
+    assert found.offset <= first_unread
+    (own,) = positions(
+        packed(world.runs_there, world.next_there),
+        [committed],
+        PartitionOffsets(0, len(world.there), len(world.there)),
+    ) or [None]
+    if own is not None:  # and no earlier than what is known asks for: echoes are nothing to read again
+        assert found.offset >= min(first_unread, world.next_back, own.offset)
     again = sum(record in read for record in world.there[found.offset :])
     beyond = max(0, committed - world.next_there)
     assert again + sum(it.startswith("h") for it in read - set(world.here[: world.next_there])) <= found.slack
@@ -97,6 +105,20 @@ def test_below_everything_copied_the_way_back_alone_says_nothing() -> None:
     way_there = packed([Run(1500, 1000, 500)], 2000, 1500)
     way_back = packed([Run(0, 0, 1000)], 1600)
     assert [None] == positions_both_ways(way_there, way_back, [1200], there)
+
+
+def test_echoes_alone_hold_nobody_up() -> None:
+    """All that B holds came from A, and B->A has looked at it: a group of A starts at its own place, and not at 0."""
+    there = PartitionOffsets(0, 30, 30)
+    found = positions_both_ways(packed([Run(0, 0, 30)], 30), packed([], 30), [0, 12, 30], there)
+    assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.slack) for it in found if it is not None]
+
+
+def test_echoes_behind_what_came_back_hold_nobody_up() -> None:
+    """After a failback: ten of B came back, and what A wrote since was copied to B, where B->A passed it over."""
+    way_there, way_back = packed([Run(10, 10, 20)], 30), packed([Run(0, 0, 10)], 30)
+    (found,) = positions_both_ways(way_there, way_back, [25], PartitionOffsets(0, 30, 30))
+    assert (25, 0) == (found.offset, found.slack) if found is not None else False
 
 
 def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:

@@ -96,20 +96,26 @@ def positions_both_ways(
 def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: int) -> int:
     """Offset there of the first record whose copy here lies at `committed` or behind it, or which has none yet.
 
-    Before a hole in the map, where others may have copied: their copies may lie behind `committed`, too.
+    What the map covers without a run is nothing to read: echoes, which the way there places.  Before a
+    hole in the map, where others may have copied: their copies may lie behind `committed`, too.
     """
     if not len(way_back.length):
-        return log_start
+        return _covered_to(way_back, log_start)
     row = int(np.searchsorted(way_back.downstream + way_back.length, committed, side="right"))
     if row == len(way_back.length):
-        return int(way_back.upstream[-1] + way_back.length[-1])
+        return _covered_to(way_back, int(way_back.upstream[-1] + way_back.length[-1]))
     into = committed - int(way_back.downstream[row])
     first = int(way_back.upstream[row])
     if into > 0:
         return first + into
     before = int(way_back.upstream[row - 1] + way_back.length[row - 1]) if row else log_start
-    stretch = int(np.searchsorted(way_back.covered_from, first, side="right")) - 1
-    return before if int(way_back.covered_from[stretch]) > before else first
+    return min(first, _covered_to(way_back, before))
+
+
+def _covered_to(way_back: OffsetMap, offset: int) -> int:
+    """Up to where the map says what became of every record there, from `offset` on; `offset` itself in a hole."""
+    stretch = int(np.searchsorted(way_back.covered_from, offset, side="right")) - 1
+    return max(offset, int(way_back.covered_to[stretch])) if stretch >= 0 else offset
 
 
 def _read_before(way_back: OffsetMap, start: int, end: int) -> int:
