@@ -24,9 +24,10 @@ from bench.topics import Kind
 from twinlog.config.connection import ConnectionSettings
 from twinlog.relay import wire
 from twinlog.relay.batch import walk
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers
+from twinlog.relay.brokers import Brokers
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.list_offsets import EARLIEST, LATEST
 from twinlog.relay.rewrite import Record, build_batch, record_rest
 
 IN_FLIGHT = 16

@@ -29,9 +29,9 @@ from twinlog.offsets.run import Run
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import init_writer, transactional_id
 from twinlog.relay.lane import Lane
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.state_records import StateRecord, batches, map_record, progress_record
 from twinlog.relay.transaction import Transaction
-from twinlog.relay.transform import Outgoing
 from twinlog.steps.copy_round import state_topics
 from twinlog.steps.verdicts import Ending
 

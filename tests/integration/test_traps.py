@@ -37,14 +37,15 @@ from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import wire
 from twinlog.relay.batch import BatchHeader
-from twinlog.relay.brokers import LATEST, Brokers
+from twinlog.relay.brokers import Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
 from twinlog.relay.fence import fence, init_writer
 from twinlog.relay.lane import Lane
+from twinlog.relay.list_offsets import LATEST
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.relabel import relabel
 from twinlog.relay.transaction import Writer
-from twinlog.relay.transform import Outgoing
 from twinlog.steps import sync_topics
 from twinlog.steps.copy_round import state_topics
 
@@ -201,7 +202,7 @@ def test_a_header_that_hides_gaps_is_accepted_and_corrupts_the_log(
     cluster_b: Any, brokers: Brokers, unique_topic: Callable[[str], str]
 ) -> None:
     """The broker looks at the header only; so gaps are rewritten record by record (test_compacted.py)."""
-    from test_transform import with_gaps
+    from test_cutter import with_gaps
 
     topic = create_topic(cluster_b, unique_topic("trap"))
     kept = [(0, Rec(b"a", timestamp=NOW)), (4, Rec(b"b", timestamp=NOW))]

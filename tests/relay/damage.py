@@ -7,7 +7,8 @@ from typing import Any, Self
 from fakes import FakeSource
 
 from twinlog.relay.batch import BatchHeader
-from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
+from twinlog.relay.brokers import TopicMetadata, TopicPartition
+from twinlog.relay.list_offsets import EARLIEST
 
 TOPIC = "ledger"
 

@@ -23,8 +23,9 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from twinlog.errors import ClusterUnreachable, FormatError, TransientError
 from twinlog.relay import fetch_by_id, kafka_python, wire
 from twinlog.relay.batch import CHECKED_FROM, BatchHeader
-from twinlog.relay.brokers import EARLIEST, TopicMetadata, TopicPartition
+from twinlog.relay.brokers import TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import Code
+from twinlog.relay.list_offsets import EARLIEST
 from twinlog.relay.rewrite import Record, read_records
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -9,8 +9,8 @@ from batches import Rec, encode
 from fakes import LOSE, TOPIC_ID, Appended, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_cutter import Log, logs, with_gaps
 from test_old_format import Set, sets
-from test_transform import Log, logs, with_gaps
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.connect_offset import parse_offset_value

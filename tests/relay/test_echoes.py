@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.formats.ledger_writers import LaneWriter
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.cutter import Cutter
 from twinlog.relay.echoes import Echoes, LaneWriters
-from twinlog.relay.transform import AbortedTransactions
 
 LANE = LaneWriter(7, "twinlog-B->A-0", 0)
 writers = st.sampled_from([-1, 3, LANE.producer_id])

@@ -8,7 +8,7 @@ from twinlog.errors import TransientError
 from twinlog.formats.ledger import LaneFence, LaneWriter
 from twinlog.relay import fence
 from twinlog.relay.fence import Grant, lanes_ever, last_fence
-from twinlog.relay.log_reader import LogState, UndecidedRecord
+from twinlog.relay.log_state import LogState, UndecidedRecord
 from twinlog.relay.spec import StateTopics
 
 

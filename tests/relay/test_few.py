@@ -15,7 +15,7 @@ from twinlog.relay.batch import BatchHeader
 from twinlog.relay.building import build_batches
 from twinlog.relay.columns import read_columns
 from twinlog.relay.few import MOST_RECORDS, merge_few
-from twinlog.relay.transform import Outgoing
+from twinlog.relay.outgoing import Outgoing
 
 GROUPS = st.lists(RECORDS, min_size=1, max_size=4)
 ROOM = 1 << 20

@@ -10,8 +10,8 @@ from fakes import TOPIC_ID, Entry, FakeSource, FakeTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_copy_lane import NOWHERE, STATE, agree, copy, source_of
+from test_cutter import Log, logs
 from test_lane import TP, a_lane, outgoing
-from test_transform import Log, logs
 
 from twinlog.relay.batch import BatchHeader
 from twinlog.relay.copy_lane import LaneCopy

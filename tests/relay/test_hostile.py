@@ -19,14 +19,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError
 from test_copy_lane import agree, copy, encoded, source_of
-from test_transform import Log, logs, patch, with_gaps
+from test_cutter import Log, logs, patch, with_gaps
 
 from twinlog.relay import codec as codecs
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.batch import HEADER
 from twinlog.relay.cutter import Cutter
 from twinlog.relay.few import MOST_RECORDS
 from twinlog.relay.relabel import relabel
-from twinlog.relay.transform import AbortedTransactions
 
 EXAMPLES = int(os.environ.get("TWINLOG_FUZZ_EXAMPLES", "60"))
 RECORDS = [Rec(b"value %d" % n, b"k", 1_000 + n) for n in range(40)]

@@ -10,8 +10,8 @@ from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.relay.batch import BatchHeader
 from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.transaction import TRANSITIONS, LaneState, Writer
-from twinlog.relay.transform import Outgoing
 
 TP = ("A.t", 0)
 

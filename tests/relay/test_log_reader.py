@@ -7,7 +7,7 @@ from batches import Rec, encode
 from damage import TOPIC, DamagingBrokers, flipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_transform import control
+from test_cutter import control
 
 from twinlog.errors import FormatError
 from twinlog.relay.log_reader import StateLog, read_state

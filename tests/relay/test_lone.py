@@ -12,7 +12,7 @@ from batches import Rec, encode
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_transform import content, cut_all, patch, with_gaps
+from test_cutter import content, cut_all, patch, with_gaps
 
 from twinlog.relay.batch import HEADER_BYTES
 from twinlog.relay.codec import GZIP, LZ4, SNAPPY, ZSTD, compress

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from batches import Rec, decode
-from test_transform import patch, with_gaps
+from test_cutter import patch, with_gaps
 
 from twinlog.relay.codec import ZSTD
 from twinlog.relay.cutter import Cutter

@@ -10,7 +10,7 @@ from batches import Rec, decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
-from test_transform import Cutter, content
+from test_cutter import Cutter, content
 
 from twinlog.errors import FormatError
 from twinlog.relay import codec as codecs

@@ -8,7 +8,7 @@ import pytest
 from batches import Rec, encode
 from fakes import FakeTarget
 from test_copy_lane import agree, copy, source_of
-from test_transform import Log
+from test_cutter import Log
 
 from twinlog.relay.backoff import until
 from twinlog.relay.error_codes import Code

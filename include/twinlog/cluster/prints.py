@@ -11,13 +11,14 @@ from hashlib import blake2b
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import TransientError
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.batch import BatchHeader
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers
+from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.list_offsets import EARLIEST, LATEST
 from twinlog.relay.rewrite import Record, key_and_value, read_records
 from twinlog.relay.sound import naming, walk_sound
-from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.wire import Fetched
 
 DIGEST_BYTES = 16

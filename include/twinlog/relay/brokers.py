@@ -15,16 +15,13 @@ from twinlog.relay import kafka_python
 from twinlog.relay.backoff import until
 from twinlog.relay.connection import Connection
 from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.list_offsets import list_offsets
 from twinlog.relay.remedies import Request, repeats
 
 _T = TypeVar("_T")
 
 _GROUP, _TRANSACTION = 0, 1
 """FindCoordinator key types: a consumer group, a transactional id."""
-
-EARLIEST = -2
-LATEST = -1
-"""Special timestamps of ListOffsets."""
 
 _PATIENCE_SECONDS = 20.0
 
@@ -265,29 +262,16 @@ class Brokers:
     def _list_offsets(
         self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        request = kafka_python.LIST_OFFSETS.request
-        by_topic: dict[str, list[Any]] = {}
-        for topic, partition in partitions:
-            entry = request.ListOffsetsTopic.ListOffsetsPartition(
-                partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
-            )
-            by_topic.setdefault(topic, []).append(entry)
-        topics = [request.ListOffsetsTopic(name=name, partitions=items) for name, items in by_topic.items()]
-        answer = self.node(node, "coordinate").call(
-            kafka_python.LIST_OFFSETS, replica_id=-1, isolation_level=int(read_committed), topics=topics
+        found, refused = list_offsets(
+            self.node(node, "coordinate"), partitions, timestamp, read_committed=read_committed
         )
-        result = {}
-        for topic in answer.topics:
-            for item in topic.partitions:
-                unknown = item.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION  # its leader may be behind
-                if unknown or repeats(Request.LOOK_UP, item.error_code):
-                    self._leaders.pop((topic.name, item.partition_index), None)
-                elif item.error_code:
-                    doing = f"the question for offsets of {topic.name}-{item.partition_index}"
-                    raise error_for(item.error_code, doing, self.settings.alias)
-                else:
-                    result[topic.name, item.partition_index] = int(item.offset)
-        return result
+        for (topic, partition), code in refused.items():
+            # Of a topic that is unknown here the leader may be behind.
+            if code != Code.UNKNOWN_TOPIC_OR_PARTITION and not repeats(Request.LOOK_UP, code):
+                doing = f"the question for offsets of {topic}-{partition}"
+                raise error_for(code, doing, self.settings.alias)
+            self._leaders.pop((topic, partition), None)
+        return found
 
     def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
         """Ask any broker, and another one once if the connection has died meanwhile."""

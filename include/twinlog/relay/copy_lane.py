@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.relay import inquiry, rhythm, trouble
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import OLD_MAGIC
 from twinlog.relay.brokers import Brokers, TopicPartition
@@ -35,7 +36,6 @@ from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
-from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.trouble import SourceTroubleError
 from twinlog.relay.wire import Fetched
 

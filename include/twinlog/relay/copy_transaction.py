@@ -16,10 +16,10 @@ from twinlog.relay import quarantine, rhythm, state_records, trouble
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.error_codes import REFUSED_RECORDS, TOO_LARGE, Code
 from twinlog.relay.lane import Lane
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.produced import Refused, Written
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.spec import LaneSpec
-from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble, culprits
 
 _NO_LEADER_SECONDS = 30.0

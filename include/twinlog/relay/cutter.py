@@ -1,4 +1,4 @@
-"""Cut fetched blocks into batches to send, as the table of `twinlog.relay.transform` says.
+"""Cut fetched blocks into batches to send, as the table of `twinlog.relay.outgoing` says.
 
 Batches that are read are read in runs, as many at once as lie behind one another and share a codec: that is what makes
 rewriting cheap enough to prefer it to sending small batches one by one.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.errors import FormatError
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.arena import Arena
 from twinlog.relay.batch import (
     CONTROL,
@@ -34,9 +35,9 @@ from twinlog.relay.echoes import Echoes
 from twinlog.relay.few import merge_few
 from twinlog.relay.lone import lone_batch, uncompressed
 from twinlog.relay.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
+from twinlog.relay.outgoing import Cut, Outgoing, Poison
 from twinlog.relay.passing import pass_on
 from twinlog.relay.pieces import Int64s
-from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing, Poison
 
 REWRITTEN_BYTES = 512 * 1024
 """Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""

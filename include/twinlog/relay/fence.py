@@ -33,7 +33,8 @@ from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.lane import Lane
-from twinlog.relay.log_reader import LogState, StateLog, read_state
+from twinlog.relay.log_reader import StateLog, read_state
+from twinlog.relay.log_state import LogState
 from twinlog.relay.lost_progress import LostProgressError, lost_progress
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import FenceMark, StateTopics

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from twinlog.errors import FormatError
 from twinlog.relay.batch import BatchHeader, require_sound
 from twinlog.relay.building import LARGEST_PREFIX
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.rewrite import Record, build_batch, read_records
-from twinlog.relay.transform import Outgoing
 
 MOST_RECORDS = 48
 """Measured: from here on reading by columns is cheaper."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlog.relay import kafka_python
-from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
+from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.list_offsets import LATEST
 
 _ENDS_PAUSE_SECONDS = 0.02
 _LEADERS_PAUSE_SECONDS = 0.1

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from twinlog.errors import TwinlogError
 from twinlog.relay import trouble
-from twinlog.relay.brokers import EARLIEST, Brokers
+from twinlog.relay.brokers import Brokers
 from twinlog.relay.epochs import diverged_at, epoch_ends
 from twinlog.relay.error_codes import Code
+from twinlog.relay.list_offsets import EARLIEST
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.trouble import SOURCE_LOST, Trouble
 

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.relay import wire
-from twinlog.relay.brokers import LATEST, Brokers, TopicPartition
+from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.error_codes import NOT_APPENDED, Code, code_name
 from twinlog.relay.foresight import Foresight
+from twinlog.relay.list_offsets import LATEST
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.produced import Refused, Written
 from twinlog.relay.relabel import relabel
 from twinlog.relay.remedies import Remedy, Request, remedy
 from twinlog.relay.sequences import Sequences
 from twinlog.relay.transaction import LaneState, Transaction, Writer
-from twinlog.relay.transform import Outgoing
 from twinlog.relay.wire import Buffer
 from twinlog.relay.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
 

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
 from twinlog.relay import state_cache
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
+from twinlog.relay.brokers import Brokers, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.list_offsets import EARLIEST, LATEST
+from twinlog.relay.log_state import KeptRecord, LogState, Resolver, state_of
 from twinlog.relay.remedies import Request, repeats
-from twinlog.relay.rewrite import key_and_value, read_records
-from twinlog.relay.sound import naming, walk_sound
-from twinlog.relay.transform import is_abort_marker
+from twinlog.relay.sound import naming
 from twinlog.relay.wire import Fetched
 
 COSTLY_RECORDS = 50_000
@@ -36,91 +34,6 @@ COSTLY_RECORDS = 50_000
 _FETCH_BYTES = 8 << 20
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class LogState:
-    """What a compacted topic says.
-
-    `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
-    record of all was not committed, with their committed value (None: there is none); readers that ignore
-    transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
-    transaction has no end in the log, and the newest such record.
-    """
-
-    committed: Mapping[bytes, bytes]
-    overshadowed: Mapping[bytes, bytes | None]
-    undecided: Mapping[bytes, UndecidedRecord] = field(default_factory=dict)
-
-
-class UndecidedRecord(NamedTuple):
-    """A record whose transaction has no end in the log: who wrote it, its value (None: a tombstone), where."""
-
-    producer_id: int
-    value: bytes | None
-    partition: int
-
-
-class KeptRecord(NamedTuple):
-    """The latest committed record of a key: its offset, its value (None: a tombstone), its timestamp (ms)."""
-
-    offset: int
-    value: bytes | None
-    timestamp: int
-    partition: int
-
-
-_NOTHING = KeptRecord(-1, None, -1, -1)
-
-
-@dataclass(slots=True)
-class _Resolver:
-    """Resolves one partition: values wait per producer until a marker decides them.
-
-    Latest means by offset, not by time of commit, so each key keeps the offset of its value.
-    """
-
-    partition: int
-    committed: dict[bytes, KeptRecord] = field(default_factory=dict)
-    newest: dict[bytes, int] = field(default_factory=dict)
-    undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
-
-    def forget(self) -> None:
-        """Know nothing again."""
-        self.committed, self.newest, self.undecided = {}, {}, {}
-
-    def add(self, block: memoryview, position: int) -> int:
-        """Take one fetched block; return the position behind it.
-
-        Raises FormatError for damage: what was taken by then says nothing, and is to be forgotten.
-        """
-        for header, batch in walk_sound(block):
-            if header.last_offset < position:
-                continue
-            position = header.next_offset
-            if header.control:
-                self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
-                continue
-            for record in read_records(header, batch):
-                key, value = key_and_value(record)
-                if key is None:
-                    continue
-                self.newest[key] = record.offset
-                kept = KeptRecord(record.offset, value, record.timestamp, self.partition)
-                if header.transactional:
-                    self.undecided.setdefault(header.producer_id, []).append((key, kept))
-                else:
-                    self._keep(key, kept)
-        return position
-
-    def _decide(self, producer_id: int, *, commit: bool) -> None:
-        for key, record in self.undecided.pop(producer_id, ()):
-            if commit:
-                self._keep(key, record)
-
-    def _keep(self, key: bytes, record: KeptRecord) -> None:
-        if self.committed.get(key, _NOTHING).offset < record.offset:
-            self.committed[key] = record
 
 
 class StateLog:
@@ -137,7 +50,7 @@ class StateLog:
         self._topic = topic
         self._cached = cached
         self._topic_id = ""
-        self._resolvers: dict[TopicPartition, _Resolver] = {}
+        self._resolvers: dict[TopicPartition, Resolver] = {}
         self._positions: dict[TopicPartition, int] = {}
 
     def read(self, brokers: Brokers) -> LogState:
@@ -151,7 +64,7 @@ class StateLog:
         _read_to_the_end(brokers, self._positions, self._resolvers)
         if self._cached and sum(self._positions.values()) - before >= COSTLY_RECORDS:
             self._save()
-        return _state(self._resolvers.values())
+        return state_of(self._resolvers.values())
 
     @property
     def records(self) -> dict[bytes, KeptRecord]:
@@ -173,14 +86,14 @@ class StateLog:
             if self._cached and metadata.topic_id:
                 self._load()
         for number in sorted(metadata.leaders):
-            self._resolvers.setdefault((self._topic, number), _Resolver(number))
+            self._resolvers.setdefault((self._topic, number), Resolver(number))
             self._positions.setdefault((self._topic, number), 0)
 
     def _load(self) -> None:
         found = state_cache.load(state_cache.cache_file(self._topic, self._topic_id)) or {}
         for number, it in found.items():
             kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = _Resolver(number, committed=kept)
+            self._resolvers[self._topic, number] = Resolver(number, committed=kept)
             self._positions[self._topic, number] = it.position
 
     def _save(self) -> None:
@@ -232,24 +145,6 @@ def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> Cluste
     )
 
 
-def _state(resolvers: Collection[_Resolver]) -> LogState:
-    committed: dict[bytes, bytes] = {}
-    overshadowed: dict[bytes, bytes | None] = {}
-    for resolver in resolvers:
-        committed |= {key: it.value for key, it in resolver.committed.items() if it.value is not None}
-        for key, newest in resolver.newest.items():
-            kept = resolver.committed.get(key, _NOTHING)
-            if newest > kept.offset:
-                overshadowed[key] = kept.value
-    undecided = {
-        key: UndecidedRecord(producer_id, record.value, record.partition)
-        for resolver in resolvers
-        for producer_id, waiting in resolver.undecided.items()
-        for key, record in waiting
-    }
-    return LogState(committed, overshadowed, undecided)
-
-
 class StateReader:
     """Reads the state topics of one cluster, each going on where its last reading stopped.  Single-threaded."""
 
@@ -270,7 +165,7 @@ class StateReader:
 
 
 def _read_to_the_end(
-    brokers: Brokers, positions: dict[TopicPartition, int], resolvers: Mapping[TopicPartition, _Resolver]
+    brokers: Brokers, positions: dict[TopicPartition, int], resolvers: Mapping[TopicPartition, Resolver]
 ) -> None:
     starts = brokers.offsets(positions, EARLIEST)
     ends = brokers.offsets(positions, LATEST)
@@ -305,7 +200,7 @@ def _take(
     brokers: Brokers,
     fetched: Fetched,
     positions: dict[TopicPartition, int],
-    resolvers: Mapping[TopicPartition, _Resolver],
+    resolvers: Mapping[TopicPartition, Resolver],
 ) -> bool:
     item = fetched.topic, fetched.partition
     if repeats(Request.FETCH, fetched.error):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.errors import TerminalError
 from twinlog.formats.connect_offset import parse_offset_value
 from twinlog.relay.brokers import TopicPartition
-from twinlog.relay.log_reader import LogState
+from twinlog.relay.log_state import LogState
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import own_key
 from twinlog.relay.transaction import Writer

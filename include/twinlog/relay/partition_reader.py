@@ -11,6 +11,7 @@ import numpy as np
 
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger_audit import Unproved
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.batch import (
     CONTROL,
     LOG_OVERHEAD,
@@ -18,13 +19,13 @@ from twinlog.relay.batch import (
     starts,
     walk_headers,
 )
-from twinlog.relay.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.columns import HEADERS, damaged, headers
 from twinlog.relay.error_codes import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.relay.fetcher import Fetcher
+from twinlog.relay.list_offsets import EARLIEST, LATEST
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.pieces import Int64s
-from twinlog.relay.transform import AbortedTransactions
 from twinlog.relay.wire import Fetched
 
 _MOST_STALLS = 40

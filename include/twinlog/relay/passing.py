@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.batch import (
     CODEC_MASK,
     HEADER,
@@ -12,7 +13,7 @@ from twinlog.relay.batch import (
     BatchHeader,
 )
 from twinlog.relay.merging import BATCH_COST, merge_cost
-from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing
+from twinlog.relay.outgoing import Cut, Outgoing
 
 
 def pass_on(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.relay.brokers import TopicPartition
-from twinlog.relay.transform import Outgoing
+from twinlog.relay.outgoing import Outgoing
 
 
 @dataclass(slots=True)

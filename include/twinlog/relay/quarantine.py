@@ -22,8 +22,8 @@ from typing import Final
 from twinlog.errors import FormatError
 from twinlog.relay.batch import HEADER_BYTES
 from twinlog.relay.building import LARGEST_PREFIX
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.rewrite import Record, build_batch, key_value_headers, record_rest
-from twinlog.relay.transform import Outgoing
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

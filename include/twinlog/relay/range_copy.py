@@ -17,9 +17,9 @@ from twinlog.offsets.run import Run
 from twinlog.relay.arena import Arena
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.cutter import Cutter
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.quarantine import Captured
 from twinlog.relay.spec import RangeReport, RangeSpec
-from twinlog.relay.transform import Outgoing
 from twinlog.relay.trouble import Trouble
 
 PIECE_RUNS = 128

@@ -18,10 +18,10 @@ from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.building import LARGEST_PREFIX
+from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.rewrite import Record, build_batch, record_rest
 from twinlog.relay.spec import StateTopics
-from twinlog.relay.transform import Outgoing
 
 BATCH_BYTES = 512 * 1024
 """Of records in one batch, well below Kafka's default of max.message.bytes.

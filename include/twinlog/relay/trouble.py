@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.relay.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
+from twinlog.relay.outgoing import Poison
 from twinlog.relay.produced import Refused
-from twinlog.relay.transform import Poison
 
 SOURCE_LOST = "source-lost"
 """Code of ranges that the next cycle goes on with."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from twinlog.relay.brokers import TopicPartition
-from twinlog.relay.transform import Outgoing
+from twinlog.relay.outgoing import Outgoing
 
 Round = Mapping[TopicPartition, Outgoing]
 

@@ -18,7 +18,7 @@ from twinlog.errors import ClusterRefused, FencedError, TerminalError, Transient
 from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import FenceLogs, Grant, last_fence, own_progress
-from twinlog.relay.log_reader import LogState
+from twinlog.relay.log_state import LogState
 from twinlog.relay.spec import (
     DEFAULT_MAX_MESSAGE_BYTES,
     Follow,

@@ -20,7 +20,8 @@ from twinlog.offsets.piece import MapPiece
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence
 from twinlog.relay.hanging import find_hanging, wait_until_ended, wait_until_led
-from twinlog.relay.log_reader import LogState, read_state
+from twinlog.relay.log_reader import read_state
+from twinlog.relay.log_state import LogState
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.relay.partition_reader import Block, PartitionReader
 from twinlog.relay.spec import StateTopics

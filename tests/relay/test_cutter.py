@@ -11,9 +11,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlog.relay.aborted import AbortedTransactions
 from twinlog.relay.batch import HEADER, BatchHeader
 from twinlog.relay.cutter import Cutter
-from twinlog.relay.transform import AbortedTransactions, Cut, Outgoing
+from twinlog.relay.outgoing import Cut, Outgoing
 
 BIG = 1 << 20
 

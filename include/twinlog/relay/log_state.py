@@ -1,0 +1,119 @@
+"""What the records of a compacted topic come to, transactions resolved by their markers: bytes in, values out.  Pure.
+
+A transactional batch counts when its producer's next marker says COMMIT.  A transaction without a marker is not
+committed (`twinlog.relay.log_reader` says why it is read at all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from twinlog.relay.aborted import is_abort_marker
+from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.sound import walk_sound
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a compacted topic says.
+
+    `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
+    record of all was not committed, with their committed value (None: there is none); readers that ignore
+    transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
+    transaction has no end in the log, and the newest such record.
+    """
+
+    committed: Mapping[bytes, bytes]
+    overshadowed: Mapping[bytes, bytes | None]
+    undecided: Mapping[bytes, UndecidedRecord] = field(default_factory=dict)
+
+
+class UndecidedRecord(NamedTuple):
+    """A record whose transaction has no end in the log: who wrote it, its value (None: a tombstone), where."""
+
+    producer_id: int
+    value: bytes | None
+    partition: int
+
+
+class KeptRecord(NamedTuple):
+    """The latest committed record of a key: its offset, its value (None: a tombstone), its timestamp (ms)."""
+
+    offset: int
+    value: bytes | None
+    timestamp: int
+    partition: int
+
+
+_NOTHING = KeptRecord(-1, None, -1, -1)
+
+
+@dataclass(slots=True)
+class Resolver:
+    """Resolves one partition: values wait per producer until a marker decides them.
+
+    Latest means by offset, not by time of commit, so each key keeps the offset of its value.
+    """
+
+    partition: int
+    committed: dict[bytes, KeptRecord] = field(default_factory=dict)
+    newest: dict[bytes, int] = field(default_factory=dict)
+    undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Know nothing again."""
+        self.committed, self.newest, self.undecided = {}, {}, {}
+
+    def add(self, block: memoryview, position: int) -> int:
+        """Take one fetched block; return the position behind it.
+
+        Raises FormatError for damage: what was taken by then says nothing, and is to be forgotten.
+        """
+        for header, batch in walk_sound(block):
+            if header.last_offset < position:
+                continue
+            position = header.next_offset
+            if header.control:
+                self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
+                continue
+            for record in read_records(header, batch):
+                key, value = key_and_value(record)
+                if key is None:
+                    continue
+                self.newest[key] = record.offset
+                kept = KeptRecord(record.offset, value, record.timestamp, self.partition)
+                if header.transactional:
+                    self.undecided.setdefault(header.producer_id, []).append((key, kept))
+                else:
+                    self._keep(key, kept)
+        return position
+
+    def _decide(self, producer_id: int, *, commit: bool) -> None:
+        for key, record in self.undecided.pop(producer_id, ()):
+            if commit:
+                self._keep(key, record)
+
+    def _keep(self, key: bytes, record: KeptRecord) -> None:
+        if self.committed.get(key, _NOTHING).offset < record.offset:
+            self.committed[key] = record
+
+
+def state_of(resolvers: Collection[Resolver]) -> LogState:
+    """Join what the partitions of a topic say."""
+    committed: dict[bytes, bytes] = {}
+    overshadowed: dict[bytes, bytes | None] = {}
+    for resolver in resolvers:
+        committed |= {key: it.value for key, it in resolver.committed.items() if it.value is not None}
+        for key, newest in resolver.newest.items():
+            kept = resolver.committed.get(key, _NOTHING)
+            if newest > kept.offset:
+                overshadowed[key] = kept.value
+    undecided = {
+        key: UndecidedRecord(producer_id, record.value, record.partition)
+        for resolver in resolvers
+        for producer_id, waiting in resolver.undecided.items()
+        for key, record in waiting
+    }
+    return LogState(committed, overshadowed, undecided)
