@@ -105,7 +105,7 @@ class LaneCopy:
         return LaneReport(
             lane=self._spec.lane,
             state=state,
-            ranges=tuple(item.report() for item in self._by_source.values()),
+            ranges=tuple(copy.report() for copy in self._by_source.values()),
             transactions=self.transaction.count,
             cpu_seconds=time.process_time() - started,
             error=error,
@@ -127,12 +127,12 @@ class LaneCopy:
 
     def positions(self) -> dict[TopicPartition, int]:
         """Upstream offsets to fetch next, of the partitions that are still wanted."""
-        return {item.source: item.sent for item in self._by_source.values() if item.wanted}
+        return {copy.source: copy.sent for copy in self._by_source.values() if copy.wanted}
 
     @property
     def troubled(self) -> bool:
         """Whether a range has ended in trouble."""
-        return any(item.trouble for item in self._by_source.values())
+        return any(copy.trouble for copy in self._by_source.values())
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic has gone, or that nobody leads."""
@@ -159,11 +159,11 @@ class LaneCopy:
         queues: Queues = {}
         self._arena.reset()
         for fetched in answer:
-            item = self._by_source[fetched.topic, fetched.partition]
+            copy = self._by_source[fetched.topic, fetched.partition]
             if fetched.error:
-                self._fetch_refused(item, fetched)
-            elif item.wanted and len(fetched.block) and fetched.asked_offset == item.sent:
-                self._cut(item, fetched, queues)
+                self._fetch_refused(copy, fetched)
+            elif copy.wanted and len(fetched.block) and fetched.asked_offset == copy.sent:
+                self._cut(copy, fetched, queues)
                 self.transaction.begin()
         size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
         try:
@@ -178,7 +178,7 @@ class LaneCopy:
 
     # --- one answer ----------------------------------------------------------------------------------------
 
-    def _cut(self, item: RangeCopy, fetched: Fetched, queues: Queues) -> None:
+    def _cut(self, copy: RangeCopy, fetched: Fetched, queues: Queues) -> None:
         """Cut one partition's block.
 
         Only an answer to a question asked at `item.sent` may be cut: one asked before an abort begins further
@@ -187,31 +187,31 @@ class LaneCopy:
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            cut = item.cutter.cut(block, item.sent, aborted)
+            cut = copy.cutter.cut(block, copy.sent, aborted)
         except TwinlogError as error:
-            item.trouble = trouble.unreadable(item.name, error)
+            copy.trouble = trouble.unreadable(copy.name, error)
             return
-        if cut.leader_epoch not in {item.epoch, -1}:
-            item.trouble = inquiry.other_history(self._source, item)
-            if item.trouble is not None:
+        if cut.leader_epoch not in {copy.epoch, -1}:
+            copy.trouble = inquiry.other_history(self._source, copy)
+            if copy.trouble is not None:
                 return
-            item.epoch = cut.leader_epoch
-        item.reach(cut.next_upstream)
+            copy.epoch = cut.leader_epoch
+        copy.reach(cut.next_upstream)
         # Old messages behind batches are met again: by the next fetch, which begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:
-            item.trouble = trouble.poison(item.name, cut.poison)
+            copy.trouble = trouble.poison(copy.name, cut.poison)
         if cut.outgoing:
-            queues[item.target] = cut.outgoing
+            queues[copy.target] = cut.outgoing
 
     def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
         """End the ranges whose copy was deleted and created again since they were settled.
 
         One that is swapped later answers with offsets from before this lane began (invariant O of the lane).
         """
-        for item in self._by_source.values():
-            wanted, found = item.spec.remote_topic_id, topic_ids.get(item.spec.remote_topic, "")
+        for copy in self._by_source.values():
+            wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
             if wanted and found and wanted != found:
-                item.trouble = trouble.copy_recreated(item.name, item.spec.remote_topic)
+                copy.trouble = trouble.copy_recreated(copy.name, copy.spec.remote_topic)
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
         """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""
@@ -219,22 +219,22 @@ class LaneCopy:
 
     # --- trouble -------------------------------------------------------------------------------------------
 
-    def _fetch_refused(self, item: RangeCopy, fetched: Fetched) -> None:
+    def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
         what = remedy(Request.FETCH, fetched.error)
         if fetched.error in ANOTHER_LIFE:
-            item.trouble = inquiry.another_life(self._source, item)
+            copy.trouble = inquiry.another_life(self._source, copy)
         elif what is Remedy.REPEAT:
             self._source.forget_leaders()
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
-            item.trouble = inquiry.out_of_range(self._source, item)
+            copy.trouble = inquiry.out_of_range(self._source, copy)
         else:
-            item.trouble = trouble.source_refused(item.name, fetched.error)
+            copy.trouble = trouble.source_refused(copy.name, fetched.error)
 
     def end_all(self, code: str, why: str) -> None:
         """End every range that is still wanted."""
-        for item in self._by_source.values():
-            if item.wanted:
-                item.trouble = trouble.stopped_at(item.name, item.sent, why, code)
+        for copy in self._by_source.values():
+            if copy.wanted:
+                copy.trouble = trouble.stopped_at(copy.name, copy.sent, why, code)
 
 
 def _fetch_size(spec: LaneSpec, size: int) -> int:

@@ -105,16 +105,16 @@ class CopyTransaction:
 
     def _note_written(self) -> None:
         for written in self._lane.take_written():
-            item = self._by_target.get(written.partition)
-            if item is not None:
-                item.written(written.outgoing, written.base_offset)
+            copy = self._by_target.get(written.partition)
+            if copy is not None:
+                copy.written(written.outgoing, written.base_offset)
 
     def commit(self) -> bool:
         """Write progress and map behind the data, and commit; return False if it was given up instead.
 
         Without waiting for the data's answers first where it can be foreseen what they will say.
         """
-        progressed = [item for item in self._by_target.values() if item.sent > item.committed]
+        progressed = [copy for copy in self._by_target.values() if copy.sent > copy.committed]
         foreseen = self._foreseen(progressed)
         if foreseen is None:
             self._lane.drain()
@@ -126,8 +126,8 @@ class CopyTransaction:
         recreated = self._recreated_ranges(progressed)
         if recreated:
             self._abort()
-            for item in recreated:
-                item.trouble = trouble.recreated(item.name)
+            for copy in recreated:
+                copy.trouble = trouble.recreated(copy.name)
             return False
         if progressed:
             if not self._write_state(progressed, foreseen or []):
@@ -135,11 +135,11 @@ class CopyTransaction:
             self._lane.commit()
             self.count += 1
             self._leaderless_since = None
-            for item in progressed:
-                item.confirm()
+            for copy in progressed:
+                copy.confirm()
         else:
             self._lane.abort()  # it was opened ahead, and nothing came
-        before, self._last_targets = self._last_targets, frozenset(item.target for item in progressed)
+        before, self._last_targets = self._last_targets, frozenset(copy.target for copy in progressed)
         self._streaming = self._last_targets & before
         self._closed()
         return True
@@ -176,12 +176,12 @@ class CopyTransaction:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = clock.now_ms(), self._spec.state
         queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
-        for item in progressed:
+        for copy in progressed:
             try:
-                aside = list(quarantine.batches(item.captured(), state.quarantine_max_bytes, now))
+                aside = list(quarantine.batches(copy.captured(), state.quarantine_max_bytes, now))
             except FormatError as error:
                 self._abort()
-                item.stop_at(error.data["offset"], Trouble("poison-record", error.message))
+                copy.stop_at(error.data["offset"], Trouble("poison-record", error.message))
                 return False
             if aside:
                 queues.setdefault((state.quarantine_topic, 0), []).extend(aside)
@@ -229,10 +229,10 @@ class CopyTransaction:
         waited = now - self._leaderless_since
         if waited > _NO_LEADER_SECONDS:
             for refusal in to_resend:
-                item = self._by_target.get(refusal.partition)
-                if item is None:
+                copy = self._by_target.get(refusal.partition)
+                if copy is None:
                     raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
-                item.trouble = trouble.no_leader(item.name, item.spec.remote_topic, refusal, waited)
+                copy.trouble = trouble.no_leader(copy.name, copy.spec.remote_topic, refusal, waited)
             self._leaderless_since = None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, rhythm.PAUSE_SECONDS + waited)))
 
@@ -241,29 +241,29 @@ class CopyTransaction:
         self._note_written()
         self._lane.take_refused()
         self._lane.abort()
-        for item in self._by_target.values():
-            item.take_back()
+        for copy in self._by_target.values():
+            copy.take_back()
         self._closed()
 
     def _closed(self) -> None:
         self._open_bytes = self._open_stretches = 0
         self._opened_at = None
 
-    def _refuse(self, item: RangeCopy, refusal: Refused) -> None:
+    def _refuse(self, copy: RangeCopy, refusal: Refused) -> None:
         offsets = culprits(refusal)
         if refusal.code in TOO_LARGE and refusal.outgoing is not None and not offsets:
             # No record is at fault: the target compresses otherwise, or has another limit than it told.
-            item.cutter.split_smaller_than(len(refusal.outgoing.buffer))
+            copy.cutter.split_smaller_than(len(refusal.outgoing.buffer))
             return
         if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
-            item.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
+            copy.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
             return
-        why = trouble.target_refused(item.name, item.spec.remote_topic, refusal, offsets)
+        why = trouble.target_refused(copy.name, copy.spec.remote_topic, refusal, offsets)
         batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
         if refusal.outgoing is None or not batch_at_fault:
-            item.trouble = why
+            copy.trouble = why
         else:
-            item.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
+            copy.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
 
 
 def _where(written: Written) -> tuple[TopicPartition, int]:

@@ -16,21 +16,21 @@ from twinlog.relay.trouble import SOURCE_LOST, Trouble
 _SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 
 
-def other_history(source: Brokers, item: RangeCopy) -> Trouble | None:
+def other_history(source: Brokers, copy: RangeCopy) -> Trouble | None:
     """Under another leader: whether the source's log still holds what was copied (KIP-320).
 
     A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
     """
-    if item.epoch < 0:
+    if copy.epoch < 0:
         return None
     try:
-        ends = epoch_ends(source, {item.source: item.epoch})
+        ends = epoch_ends(source, {copy.source: copy.epoch})
     except TwinlogError as error:
-        return trouble.stopped_at(item.name, item.sent, error.message)
-    if item.source not in ends:
-        return trouble.stopped_at(item.name, item.sent, "its leader is moving")
-    at = diverged_at(item.epoch, ends[item.source], item.sent)
-    return trouble.diverged(item.name, at) if at is not None else None
+        return trouble.stopped_at(copy.name, copy.sent, error.message)
+    if copy.source not in ends:
+        return trouble.stopped_at(copy.name, copy.sent, "its leader is moving")
+    at = diverged_at(copy.epoch, ends[copy.source], copy.sent)
+    return trouble.diverged(copy.name, at) if at is not None else None
 
 
 def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[RangeCopy]:
@@ -39,30 +39,30 @@ def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[R
     Ids never come back: one that is the same now was the same at every fetch before.  A source that is lost tells
     nothing, and what it gave is worth keeping.
     """
-    known = [item for item in progressed if item.trouble is None or item.trouble.code not in _SOURCE_LOST]
+    known = [copy for copy in progressed if copy.trouble is None or copy.trouble.code not in _SOURCE_LOST]
     try:
-        found = source.metadata({item.spec.topic for item in known})
+        found = source.metadata({copy.spec.topic for copy in known})
     except TwinlogError:
         return []
     ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
-    return [item for item in known if ids.get(item.spec.topic, item.spec.topic_id) != item.spec.topic_id]
+    return [copy for copy in known if ids.get(copy.spec.topic, copy.spec.topic_id) != copy.spec.topic_id]
 
 
-def another_life(source: Brokers, item: RangeCopy) -> Trouble | None:
+def another_life(source: Brokers, copy: RangeCopy) -> Trouble | None:
     """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
     try:
-        found = source.metadata([item.spec.topic])[item.spec.topic]
+        found = source.metadata([copy.spec.topic])[copy.spec.topic]
     except TwinlogError as error:
-        return trouble.stopped_at(item.name, item.sent, error.message)
+        return trouble.stopped_at(copy.name, copy.sent, error.message)
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        return trouble.topic_deleted(item.name)
-    return trouble.recreated(item.name) if found.topic_id != item.spec.topic_id else None
+        return trouble.topic_deleted(copy.name)
+    return trouble.recreated(copy.name) if found.topic_id != copy.spec.topic_id else None
 
 
-def out_of_range(source: Brokers, item: RangeCopy) -> Trouble:
+def out_of_range(source: Brokers, copy: RangeCopy) -> Trouble:
     """Ask where the log begins, which this answer of a broker does not say."""
     try:
-        begin = source.offsets([item.source], EARLIEST)[item.source]
+        begin = source.offsets([copy.source], EARLIEST)[copy.source]
     except TwinlogError as error:
-        return trouble.stopped_at(item.name, item.sent, error.message)
-    return trouble.out_of_range(item.name, item.sent, begin)
+        return trouble.stopped_at(copy.name, copy.sent, error.message)
+    return trouble.out_of_range(copy.name, copy.sent, begin)

@@ -120,16 +120,16 @@ class PartitionReader:
         batch whose bytes are not what was written is lost as unreadable.  So is all behind a batch that has no length
         to step over.  Raises errors of a cluster that cannot be reached or refuses.
         """
-        item = topic, partition
+        place = topic, partition
         position, stalls = start, 0
         self._fetcher.discard()
         while position < end:
-            fetched = self._fetch(item, position)
+            fetched = self._fetch(place, position)
             if isinstance(fetched, Lost):
                 yield Lost(position, end, fetched.reason)
                 return
             if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-                begin = self._brokers.offsets([item], EARLIEST)[item]
+                begin = self._brokers.offsets([place], EARLIEST)[place]
                 resume = (
                     begin if begin > position else end
                 )  # else the log ends before: it was cut or made anew
@@ -140,7 +140,7 @@ class PartitionReader:
                 )
                 position = resume
                 continue
-            moved = yield from self._batches(item, fetched, position, end)
+            moved = yield from self._batches(place, fetched, position, end)
             # An answer may be empty while a leader moves, or at an end that was cleaned away.
             stalls = 0 if moved > position else stalls + 1
             # Not before what is stable reaches so far: a commit is known before its marker is in every partition.
@@ -167,31 +167,31 @@ class PartitionReader:
             yield from self.read(topic, partition, position, end)
             position = end
 
-    def _fetch(self, item: TopicPartition, position: int) -> Fetched | Lost:
+    def _fetch(self, place: TopicPartition, position: int) -> Fetched | Lost:
         """Ask for the partition at `position`, unless that is on its way, and read the answer."""
         while True:
-            refused = self._fetcher.request({item: position})
+            refused = self._fetcher.request({place: position})
             for answer in self._fetcher.answers():
                 for fetched in answer:
-                    if (fetched.topic, fetched.partition, fetched.asked_offset) == (*item, position):
-                        return self._looked_at(item, fetched)
+                    if (fetched.topic, fetched.partition, fetched.asked_offset) == (*place, position):
+                        return self._looked_at(place, fetched)
             if refused:
-                if refused[item].code == UNKNOWN_TOPIC:
+                if refused[place].code == UNKNOWN_TOPIC:
                     return Lost(position, position, Unproved.RECREATED)
-                raise refused[item]
+                raise refused[place]
 
-    def _looked_at(self, item: TopicPartition, fetched: Fetched) -> Fetched | Lost:
+    def _looked_at(self, place: TopicPartition, fetched: Fetched) -> Fetched | Lost:
         if fetched.error in LEADER_MOVED:
             self._brokers.forget_leaders()
             time.sleep(_STALL_SECONDS)
         elif fetched.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return Lost(fetched.asked_offset, fetched.asked_offset, Unproved.RECREATED)
         elif fetched.error and fetched.error != Code.OFFSET_OUT_OF_RANGE:
-            raise error_for(fetched.error, f"a fetch of {item[0]}-{item[1]}", self._brokers.settings.alias)
+            raise error_for(fetched.error, f"a fetch of {place[0]}-{place[1]}", self._brokers.settings.alias)
         return fetched
 
     def _batches(
-        self, item: TopicPartition, fetched: Fetched, position: int, end: int
+        self, place: TopicPartition, fetched: Fetched, position: int, end: int
     ) -> Generator[Item, None, int]:
         """Yield what an answer holds; return the position behind it."""
         data, readable = fetched.block, True
@@ -204,7 +204,7 @@ class PartitionReader:
         block, readable = Block(data, heads, begins), readable and sound
         next_offset = max(position, int(block.nexts[-1])) if begins else position
         if readable and next_offset < end and begins:
-            self._fetcher.request({item: next_offset})
+            self._fetcher.request({place: next_offset})
         yield from _verified(block.where(self._shown(block, fetched, position, end)), position)
         if not readable:
             yield Lost(next_offset, end, Unproved.UNREADABLE)

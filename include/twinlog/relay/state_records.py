@@ -42,17 +42,17 @@ class StateRecord:
 
 def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
     """Progress, map pieces and quarantined offsets of what the open transaction brought further."""
-    for item in progressed:
-        spec = item.spec
-        yield progress_record(state, spec.topic, spec.partition, item.sent - 1)
+    for copy in progressed:
+        spec = copy.spec
+        yield progress_record(state, spec.topic, spec.partition, copy.sent - 1)
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
-        for first_upstream, piece in item.map_pieces():
+        for first_upstream, piece in copy.map_pieces():
             key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
             yield map_record(state, key, piece)
-        if item.epoch != item.committed_epoch:
-            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, item.epoch, item.committed)
+        if copy.epoch != copy.committed_epoch:
+            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
             yield StateRecord(state.ledger_topic, 0, known.key(), known.value())
-        for offset, reason in item.newly_quarantined():
+        for offset, reason in copy.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
             yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
 

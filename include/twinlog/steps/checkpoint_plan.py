@@ -62,19 +62,19 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
     """Decide about every position.  Pure."""
     by_partition: defaultdict[TopicPartition, list[str]] = defaultdict(list)
     for group, offsets in seen.committed.items():
-        for it in offsets:
-            if it in seen.routes:
-                by_partition[it].append(group)
+        for partition in offsets:
+            if partition in seen.routes:
+                by_partition[partition].append(group)
     decided: list[Decided] = []
     stopped: list[GroupPartitionRow] = []
-    for it, groups in by_partition.items():
-        why, text = SyncReason.NOT_COPIED, seen.routes[it].trouble
+    for partition, groups in by_partition.items():
+        why, text = SyncReason.NOT_COPIED, seen.routes[partition].trouble
         if not text:
             try:
-                decided += [*_of_partition(flow, seen, it, groups)]
+                decided += [*_of_partition(flow, seen, partition, groups)]
             except UnreadableMap as error:
                 why, text = SyncReason.MAP_UNREADABLE, error.message
-        stopped += [_stopped(seen, group, it, why, text) for group in groups] if text else []
+        stopped += [_stopped(seen, group, partition, why, text) for group in groups] if text else []
     return CheckpointPlan(
         tuple(sorted(decided, key=lambda each: row_order(each.row))),
         tuple(sorted(stopped, key=row_order)),
@@ -97,15 +97,15 @@ def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
 
 
 def _of_partition(
-    flow: FlowSettings, seen: GroupView, it: TopicPartition, groups: Sequence[str]
+    flow: FlowSettings, seen: GroupView, partition: TopicPartition, groups: Sequence[str]
 ) -> Iterator[Decided]:
     """Decide about all groups of one partition: its map is opened once."""
-    route = seen.routes[it]
-    committed = [seen.committed[group][it].offset for group in groups]
+    route = seen.routes[partition]
+    committed = [seen.committed[group][partition].offset for group in groups]
     sync = sync_switch(flow, seen)
     repeat_ms = flow.refresh_groups_interval_seconds * 1000
     for group, position in zip(groups, _positions(route, committed), strict=True):
-        standing = _standing(flow, seen, group, it, position)
+        standing = _standing(flow, seen, group, partition, position)
         verdict = _refused_there(seen, group) or judge(standing, sync)
         checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
         if checkpoint is not None and not _fits(checkpoint):
@@ -134,43 +134,46 @@ def _usable(known: PackedMap | UnreadableMap | None) -> PackedMap | None:
 
 
 def _standing(
-    flow: FlowSettings, seen: GroupView, group: str, it: TopicPartition, position: Position | None
+    flow: FlowSettings, seen: GroupView, group: str, partition: TopicPartition, position: Position | None
 ) -> GroupStanding:
-    route = seen.routes[it]
+    route = seen.routes[partition]
     listed = seen.states.get(group)
     return GroupStanding(
         group=group,
-        topic=it.topic,
+        topic=partition.topic,
         remote=route.remote,
-        committed=seen.committed[group][it],
+        committed=seen.committed[group][partition],
         source=route.source,
         target=route.target,
         position=position,
         there=seen.there.get(group, {}).get(route.remote),
         there_state=listed.state if listed is not None else GroupState.DEAD,
-        last=_last(seen, group, it, route.remote),
+        last=_last(seen, group, partition, route.remote),
         policy=flow.group_sync.of(group),
-        kept=_kept(seen, group, it, route.remote),
+        kept=_kept(seen, group, partition, route.remote),
     )
 
 
-def _last(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> DatedCheckpoint | None:
+def _last(
+    seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition
+) -> DatedCheckpoint | None:
     """The last checkpoint about the life that is copied now."""
-    last = seen.checkpoints.get(GroupPartition(group, *remote))
-    return (
-        last if last is not None and about_life(last.at_ms, seen.ledger.incarnations.get(it.topic)) else None
+    last, life = (
+        seen.checkpoints.get(GroupPartition(group, *remote)),
+        seen.ledger.incarnations.get(partition.topic),
     )
+    return last if last is not None and about_life(last.at_ms, life) else None
 
 
-def _kept(seen: GroupView, group: str, it: TopicPartition, remote: TopicPartition) -> bool:
+def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition) -> bool:
     """Whether a rebuild has yet to restore where the group stood on the copy."""
-    rebuild, life = seen.ledger.rebuilds.get(it.topic), seen.ledger.incarnations.get(it.topic)
+    rebuild, life = seen.ledger.rebuilds.get(partition.topic), seen.ledger.incarnations.get(partition.topic)
     return (
         rebuild is not None
         and rebuild.remote_topic == remote.topic
         and (life is None or not differ(rebuild.topic_id, life.topic_id))
         and any(
-            (place.group, place.partition) == (group, it.partition) and place.awaited
+            (place.group, place.partition) == (group, partition.partition) and place.awaited
             for place in rebuild.groups
         )
     )
@@ -188,28 +191,30 @@ def _fits(checkpoint: Checkpoint) -> bool:
         return False
 
 
-def _too_long(it: GroupStanding) -> PositionVerdict:
-    size = len(it.committed.metadata.encode())
+def _too_long(standing: GroupStanding) -> PositionVerdict:
+    size = len(standing.committed.metadata.encode())
     text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
     return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, text)
 
 
-def _again(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int | None:
+def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int | None:
     """Count mapped records the group would read again; None when it has no position there, or no translation."""
     there = (
-        verdict.write if verdict.write is not None else (it.there.offset if it.there is not None else None)
+        verdict.write
+        if verdict.write is not None
+        else (standing.there.offset if standing.there is not None else None)
     )
-    if there is None or it.position is None:
+    if there is None or standing.position is None:
         return None
-    return _mapped(route, there, it.position.offset)
+    return _mapped(route, there, standing.position.offset)
 
 
-def _skipped(route: Route, it: GroupStanding, verdict: PositionVerdict) -> int:
+def _skipped(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int:
     """Count mapped records the group would not read: from its translation to a position beyond it that stays."""
     ahead = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND}
-    if not ahead or it.there is None or it.position is None:
+    if not ahead or standing.there is None or standing.position is None:
         return 0
-    return _mapped(route, it.position.offset, it.there.offset)
+    return _mapped(route, standing.position.offset, standing.there.offset)
 
 
 def _mapped(route: Route, start: int, end: int) -> int:
@@ -225,16 +230,16 @@ def _mapped(route: Route, start: int, end: int) -> int:
 
 
 def _stopped(
-    seen: GroupView, group: str, it: TopicPartition, reason: SyncReason, text: str
+    seen: GroupView, group: str, partition: TopicPartition, reason: SyncReason, text: str
 ) -> GroupPartitionRow:
-    route = seen.routes[it]
+    route = seen.routes[partition]
     there = seen.there.get(group, {}).get(route.remote)
     return GroupPartitionRow(
         group=group,
-        topic=it.topic,
+        topic=partition.topic,
         remote_topic=route.remote.topic,
-        partition=it.partition,
-        upstream_offset=seen.committed[group][it].offset,
+        partition=partition.partition,
+        upstream_offset=seen.committed[group][partition].offset,
         downstream_offset=None,
         exact=False,
         ahead=False,

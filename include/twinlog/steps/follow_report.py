@@ -57,10 +57,12 @@ class Reporter:
 
         Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
         """
-        with remembering(clusters) as both:
-            facts = validate.see(flow, both)
+        with remembering(clusters) as seen_clusters:
+            facts = validate.see(flow, seen_clusters)
             outcome = self.outcome(facts.seen)
-            publish.run(flow, both, self.run_state.run_id, outcome, self.run_state.started_ms, facts.seen)
+            publish.run(
+                flow, seen_clusters, self.run_state.run_id, outcome, self.run_state.started_ms, facts.seen
+            )
         failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(

@@ -67,51 +67,60 @@ class SyncSwitch:
     why_not: str = ""
 
 
-def judge(it: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
+def judge(standing: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
     """Decide about one position."""
-    return _impossible(it) or _possible(it, it.position or Position(0, exact=False, ahead=False), sync)
+    return _impossible(standing) or _possible(
+        standing, standing.position or Position(0, exact=False, ahead=False), sync
+    )
 
 
-def _impossible(it: GroupStanding) -> PositionVerdict | None:
+def _impossible(standing: GroupStanding) -> PositionVerdict | None:
     """Say why there is no position to write, None when there is one."""
-    if it.committed.offset > it.source.end:
-        text = f"committed {it.committed.offset}, beyond the source's end {it.source.end}: made anew, or cut"
+    if standing.committed.offset > standing.source.end:
+        committed, end = standing.committed.offset, standing.source.end
+        text = f"committed {committed}, beyond the source's end {end}: made anew, or cut"
         return _wrong(SyncReason.INVALID_OFFSET, text)
-    if it.target is None:
-        return _wrong(SyncReason.NO_TOPIC, f"{it.remote.topic}-{it.remote.partition} does not exist")
-    if it.position is None:
-        text = f"nothing is known of upstream offset {it.committed.offset} and what lies before it"
+    if standing.target is None:
+        return _wrong(
+            SyncReason.NO_TOPIC, f"{standing.remote.topic}-{standing.remote.partition} does not exist"
+        )
+    if standing.position is None:
+        text = f"nothing is known of upstream offset {standing.committed.offset} and what lies before it"
         return _wrong(SyncReason.NOT_MAPPED, text)
     return None
 
 
-def _possible(it: GroupStanding, position: Position, sync: SyncSwitch) -> PositionVerdict:
-    there = it.there.offset if it.there is not None else None
+def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> PositionVerdict:
+    there = standing.there.offset if standing.there is not None else None
     if there == position.offset:
         return PositionVerdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
-    if it.there_state.active:
+    if standing.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
-    if it.kept and sync.on:
+    if standing.kept and sync.on:
         # It may have read on there, further than on the source; what we wrote now would pass for its own choice.
         return _leave(
             SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
         )
     if there is not None and there > position.offset:
-        return _when_before(it, position, there, sync)
+        return _when_before(standing, position, there, sync)
     if not sync.on:
         return _leave(SyncReason.SYNC_DISABLED, sync.why_not)
     return _written(position.offset, "moved on" if there is not None else "set for the first time")
 
 
-def _when_before(it: GroupStanding, position: Position, there: int, sync: SyncSwitch) -> PositionVerdict:
+def _when_before(
+    standing: GroupStanding, position: Position, there: int, sync: SyncSwitch
+) -> PositionVerdict:
     """The translation lies before the position there: a rewind, which only a policy allows."""
-    rewinds = it.policy is GroupSyncPolicy.FORCE or (it.policy is GroupSyncPolicy.FOLLOW and it.ours)
+    rewinds = standing.policy is GroupSyncPolicy.FORCE or (
+        standing.policy is GroupSyncPolicy.FOLLOW and standing.ours
+    )
     if rewinds and sync.on:
-        return _written(position.offset, f"taken back from {there} ({it.policy})")
-    if it.target is not None and there > it.target.end:
-        text = f"its position {there} lies beyond the target's end {it.target.end}; policy force would correct it"
+        return _written(position.offset, f"taken back from {there} ({standing.policy})")
+    if standing.target is not None and there > standing.target.end:
+        text = f"its position {there} lies beyond the target's end {standing.target.end}; policy force would correct it"
         return _wrong(SyncReason.BEYOND_END, text)
-    if it.ours:
+    if standing.ours:
         return _leave(
             SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
         )
@@ -132,53 +141,57 @@ def _wrong(reason: SyncReason, text: str) -> PositionVerdict:
     return PositionVerdict(SyncState.WRONGLY_NOT, reason, text)
 
 
-def checkpoint_of(it: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint | None:
+def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint | None:
     """Make the checkpoint that is due, None when the topic says it already.
 
     MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a first one, a group that was rewound on the source, or
     progress on the target.  Beside it: a last one that points beyond the target's end is corrected, and one that still
     holds is repeated after `repeat_ms`, so that its age tells that somebody looked.
     """
-    if it.position is None or it.target is None or it.committed.offset > it.source.end:
+    if (
+        standing.position is None
+        or standing.target is None
+        or standing.committed.offset > standing.source.end
+    ):
         return None
     due = Checkpoint(
-        it.group,
-        it.remote.topic,
-        it.remote.partition,
-        it.committed.offset,
-        it.position.offset,
-        it.committed.metadata,
+        standing.group,
+        standing.remote.topic,
+        standing.remote.partition,
+        standing.committed.offset,
+        standing.position.offset,
+        standing.committed.metadata,
     )
-    if it.last is None:
+    if standing.last is None:
         return due
-    last = it.last.checkpoint
+    last = standing.last.checkpoint
     rewound = due.upstream_offset < last.upstream_offset
     moved = due.downstream_offset > last.downstream_offset
     holds = due.downstream_offset == last.downstream_offset
-    old = now_ms - it.last.at_ms >= repeat_ms
-    wrong = last.downstream_offset > it.target.end
+    old = now_ms - standing.last.at_ms >= repeat_ms
+    wrong = last.downstream_offset > standing.target.end
     return due if rewound or moved or wrong or (holds and old) else None
 
 
 def row_of(
-    it: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
+    standing: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
 ) -> GroupPartitionRow:
     """Make the row of the report.
 
     `again` counts mapped records from the position there to the translation, `skipped` those from the translation to
     a position beyond it.
     """
-    position = it.position
+    position = standing.position
     return GroupPartitionRow(
-        group=it.group,
-        topic=it.topic,
-        remote_topic=it.remote.topic,
-        partition=it.remote.partition,
-        upstream_offset=it.committed.offset,
+        group=standing.group,
+        topic=standing.topic,
+        remote_topic=standing.remote.topic,
+        partition=standing.remote.partition,
+        upstream_offset=standing.committed.offset,
         downstream_offset=position.offset if position is not None else None,
         exact=position is not None and position.exact,
         ahead=position is not None and position.ahead,
-        committed_there=it.there.offset if it.there is not None else None,
+        committed_there=standing.there.offset if standing.there is not None else None,
         state=verdict.state,
         reason=verdict.reason,
         text=verdict.text,

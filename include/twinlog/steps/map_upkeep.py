@@ -173,9 +173,9 @@ def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Rep
         return plan
 
 
-def records_of(topic: str, partitions: int, it: Replacement) -> Iterator[StateRecord]:
+def records_of(topic: str, partitions: int, replacement: Replacement) -> Iterator[StateRecord]:
     """The joined piece under the key of the oldest it replaces, and tombstones for the others.  Pure."""
-    number = map_partition(it.life.topic, it.life.partition, partitions)
-    for at, first in enumerate(it.replaced):
-        key = encode_map_key(MapKey(*it.life, first))
-        yield StateRecord(topic, number, key, it.value if at == 0 else None)
+    number = map_partition(replacement.life.topic, replacement.life.partition, partitions)
+    for at, first in enumerate(replacement.replaced):
+        key = encode_map_key(MapKey(*replacement.life, first))
+        yield StateRecord(topic, number, key, replacement.value if at == 0 else None)

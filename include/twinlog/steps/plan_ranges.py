@@ -140,7 +140,8 @@ def settle(
     for topic in topics:
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
         for partition in topic.placed:
-            last = progress.get(TopicPartition(topic.topic, partition.partition))
+            place = TopicPartition(topic.topic, partition.partition)
+            last = progress.get(place)
             start = _start(flow, partition, last)
             known = last is not None or partition.begins is not None
             trouble = _trouble(topic, partition, start, known=known)
@@ -148,7 +149,7 @@ def settle(
                 stopped.append(trouble)
                 continue
             end = partition.source.readable_end(read_committed=flow.copy.read_committed)
-            end = min(end, ends.get(TopicPartition(topic.topic, partition.partition), end))
+            end = min(end, ends.get(place, end))
             if follow:
                 end = NO_END
             if start < end:
@@ -162,11 +163,7 @@ def settle(
                         end=end,
                         max_message_bytes=limit,
                         remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
-                        leader_epoch=(leader_epochs or {}).get(
-                            TopicPartition(topic.topic, partition.partition), -1
-                        )
-                        if last is not None
-                        else -1,
+                        leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
                     )
                 )
     return Settled(tuple(ranges), tuple(stopped))

@@ -41,7 +41,7 @@ def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> fr
 def _stood_still(
     before: Mapping[TopicPartition, PartitionOffsets],
     after: Mapping[TopicPartition, PartitionOffsets],
-    it: TopicPartition,
+    partition: TopicPartition,
 ) -> bool:
-    first, second = before.get(it), after.get(it)
+    first, second = before.get(partition), after.get(partition)
     return first is not None and second is not None and first.end == second.end == second.stable_end
