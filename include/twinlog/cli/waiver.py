@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twinlog import clock
 from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, show
@@ -53,7 +53,7 @@ def add(
     from twinlog.formats.ledger_gate import Waiver
     from twinlog.quality.gate_suites import refuse_unknown
 
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     until_ms = _until(until, now_ms)
     refuse_unknown([check], "waiver")
     if not reason.strip() or not by.strip():
@@ -76,7 +76,7 @@ def list_waivers(
     _, chosen = load_one_flow(config, flow)
     with _target(chosen) as target:
         waivers = read_ledger(chosen, target).waivers
-    _show(chosen, waivers, int(time.time() * 1000), output)
+    _show(chosen, waivers, clock.now_ms(), output)
     return 0
 
 
@@ -103,7 +103,7 @@ def remove(
                 code="no-waiver",
             )
         forget(chosen, target, found)
-    _show(chosen, [it for it in waivers if it is not found], int(time.time() * 1000), output)
+    _show(chosen, [it for it in waivers if it is not found], clock.now_ms(), output)
     return 0
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 from twinlog.config.client_properties import ClientProperties, connection_settings
 from twinlog.config.connection import ConnectionSettings, SaslSettings, TlsSettings
+from twinlog.config.reader import whole_number
 from twinlog.config.secret import reveal
 from twinlog.config.settings import ClusterSettings
 from twinlog.errors import ConfigError
@@ -15,7 +15,6 @@ from twinlog.errors import ConfigError
 Role = Literal["consumer", "producer", "admin"]
 Setting = str | int | bool
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 100, 10_000
 """librdkafka's defaults of reconnect.backoff.ms and reconnect.backoff.max.ms."""
 
@@ -136,9 +135,10 @@ def tunables(properties: ClientProperties) -> dict[str, Setting]:
 
 
 def _number(java: str, text: str) -> int:
-    if not _WHOLE.fullmatch(text):
-        raise ConfigError(f"{java}: is not a whole number", key=java)
-    return int(text)
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise ConfigError(f"{java}: is not a whole number", key=java) from None
 
 
 def _ordered(numbers: Mapping[str, int]) -> dict[str, int]:

@@ -195,7 +195,15 @@ def _whole(key: str, text: str) -> int:
     """Read a number as Kafka's ConfigDef does: digits only, within INT or LONG.  Raises ValueError."""
     known = key_of(key)
     most = INT_MAX if known is not None and known.kind is Kind.INT else LONG_MAX
-    if not _WHOLE.fullmatch(text) or not -most - 1 <= int(text) <= most:
+    number = whole_number(text)
+    if not -most - 1 <= number <= most:
+        raise ValueError
+    return number
+
+
+def whole_number(text: str) -> int:
+    """Read digits with or without a sign, and nothing else that Python's int would take.  Raises ValueError."""
+    if not _WHOLE.fullmatch(text):
         raise ValueError
     return int(text)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from twinlog import clock
+
 CLOCKS_APART_MS = 60_000
 """What lies in the future by no more than this is from now: its clock is ahead of ours."""
 
@@ -10,4 +12,4 @@ def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
     """Seconds from a time to now, both epoch ms; None when there is no such time, or it has yet to come."""
     if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
         return None
-    return max(0, now_ms - at_ms) / 1000
+    return clock.seconds_since(at_ms, now_ms)

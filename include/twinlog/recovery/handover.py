@@ -7,10 +7,10 @@ cycle of ours copies beside MM2.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import latest_or_empty
 from twinlog.cluster.mm2_topics import read_checkpoints
@@ -136,7 +136,7 @@ def _positions(
 
 def _pause(state: StateTopics, origin: Origin) -> StateRecord:
     """From here on no cycle of ours copies; in the same transaction, so that none has begun meanwhile."""
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
     record = FlowState(FlowPhase.PAUSED, now, "twinlog handover", reason)
     return StateRecord(state.ledger_topic, 0, record.key(), record.value())

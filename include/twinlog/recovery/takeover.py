@@ -8,11 +8,11 @@ transaction, behind the fence.  Unless every partition is proved, nothing is wri
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.mm2_topics import Syncs, read_checkpoints, read_syncs
@@ -276,7 +276,7 @@ def _taken_over(
     known = read_packed(flow, clusters.target)
     before = read_ledger(flow, clusters.target).taken_over
     ids = {it.topic: it.remote.topic_id for it in discovery.topics if it.remote is not None}
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     for it in proved:
         topic, partition = it.place.target
         if topic != it.place.source.topic:
@@ -299,6 +299,6 @@ def _noted(state: StateTopics, record: TakenOver) -> StateRecord:
 
 def _active(state: StateTopics) -> StateRecord:
     """The flow is ours: also when it was paused because it had been handed over."""
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
     return StateRecord(state.ledger_topic, 0, record.key(), record.value())

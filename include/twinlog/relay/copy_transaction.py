@@ -92,7 +92,6 @@ class CopyTransaction:
             self._require_state(refused)
             self._give_up(refused)
             return False
-        self.begin()
         self._lane.send(queues)
         self._open_bytes += size
         self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)

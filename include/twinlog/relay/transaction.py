@@ -85,25 +85,21 @@ class Transaction:
     """The transactions of one writer, one after the other.  Single-threaded.
 
     For a writer without a transactional id it only keeps the states: nothing is asked of the target.  `ends` holds that
-    partitions are added only behind the end of what they were part of before.
+    partitions are added only behind the end of what they were part of before.  `end_at_large` says that a broker may
+    still end this epoch's next transaction, because an end was not answered at first.
     """
 
     brokers: Brokers
     writer: Writer
     state: LaneState = LaneState.IDLE
     ends: Ends = field(init=False)
+    end_at_large: bool = field(default=False, init=False)
     _added: set[TopicPartition] = field(default_factory=set)
     _ended: bool | None = None
-    _end_at_large: bool = False
     _known_coordinator: Connection | None = None
 
     def __post_init__(self) -> None:
         self.ends = Ends(self.brokers, self.writer.producer_id)
-
-    @property
-    def end_at_large(self) -> bool:
-        """Whether a broker may still end this epoch's next transaction, because an end was not answered at first."""
-        return self._end_at_large
 
     @property
     def added(self) -> frozenset[TopicPartition]:
@@ -139,7 +135,7 @@ class Transaction:
         A partition that nobody leads, and that may lack the end of the transaction before, is refused with
         LEADER_NOT_AVAILABLE.  Raises FencedError when another driver has taken the lane.
         """
-        if self._end_at_large:
+        if self.end_at_large:
             raise self.doubt("an end that was not answered may still be done, to the next transaction")
         missing = [item for item in partitions if item not in self._added]
         if self.writer.transactional_id is None or not missing:
@@ -272,7 +268,7 @@ class Transaction:
                 self.brokers.forget_coordinators()
                 self._known_coordinator = None
                 self.ends.doubt()
-                self._end_at_large |= request is Request.END_TXN
+                self.end_at_large |= request is Request.END_TXN
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
