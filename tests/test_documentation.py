@@ -10,6 +10,7 @@ import pytest
 from twinlog.relay import lost_progress
 from twinlog.steps.copy_result import TRANSIENT_CODES
 from twinlog.steps.discovery import BLOCKING, ProblemCode
+from twinlog.steps.lost_tails import LOST_PROGRESS, LOST_TAIL
 
 ROOT = Path(__file__).resolve().parents[1]
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -53,7 +54,15 @@ def test_problems_that_stop_nothing_are_named() -> None:
 
 def test_what_ends_a_range_has_its_row() -> None:
     """Codes of lanes, of the plan, and those that pass by themselves."""
-    stops = {"gap", "truncation", "uncompared", lost_progress.LOST_MARKER, *TRANSIENT_CODES}
+    stops = {
+        "gap",
+        "truncation",
+        "uncompared",
+        lost_progress.LOST_MARKER,
+        LOST_TAIL,
+        LOST_PROGRESS,
+        *TRANSIENT_CODES,
+    }
     assert set() == (stops | _codes_of_trouble()) - set(_rows(ERRORS))
 
 

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from strategies import int32s, names
 from twinlog.errors import FormatError
 from twinlog.formats.connect_offset import (
+    COPY_END,
     CheckpointOffsetKey,
     HeartbeatOffsetKey,
     SourceOffsetKey,
+    copy_end_header,
     offset_value,
+    parse_copy_end,
     parse_offset_key,
     parse_offset_value,
     source_offset_key,
@@ -111,3 +114,17 @@ def test_every_truncation_of_a_key_raises():
     for cut in range(len(key)):
         with pytest.raises(FormatError, match="not JSON"):
             parse_offset_key(key[:cut])
+
+
+@given(st.none() | st.integers(0, 1 << 62))
+def test_a_copy_end_survives_the_round_trip(end):
+    """Among whatever other headers."""
+    other = ("twinlog.other", b"7")
+    assert parse_copy_end((other, *copy_end_header(end), other)) == end
+
+
+@pytest.mark.parametrize("content", [None, b"", b"-1", b"7 ", b"\xc2\xb2"])
+def test_a_copy_end_that_is_no_number_raises(content):
+    """It is never guessed."""
+    with pytest.raises(FormatError, match="holds no whole number"):
+        parse_copy_end(((COPY_END, content),))

@@ -13,7 +13,7 @@ from test_cutter import Log, logs, with_gaps
 from test_old_format import Set, sets
 
 from twinlog.config.connection import ConnectionSettings
-from twinlog.formats.connect_offset import parse_offset_value
+from twinlog.formats.connect_offset import parse_copy_end, parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.relay import copy_transaction, range_copy, state_records
@@ -61,8 +61,9 @@ def copy(
     """Fence (as the driver does) and copy every partition from its start."""
     producer, epoch = target.init()
     source.reconnect()
+    known = copy_ends(target)
     ranges = tuple(
-        RangeSpec("t", TOPIC_ID, "A.t", n, starts[n], end, limit)
+        RangeSpec("t", TOPIC_ID, "A.t", n, starts[n], end, limit, copy_end=known.get(n))
         for n, end in ends.items()
         if starts[n] < end
     )
@@ -104,6 +105,17 @@ def progress(target: FakeTarget) -> dict[int, int]:
     return found
 
 
+def copy_ends(target: FakeTarget) -> dict[int, int | None]:
+    """Where committed progress says that the copies end, by partition."""
+    found = {}
+    for number in range(4):
+        for _, rest in target.committed(("offsets", number)):
+            key, _, headers = key_value_headers(memoryview(rest))
+            partition = int(str(key).split('"partition":')[1].split(",")[0])
+            found[partition] = parse_copy_end(headers)
+    return found
+
+
 def offset_map(target: FakeTarget, partition: int) -> OffsetMap:
     """The committed map of one source partition."""
     pieces = []
@@ -126,6 +138,7 @@ def agree(target: FakeTarget, partition: int, log: Log) -> None:
     committed = target.committed(("A.t", partition))
     assert [rest for _, rest in committed] == encoded(log.visible)
     assert progress(target).get(partition, -1) == log.end - 1
+    assert copy_ends(target).get(partition) == (committed[-1][0] + 1 if committed else None)
     known = offset_map(target, partition)
     assert (known.first_upstream, known.end_upstream) == (0, log.end)
     if log.visible:
@@ -150,6 +163,23 @@ def test_records_progress_and_map_agree(partitions: list[Log], bytes_: int, bloc
     assert report.state == "done"
     for number, log in enumerate(partitions):
         agree(target, number, log)
+
+
+def test_a_copy_that_is_shorter_than_progress_says_is_not_written_to() -> None:
+    """It lost records since the driver looked: the next ones would lie where they lay."""
+    records = [Rec(b"%d" % n) for n in range(4)]
+    log = Log((bytes(encode(records, base_offset=0)),), tuple(enumerate(records)), (), 4)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    assert copy(source_of([log]), target, {0: 0}, {0: 2}).state == "done"
+    assert {0: 2} == copy_ends(target)
+    lost = target.logs["A.t", 0].copy()
+    target.logs["A.t", 0].clear()
+    report = copy(source_of([log]), target, {0: 2}, {0: 4})
+    assert ("fence-again", []) == (report.state, target.logs["A.t", 0])
+    assert "A.t-0 ends before offset 2, up to which it was copied" in report.error
+    target.logs["A.t", 0].extend(lost)
+    assert copy(source_of([log]), target, {0: 2}, {0: 4}).state == "done"
+    agree(target, 0, log)
 
 
 @settings(max_examples=25, deadline=None)

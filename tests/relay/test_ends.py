@@ -127,3 +127,15 @@ def test_without_a_sign_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
         transaction(lane, outgoing(2, number * 10))
         lane.commit()
     assert 6 == len(target.committed(TP))
+
+
+def test_a_log_that_became_shorter_is_not_written_to() -> None:
+    """A leader without the last records was elected: what is written next would lie where they lay."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    lane.commit()
+    refused_and_given_up(target, lane)
+    del target.logs[TP][1:]
+    with pytest.raises(TransientError, match=r"A\.t-0 ended at offset \d+, and ends at \d+ now") as caught:
+        lane.add([OTHER, TP])
+    assert ("fence-again", LaneState.STOPPED) == (caught.value.code, lane.transaction.state)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from twinlog.errors import TransientError
+from twinlog.formats.connect_offset import copy_end_header, offset_value, source_offset_key
 from twinlog.formats.ledger import LaneFence, LaneWriter
 from twinlog.relay import fence
-from twinlog.relay.fence import Grant, lanes_ever, last_fence
+from twinlog.relay.fence import Grant, copy_ends, lanes_ever, last_fence
 from twinlog.relay.log_state import LogState, UndecidedRecord
 from twinlog.relay.spec import StateTopics
 
@@ -64,7 +65,18 @@ def test_a_fence_that_is_never_seen_is_no_grant(monkeypatch: pytest.MonkeyPatch)
         one_fence()
 
 
+STATE = StateTopics("offsets", 1, "map", 1, "ledger", "MirrorSourceConnector", "A")
+
+
+def test_copy_ends_are_those_of_our_own_progress() -> None:
+    """Of another connector's, or another source's, nothing is known; nor where MirrorMaker wrote it."""
+    ours = {n: source_offset_key("MirrorSourceConnector", "A", n, "t") for n in (0, 1)}
+    theirs = source_offset_key("MirrorSourceConnector", "C", 2, "t")
+    known = dict.fromkeys([*ours.values(), theirs], offset_value(4))
+    log = LogState(known, {}, headers={ours[0]: copy_end_header(7), theirs: copy_end_header(8)})
+    assert {("t", 0): 7} == copy_ends(log, STATE)
+
+
 def one_fence() -> Grant:
     """Fence flow f."""
-    state = StateTopics("offsets", 1, "map", 1, "ledger", "MirrorSourceConnector", "A")
-    return fence.fence(None, "f", state, run_id="r", lanes=1, transaction_timeout_ms=1000)  # type: ignore[arg-type]
+    return fence.fence(None, "f", STATE, run_id="r", lanes=1, transaction_timeout_ms=1000)  # type: ignore[arg-type]

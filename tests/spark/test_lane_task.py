@@ -55,7 +55,7 @@ def test_a_report_survives_its_row() -> None:
     report = LaneReport(
         1,
         LaneOutcome.FAILED,
-        (RangeReport("t", "A.t", 0, 5, 9, 7, 8, quarantined=(3, 4), error_code="gap"),),
+        (RangeReport("t", "A.t", 0, 5, 9, 7, quarantined=(3, 4), error_code="gap"),),
         2,
         0.1,
     )

@@ -18,7 +18,7 @@ def copied(flow: FlowSettings, *codes: str, stopped: tuple[str, ...] = ()) -> tu
     for number, code in enumerate(codes):
         tally.ends["t", number] = 5
         report = RangeReport(
-            "t", "A.t", number, 1, 1, 5, 1, error_code=code, error=code and f"t-{number}: trouble"
+            "t", "A.t", number, 1, 1, 5, error_code=code, error=code and f"t-{number}: trouble"
         )
         tally.add(LaneReport(0, LaneOutcome.FAILED if code else LaneOutcome.DONE, (report,)))
     stops = tuple(StoppedPartition("t", 9, code, "stopped") for code in stopped)

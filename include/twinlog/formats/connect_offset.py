@@ -2,10 +2,15 @@
 
 Keys are JSON without blanks, in the order MM2's Java maps happen to have: Connect compares keys as bytes, so a
 field out of order would be another key.  Non-ASCII characters stand unescaped.
+
+Our own records carry one header, which Connect does not look at (KafkaOffsetBackingStore takes key and value):
+
+    twinlog.copy.end    where the copy ended when the offset was stored: the downstream offset behind its last record
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.errors import FormatError
@@ -55,6 +60,9 @@ class HeartbeatOffsetKey:
         fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
         return json_bytes([self.connector_name, fields])
 
+
+COPY_END = "twinlog.copy.end"
+"""Name of the header that says where the copy ended."""
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
@@ -123,6 +131,24 @@ def parse_offset_value(value: bytes | None) -> int | None:
         case {"offset": int(offset)} if not isinstance(offset, bool):
             return offset if offset >= 0 else None
     raise FormatError("Connect offset value holds no whole number", bytes=value.hex())
+
+
+def copy_end_header(end: int | None) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers of a stored offset, with which the copy ended at downstream offset `end`; none where it is not known."""
+    return () if end is None else ((COPY_END, b"%d" % end),)
+
+
+def parse_copy_end(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
+    """Read where the copy ended; None where nothing says so, as in what MM2 has stored.
+
+    Raises FormatError for a header that holds no whole number.
+    """
+    for name, content in headers:
+        if name == COPY_END:
+            if content is None or not (content.isascii() and content.isdigit()):
+                raise FormatError(f"header {COPY_END} holds no whole number", bytes=(content or b"").hex())
+            return int(content)
+    return None
 
 
 def _is_partition(number: int) -> bool:

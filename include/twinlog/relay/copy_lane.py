@@ -93,6 +93,7 @@ class LaneCopy:
         error = ""
         try:
             self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            self._require_whole_copies()
             self._keep_rhythm()
             self._lane.settle()
             state = LaneOutcome.FAILED if self.troubled else LaneOutcome.DONE
@@ -212,6 +213,17 @@ class LaneCopy:
             wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
             if wanted and found and wanted != found:
                 copy.trouble = trouble.copy_recreated(copy.name, copy.spec.remote_topic)
+
+    def _require_whole_copies(self) -> None:
+        """Raise a doubt where a copy ends before what was copied to it: the driver has seen it longer."""
+        reached = self._lane.transaction.ends.reached
+        for copy in self._by_source.values():
+            wanted = copy.copy_end
+            if copy.trouble is None and wanted is not None and reached.get(copy.target, wanted) < wanted:
+                raise self._lane.transaction.doubt(
+                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {wanted}, up to which it was"
+                    " copied"
+                )
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
         """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""

@@ -19,11 +19,11 @@ lanes before reading anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog import clock
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
-from twinlog.formats.connect_offset import parse_offset_value
+from twinlog.formats.connect_offset import parse_copy_end, parse_offset_value
 from twinlog.formats.ledger import LaneFence, lane_writers, parse_ledger
 from twinlog.formats.ledger_entry import LedgerEntry
 from twinlog.formats.ledger_writers import LaneWriter
@@ -63,8 +63,9 @@ class Grant:
     """What the fence gave: the lanes, and progress read behind it.
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
-    absent.  `mark` tells this fence from later ones; None where nothing was fenced.  `writers` are those of all lanes
-    that were fenced, granted or not; `ours` are the producer ids of all lanes there ever were.
+    absent.  `copy_ends` is where the copies ended with it (downstream), as far as it says so.  `mark` tells this fence
+    from later ones; None where nothing was fenced.  `writers` are those of all lanes that were fenced, granted or not;
+    `ours` are the producer ids of all lanes there ever were.
     """
 
     run_id: str
@@ -73,6 +74,7 @@ class Grant:
     mark: FenceMark | None = None
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
+    copy_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -165,7 +167,7 @@ def _fenced(
     granted = [GrantedLane(0, gate, used)]
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
-    return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours)
+    return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, copy_ends(log, state))
 
 
 def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
@@ -259,7 +261,13 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
 def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
     """Progress, after it was written again where an aborted record lies above it."""
     repairs = [
-        StateRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
+        StateRecord(
+            state.offsets_topic,
+            partition_for(key, state.offsets_partitions),
+            key,
+            value,
+            log.headers.get(key, ()),
+        )
         for key, value in log.overshadowed.items()
         if own_key(state, key) is not None
     ]
@@ -307,4 +315,14 @@ def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mappin
         offset = parse_offset_value(value) if parsed else None
         if parsed is not None and offset is not None:
             result[parsed.topic, parsed.partition] = offset
+    return result
+
+
+def copy_ends(log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
+    """Where the copies ended with the progress of this flow (downstream), where it says so.  Pure."""
+    result = {}
+    for key, headers in log.headers.items():
+        parsed, end = own_key(state, key), parse_copy_end(headers)
+        if parsed is not None and end is not None:
+            result[parsed.topic, parsed.partition] = end
     return result

@@ -35,12 +35,14 @@ class HangingTransaction:
 class FoundHanging:
     """What was seen: the first open transaction by partition, and which partitions cannot be looked at now.
 
-    `gone` are partitions of topics that the broker which was asked does not know.
+    `gone` are partitions of topics that the broker which was asked does not know.  `ends` is where the logs of those
+    that could be looked at end (downstream; the high watermark).
     """
 
     open: Mapping[TopicPartition, HangingTransaction]
     leaderless: frozenset[TopicPartition]
     gone: frozenset[TopicPartition]
+    ends: Mapping[TopicPartition, int]
 
 
 def find_hanging(
@@ -61,7 +63,7 @@ def find_hanging(
     for node, group in target.by_leader(item for item in led if stable[item] < ends[item]).items():
         found |= _open_at(target, node, {item: ends[item] for item in group}, ours)
     gone = frozenset(it for it in wanted if topics[it[0]].error == Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return FoundHanging(found, frozenset(wanted) - gone - set(led), gone)
+    return FoundHanging(found, frozenset(wanted) - gone - set(led), gone, ends)
 
 
 def wait_until_ended(

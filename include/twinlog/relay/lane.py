@@ -5,7 +5,8 @@ never repeats a produce request whose answer was lost: on any doubt it stops, an
 (docs/decisions/0001-fence.md).
 
 Invariants.  S: sequences go on over transactions (relay/sequences.py).  O: base offsets answered for a partition only
-grow, from where it ended when the lane began; one that does not was answered to a dropped duplicate, which is a doubt.
+grow, from where it ended when the lane began; one that does not was answered to a dropped duplicate, or by a log that
+lost its end: a doubt.
 """
 
 from __future__ import annotations
@@ -72,7 +73,6 @@ class Lane:
         self.refused: list[Refused] = []
         self._requests: deque[_Request] = deque()
         self._last_write = 0
-        self._last_base: dict[TopicPartition, int] = {}
         self._foresight = Foresight()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
@@ -86,7 +86,7 @@ class Lane:
         topics = self.brokers.metadata({topic for topic, _ in partitions})
         known = [item for item in partitions if topics[item[0]].is_led(item[1])]
         for item, end in self.brokers.offsets(known, LATEST).items():
-            self._last_base[item] = end - 1
+            self.transaction.ends.reached[item] = end
         return {name: topic.topic_id for name, topic in topics.items()}
 
     def add(self, partitions: Collection[TopicPartition]) -> list[Refused]:
@@ -276,12 +276,13 @@ class Lane:
     def _acknowledged(
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, base_offset: int
     ) -> None:
-        if base_offset <= self._last_base.get(partition, -1):
+        reached = self.transaction.ends.reached
+        if base_offset < reached.get(partition, 0):
             raise self.transaction.doubt(
                 f"{_name(partition)} took a batch for a duplicate of offset {base_offset}"
             )
         end = base_offset + outgoing.header.record_count
-        self._last_base[partition] = end - 1
+        reached[partition] = end
         self._foresight.acknowledged(partition, end)
         self.sequences.found(partition)
         if self._was_refused(partition):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from twinlog.relay.aborted import is_abort_marker
-from twinlog.relay.rewrite import key_and_value, read_records
+from twinlog.relay.rewrite import Headers, key_value_headers, read_records
 from twinlog.relay.sound import walk_sound
 
 
@@ -22,12 +22,14 @@ class LogState:
     `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
     record of all was not committed, with their committed value (None: there is none); readers that ignore
     transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
-    transaction has no end in the log, and the newest such record.
+    transaction has no end in the log, and the newest such record.  `headers`: those of the latest committed values, of
+    keys that have some.
     """
 
     committed: Mapping[bytes, bytes]
     overshadowed: Mapping[bytes, bytes | None]
     undecided: Mapping[bytes, UndecidedRecord] = field(default_factory=dict)
+    headers: Mapping[bytes, Headers] = field(default_factory=dict)
 
 
 class UndecidedRecord(NamedTuple):
@@ -39,12 +41,13 @@ class UndecidedRecord(NamedTuple):
 
 
 class KeptRecord(NamedTuple):
-    """The latest committed record of a key: its offset, its value (None: a tombstone), its timestamp (ms)."""
+    """The latest committed record of a key: its offset, value (None: a tombstone), timestamp (ms), and headers."""
 
     offset: int
     value: bytes | None
     timestamp: int
     partition: int
+    headers: Headers = ()
 
 
 _NOTHING = KeptRecord(-1, None, -1, -1)
@@ -79,11 +82,11 @@ class Resolver:
                 self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
                 continue
             for record in read_records(header, batch):
-                key, value = key_and_value(record)
+                key, value, headers = key_value_headers(record.rest)
                 if key is None:
                     continue
                 self.newest[key] = record.offset
-                kept = KeptRecord(record.offset, value, record.timestamp, self.partition)
+                kept = KeptRecord(record.offset, value, record.timestamp, self.partition, headers)
                 if header.transactional:
                     self.undecided.setdefault(header.producer_id, []).append((key, kept))
                 else:
@@ -104,8 +107,10 @@ def state_of(resolvers: Collection[Resolver]) -> LogState:
     """Join what the partitions of a topic say."""
     committed: dict[bytes, bytes] = {}
     overshadowed: dict[bytes, bytes | None] = {}
+    headers: dict[bytes, Headers] = {}
     for resolver in resolvers:
         committed |= {key: it.value for key, it in resolver.committed.items() if it.value is not None}
+        headers |= {key: it.headers for key, it in resolver.committed.items() if it.headers}
         for key, newest in resolver.newest.items():
             kept = resolver.committed.get(key, _NOTHING)
             if newest > kept.offset:
@@ -116,4 +121,4 @@ def state_of(resolvers: Collection[Resolver]) -> LogState:
         for producer_id, waiting in resolver.undecided.items()
         for key, record in waiting
     }
-    return LogState(committed, overshadowed, undecided)
+    return LogState(committed, overshadowed, undecided, headers)

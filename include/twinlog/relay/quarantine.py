@@ -23,9 +23,7 @@ from twinlog.errors import FormatError
 from twinlog.relay.batch import HEADER_BYTES
 from twinlog.relay.building import LARGEST_PREFIX
 from twinlog.relay.outgoing import Outgoing
-from twinlog.relay.rewrite import Record, build_batch, key_value_headers, record_rest
-
-Headers = tuple[tuple[str, bytes | None], ...]
+from twinlog.relay.rewrite import Headers, Record, build_batch, key_value_headers, record_rest
 
 _ROOM: Final = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
 """Bytes of a batch of one record beside key, value and headers, and of the header `twinlog.part`."""

@@ -2,9 +2,10 @@
 
 Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs`, and behind them the one that is `growing`, hold,
 ascending, exactly the records sent in the open transaction and acknowledged.  `piece` holds the runs committed since it
-was begun, `draft` what the open transaction has made of it.  Between transactions `sent == committed` and `runs` is
-empty.  `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the last one
-committed.
+was begun, `draft` what the open transaction has made of it.  `copy_end` is the downstream offset behind the last record
+that is committed, by this lane or before it, None where it is not known.  Between transactions `sent == committed` and
+`runs` is empty.  `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the
+last one committed.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class RangeCopy:
     open_counts: Counts = field(default_factory=Counts)
     counts: Counts = field(default_factory=Counts)
     quarantined: list[int] = field(default_factory=list)
-    downstream_end: int = -1
+    copy_end: int | None = None
     epoch: int = -1
     committed_epoch: int = -1
 
@@ -101,7 +102,16 @@ class RangeCopy:
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
         epoch = spec.leader_epoch
         piece = PieceDraft.begin(spec.start)
-        return cls(spec, cutter, spec.start, spec.start, piece, epoch=epoch, committed_epoch=epoch)
+        return cls(
+            spec,
+            cutter,
+            spec.start,
+            spec.start,
+            piece,
+            copy_end=spec.copy_end,
+            epoch=epoch,
+            committed_epoch=epoch,
+        )
 
     @property
     def source(self) -> TopicPartition:
@@ -122,6 +132,12 @@ class RangeCopy:
     def wanted(self) -> bool:
         """Whether there is more to fetch."""
         return self.trouble is None and self.sent < self.spec.end
+
+    @property
+    def sent_end(self) -> int | None:
+        """Where the copy will end with what the open transaction holds (downstream)."""
+        last = self.growing or (self.runs[-1] if self.runs else None)
+        return self.copy_end if last is None else last.downstream + last.length
 
     def stop_at(self, offset: int, why: Trouble) -> None:
         """End the range right before upstream `offset`, which the target refuses; what lies before it goes on."""
@@ -196,9 +212,7 @@ class RangeCopy:
         for offset, _ in self.newly_quarantined():
             del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
-        self._close_run()
-        if self.runs:
-            self.downstream_end = self.runs[-1].downstream_end
+        self.copy_end = self.sent_end
         self.committed = self.sent
         self.committed_epoch = self.epoch
         assert self.draft is not None, "committed without its map"
@@ -229,7 +243,6 @@ class RangeCopy:
             records=self.counts.records,
             bytes=self.counts.bytes,
             next_upstream=self.committed,
-            downstream_end=self.downstream_end,
             skipped=self.committed - self.spec.start - copied,
             rewritten_batches=self.counts.rewritten,
             quarantined=tuple(self.quarantined),

@@ -21,6 +21,10 @@ _RECORD_ATTRIBUTES = b"\x00"
 _ENCODED = varint.encode
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Headers of a record, in order."""
+
+
 class Record(NamedTuple):
     """One record: upstream offset, timestamp (ms) as a consumer sees it, and key, value, headers as they are."""
 
@@ -79,9 +83,7 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
     return view
 
 
-def record_rest(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-) -> memoryview:
+def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -> memoryview:
     """Encode key, value and headers as the end of a record, for records twinlog itself writes."""
     out = bytearray(_nullable(key) + _nullable(value) + _ENCODED(len(headers)))
     for name, content in headers:
@@ -97,9 +99,7 @@ def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
     return key, value
 
 
-def key_value_headers(
-    rest: memoryview,
-) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+def key_value_headers(rest: memoryview) -> tuple[bytes | None, bytes | None, Headers]:
     """Decode the end of a record.  Raises FormatError when it is not one."""
     key, at = _read_nullable(rest, 0)
     value, at = _read_nullable(rest, at)

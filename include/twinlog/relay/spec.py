@@ -46,8 +46,9 @@ class RangeSpec:
     `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
     target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.  `leader_epoch` is
     the source's, of what was copied last before `start`; -1 where it is not known.  `remote_topic_id` is the life of
-    the copy that this goes into, "" where it is not known.  `echoes` are upstream offsets [first, end) that
-    are copies from the target, by the map of the way back.
+    the copy that this goes into, "" where it is not known; `copy_end` is where that copy ended (downstream) with what
+    was copied before `start`, None where it is not known.  `echoes` are upstream offsets [first, end) that are copies
+    from the target, by the map of the way back.
     """
 
     topic: str
@@ -61,6 +62,7 @@ class RangeSpec:
     leader_epoch: int = -1
     remote_topic_id: str = ""
     echoes: tuple[tuple[int, int], ...] = ()
+    copy_end: int | None = None
 
     @property
     def weight(self) -> int:
@@ -122,9 +124,8 @@ class RangeReport:
     """What became of one range.
 
     `records` and `bytes` are what was committed (bytes as on the wire, batch headers included).
-    `next_upstream` is where the next copy starts; `downstream_end` is one past the last copied record's
-    downstream offset, or -1 when nothing was copied.  `skipped` counts upstream offsets that hold no
-    copyable record (markers, aborted, compacted away).  `error` is empty when the range was finished.
+    `next_upstream` is where the next copy starts.  `skipped` counts upstream offsets that hold no copyable record
+    (markers, aborted, compacted away).  `error` is empty when the range was finished.
     """
 
     topic: str
@@ -133,7 +134,6 @@ class RangeReport:
     records: int
     bytes: int
     next_upstream: int
-    downstream_end: int
     skipped: int = 0
     rewritten_batches: int = 0
     quarantined: tuple[int, ...] = ()

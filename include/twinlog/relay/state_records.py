@@ -8,6 +8,7 @@ from functools import cache
 
 from twinlog.formats.connect_offset import (
     SourceOffsetKey,
+    copy_end_header,
     offset_value,
     parse_source_key,
     source_offset_key,
@@ -20,7 +21,7 @@ from twinlog.relay.brokers import TopicPartition
 from twinlog.relay.building import LARGEST_PREFIX
 from twinlog.relay.outgoing import Outgoing
 from twinlog.relay.range_copy import RangeCopy
-from twinlog.relay.rewrite import Record, build_batch, record_rest
+from twinlog.relay.rewrite import Headers, Record, build_batch, record_rest
 from twinlog.relay.spec import StateTopics
 
 BATCH_BYTES = 512 * 1024
@@ -32,19 +33,20 @@ Ten thousand partitions that are copied for the first time leave 1.2 MB in the l
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """One record for a compacted topic: where it goes, its key, and its value (None: a tombstone)."""
+    """One record for a compacted topic: where it goes, its key, its value (None: a tombstone), its headers."""
 
     topic: str
     partition: int
     key: bytes
     value: bytes | None
+    headers: Headers = ()
 
 
 def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
     """Progress, map pieces and quarantined offsets of what the open transaction brought further."""
     for copy in progressed:
         spec = copy.spec
-        yield progress_record(state, spec.topic, spec.partition, copy.sent - 1)
+        yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
         # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
         for first_upstream, piece in copy.map_pieces():
             key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
@@ -68,11 +70,16 @@ def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
     return parse_source_key(key, state.connector_name, state.source_alias)
 
 
-def progress_record(state: StateTopics, topic: str, partition: int, last_upstream: int | None) -> StateRecord:
-    """Say that a source partition is copied up to and with `last_upstream`; None forgets how far it is."""
+def progress_record(
+    state: StateTopics, topic: str, partition: int, last_upstream: int | None, copy_end: int | None = None
+) -> StateRecord:
+    """Say that a source partition is copied up to and with `last_upstream`; None forgets how far it is.
+
+    `copy_end` is where the copy ends with that (downstream), None where it is not known.
+    """
     key, number = _progress_place(state, topic, partition)
     value = None if last_upstream is None else offset_value(last_upstream)
-    return StateRecord(state.offsets_topic, number, key, value)
+    return StateRecord(state.offsets_topic, number, key, value, copy_end_header(copy_end))
 
 
 def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
@@ -106,7 +113,7 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
         group = grouped.setdefault((record.topic, record.partition), [])
-        group.append(Record(0, timestamp_ms, record_rest(record.key, record.value)))
+        group.append(Record(0, timestamp_ms, record_rest(record.key, record.value, record.headers)))
     return {
         partition: [Outgoing.built(build_batch(part, 0), ((0, len(part)),)) for part in _parts(group)]
         for partition, group in grouped.items()

@@ -96,7 +96,6 @@ def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
         after,
         records=before.records + after.records,
         bytes=before.bytes + after.bytes,
-        downstream_end=max(before.downstream_end, after.downstream_end),
         skipped=before.skipped + after.skipped,
         rewritten_batches=before.rewritten_batches + after.rewritten_batches,
         quarantined=before.quarantined + after.quarantined,

@@ -102,7 +102,7 @@ class Rounds:
     def without_lost_ends(
         self, clusters: Clusters, settled: Settled, topics: Sequence[DiscoveredTopic], grant: Grant
     ) -> Settled:
-        """See that no partition of the copy holds a transaction of ours open; call behind the fence.
+        """See that the copies are as progress says, and hold no transaction of ours open; call behind the fence.
 
         Raises as `steps.lost_ends.without_lost_ends`.
         """

@@ -115,7 +115,7 @@ def _count_unreported(following: Following) -> None:
         life = SourceLife(item.topic, item.topic_id, item.partition)
         copied = copied_from(maps, life, item.start)
         reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
-        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached, -1)
+        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
 

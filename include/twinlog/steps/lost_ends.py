@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, read_packed
@@ -19,9 +20,11 @@ from twinlog.relay.fence import Grant
 from twinlog.relay.hanging import HangingTransaction, wait_until_ended, wait_until_led
 from twinlog.relay.lane import Lane
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO
+from twinlog.relay.spec import RangeSpec
 from twinlog.relay.transaction import Writer
 from twinlog.relay.trouble import NO_LEADER
 from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.lost_tails import lost_tails
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
 from twinlog.steps.verdicts import Ending, of_copy
 
@@ -45,10 +48,11 @@ def without_lost_ends(
     topics: Iterable[DiscoveredTopic],
     grant: Grant,
 ) -> Settled:
-    """End what our lanes have open in the copy; stop where that cannot be known, or nobody leads.
+    """End what our lanes have open in the copy; stop where that cannot be known, records were lost, or nobody leads.
 
-    Looked at are the copies that are to be written to, and those of `topics` that had something open when they were
-    discovered.  Progress and map have to be whole.  Raises TransientError and ClusterRefused.
+    The ranges returned know where their copies end.  Looked at are the copies that are to be written to, and those of
+    `topics` that had something open when they were discovered.  Progress and map have to be whole.  Raises
+    TransientError and ClusterRefused.
     """
     lives = {
         (it.remote_topic, it.partition): SourceLife(it.topic, it.topic_id, it.partition)
@@ -66,9 +70,18 @@ def without_lost_ends(
         still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
     stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
+    ranges = [
+        replace(it, copy_end=grant.copy_ends.get((it.topic, it.partition)))
+        for it in _without(settled.ranges, stopped)
+    ]
+    stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
+    ranges = _without(ranges, stopped)
+    return Settled(tuple(ranges), (*settled.stopped, *stopped))
+
+
+def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
     left = {(it.topic, it.partition) for it in stopped}
-    ranges = tuple(it for it in settled.ranges if (it.topic, it.partition) not in left)
-    return Settled(ranges, (*settled.stopped, *stopped))
+    return [it for it in ranges if (it.topic, it.partition) not in left]
 
 
 def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:

@@ -1,0 +1,145 @@
+"""Copies, and progress, that lost their newest records: the partition stops before anything is written over the loss.
+
+A target loses what it had acknowledged when a replica without it becomes the leader: by an unclean election, or after a
+power cut where it was the only one.  Each progress record says where the copy ended with it, so behind the fence one
+is held against the other:
+
+    the copy ends before that place        it lost records                              lost-tail
+    one behind it, the commit's marker     whole, and nothing more is asked
+    further behind                         whatever was aborted, or others wrote; but where committed records of ours
+                                           lie there, progress lost what it said of them        lost-progress
+
+Nothing has been copied of a partition without progress: then there is no map of it either.  Progress that does not say
+where the copy ended (MirrorMaker's, or that of a rewind) cannot be held against anything; the next commit says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.progress import SourceLife, read_packed
+from twinlog.config.settings import FlowSettings
+from twinlog.formats.ledger_audit import Unproved
+from twinlog.relay.brokers import Brokers, TopicPartition
+from twinlog.relay.fence import Grant
+from twinlog.relay.list_offsets import LATEST
+from twinlog.relay.partition_reader import Block, PartitionReader
+from twinlog.relay.pieces import Int64s
+from twinlog.relay.spec import RangeSpec
+from twinlog.steps.plan_ranges import StoppedPartition
+
+LOST_TAIL = "lost-tail"
+"""Code of a partition whose copy lost its newest records."""
+
+LOST_PROGRESS = "lost-progress"
+"""Code of a partition whose progress lost its newest records."""
+
+_LOOK_BYTES = 1 << 20
+"""So much behind the end is looked at: what progress lost begins there, if nothing aborted lies before it."""
+
+_WHAT_TO_DO = 'see docs/topics.md, "A target that lost records"'
+
+
+def lost_tails(
+    flow: FlowSettings,
+    clusters: Clusters,
+    target: Brokers,
+    ranges: Iterable[RangeSpec],
+    ends: Mapping[TopicPartition, int],
+    grant: Grant,
+) -> list[StoppedPartition]:
+    """Find the ranges that must not be copied on; call behind the fence that gave `grant`.
+
+    `ends` is where the logs of the copies end (downstream), as far as they could be asked.  Asks nothing where all ends
+    are where progress says.  Raises as `PartitionReader.read` and `read_packed`.
+    """
+    stopped: list[StoppedPartition] = []
+    longer: list[RangeSpec] = []
+    unknown: list[RangeSpec] = []
+    for it in ranges:
+        end = ends.get((it.remote_topic, it.partition), 0)
+        if (it.topic, it.partition) not in grant.progress:
+            unknown += [it] if end else []
+        elif it.copy_end is not None and (it.remote_topic, it.partition) in ends:
+            if end < it.copy_end:
+                stopped.append(_shorter(it, it.copy_end, end, flow))
+            elif end > it.copy_end + 1:
+                longer.append(it)
+    stopped += _with_records_of_ours(target, longer, grant.ours, flow)
+    stopped += _with_a_map(flow, clusters, unknown)
+    return stopped
+
+
+def _with_records_of_ours(
+    target: Brokers, ranges: Collection[RangeSpec], ours: Collection[int], flow: FlowSettings
+) -> Iterable[StoppedPartition]:
+    """Return those whose copies hold committed records of our lanes behind the end that progress tells."""
+    if not ranges:
+        return
+    stable = target.offsets([(it.remote_topic, it.partition) for it in ranges], LATEST, read_committed=True)
+    reader = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=_LOOK_BYTES)
+    writers = np.array(sorted(ours), np.int64)
+    for it in ranges:
+        end = stable[it.remote_topic, it.partition]
+        found = _first_by(reader, it, end, writers)
+        if found is not None:
+            yield _behind_progress(it, found, flow)
+
+
+def _first_by(reader: PartitionReader, it: RangeSpec, end: int, writers: Int64s) -> int | None:
+    """Downstream offset of the first committed batch of some writers behind the end that progress tells."""
+    looked_at = 0
+    for block in reader.read(it.remote_topic, it.partition, it.copy_end or 0, end):
+        if isinstance(block, Block):
+            theirs = np.flatnonzero(np.isin(block.heads["producer_id"], writers))
+            if len(theirs):
+                return int(block.bases[theirs[0]])
+            looked_at += len(block.data)
+        if looked_at >= _LOOK_BYTES:
+            break
+    return None
+
+
+def _with_a_map(
+    flow: FlowSettings, clusters: Clusters, ranges: Collection[RangeSpec]
+) -> Iterable[StoppedPartition]:
+    """Return those that have been copied by the map, though progress knows nothing of it."""
+    if not ranges:
+        return
+    maps = read_packed(flow, clusters.target)
+    for it in ranges:
+        if maps.seen(SourceLife(it.topic, it.topic_id, it.partition)) is not None:
+            yield _without_progress(it, flow)
+
+
+def _shorter(it: RangeSpec, copy_end: int, end: int, flow: FlowSettings) -> StoppedPartition:
+    return StoppedPartition(
+        it.topic,
+        it.partition,
+        LOST_TAIL,
+        f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
+        f" {copy_end - 1}, and its log ends at {end}; {_WHAT_TO_DO}",
+    )
+
+
+def _behind_progress(it: RangeSpec, found: int, flow: FlowSettings) -> StoppedPartition:
+    return StoppedPartition(
+        it.topic,
+        it.partition,
+        LOST_PROGRESS,
+        f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic} {it.remote_topic}-{it.partition} was"
+        f" copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote to it from {found} on; {_WHAT_TO_DO}",
+    )
+
+
+def _without_progress(it: RangeSpec, flow: FlowSettings) -> StoppedPartition:
+    return StoppedPartition(
+        it.topic,
+        it.partition,
+        LOST_PROGRESS,
+        f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of {it.topic}-{it.partition},"
+        f" but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}",
+    )
