@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from twinlog.config.connection import ConnectionSettings
+from twinlog.config.connection import ConnectionSettings, SecurityProtocol, TlsSettings
+from twinlog.embedded.certificates import Certificates, make_certificates
 from twinlog.relay import wire
 from twinlog.relay.connection import Connection, fresh_buffer
 from twinlog.relay.versions import NEEDED
@@ -21,10 +23,12 @@ ANSWER_BYTES = 2_000_000
 REQUESTS = 6
 
 
-def served(listening: socket.socket) -> None:
+def served(listening: socket.socket, context: ssl.SSLContext | None) -> None:
     """As Kafka does: one request of a connection at a time, and its answer is out before the next one is read."""
     there, _ = listening.accept()
     there.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    if context is not None:
+        there = context.wrap_socket(there, server_side=True)
     with there, there.makefile("rb") as requests:
         while head := requests.read(4):
             request = requests.read(*struct.unpack(">i", head))
@@ -37,15 +41,27 @@ def served(listening: socket.socket) -> None:
             there.sendall(struct.pack(">ii", 4 + len(body), correlation) + body)
 
 
-@pytest.fixture
-def connection() -> Iterator[Connection]:
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Those of a broker at 127.0.0.1."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(params=[SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL])
+def connection(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Connection]:
     """A connection to such a broker, whose patience is two seconds."""
+    context = None
+    if request.param is SecurityProtocol.SSL:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.server, certificates.server_key)
+    tls = TlsSettings(ca_pem=certificates.ca.read_text())
+    settings = ConnectionSettings("B", (), request.param, tls, request_timeout_ms=2000)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        threading.Thread(target=served, args=(listening,), daemon=True).start()
-        found = Connection(ConnectionSettings("B", (), request_timeout_ms=2000), *listening.getsockname())
+        threading.Thread(target=served, args=(listening, context), daemon=True).start()
+        found = Connection(settings, *listening.getsockname())
         yield found
         found.close()
 

@@ -12,6 +12,7 @@ import pytest
 from tests.relay.test_receiving import pair
 
 from twinlog.relay.connection import _block_for
+from twinlog.relay.receiving import Receiver
 from twinlog.relay.sending import LARGE, Sender
 
 
@@ -24,7 +25,7 @@ def test_large_and_small_writes_arrive_in_their_order() -> None:
         got = bytearray(len(expected))
         thread = threading.Thread(target=lambda: there.recv_into(got, 0, socket.MSG_WAITALL))
         thread.start()
-        sender = Sender(here)
+        sender = Sender(here, Receiver(here))
         for write in writes:
             sender.send(write, write_behind=True)
         sender.flush()
@@ -38,7 +39,7 @@ def test_more_buffers_than_the_kernel_takes_at_once() -> None:
     buffers = [os.urandom(3) for _ in range(2500)]
     here, there = pair()
     with closing(here), closing(there):
-        Sender(here).send([buffers])
+        Sender(here, Receiver(here)).send([buffers])
         assert b"".join(buffers) == there.recv(7500, socket.MSG_WAITALL)
 
 
@@ -46,7 +47,7 @@ def test_a_large_write_returns_before_anybody_reads_it() -> None:
     """And `flush` only when it was taken."""
     here, there = pair()
     with closing(here), closing(there):
-        sender = Sender(here)
+        sender = Sender(here, Receiver(here))
         sender.send([[bytes(32 * LARGE)]], write_behind=True)
         reader = threading.Timer(0.2, lambda: there.recv_into(bytearray(32 * LARGE), 0, socket.MSG_WAITALL))
         reader.start()
@@ -61,7 +62,7 @@ def test_its_failure_is_raised_by_the_next_call() -> None:
     """Not lost with the thread."""
     here, there = pair()
     with closing(here):
-        sender = Sender(here)
+        sender = Sender(here, Receiver(here))
         sender.send([[bytes(32 * LARGE)]], write_behind=True)
         there.close()
         with pytest.raises(OSError, match=r"reset|pipe"):
@@ -74,7 +75,7 @@ def test_a_target_that_reads_no_more_is_a_time_out() -> None:
     here, there = pair()
     with closing(here), closing(there):
         _block_for(here, 300)
-        sender = Sender(here)
+        sender = Sender(here, Receiver(here))
         sender.send([[bytes(32 * LARGE)]], write_behind=True)
         with pytest.raises(BlockingIOError):
             sender.flush()
@@ -85,7 +86,7 @@ def test_closing_ends_a_write_that_nobody_reads() -> None:
     """Without waiting for the patience of the socket."""
     here, there = pair()
     with closing(there):
-        sender = Sender(here)
+        sender = Sender(here, Receiver(here))
         before = set(threading.enumerate())
         sender.send([[bytes(32 * LARGE)]], write_behind=True)
         (writer,) = set(threading.enumerate()) - before  # taken now: it may have ended before `close` returns

@@ -48,8 +48,8 @@ class Connection:
         self._reauthenticate_at = float("inf")
         self._versions: dict[int, int] = {}
         self._socket = self._connect(host, port)
-        self._sender = Sender(self._socket)
         self._receiver = Receiver(self._socket)
+        self._sender = Sender(self._socket, self._receiver)
         try:
             self._login()
         except ClusterUnreachable as error:
@@ -73,7 +73,7 @@ class Connection:
     @property
     def buffered(self) -> bool:
         """Whether an answer, or bytes of one (by TLS), were already taken from the socket."""
-        if self._early:
+        if self._early or self._receiver.early:
             return True
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
@@ -231,8 +231,8 @@ class Connection:
         """Wait until all that was sent has been handed over.
 
         Answers are read meanwhile: a broker reads nothing more of a connection until its answer was taken, and one that
-        says of each record what is wrong with it is larger than the socket's buffers.  Not over TLS, which is not read
-        and written at once: there both sides would stand until the time-out.
+        says of each record what is wrong with it is larger than the socket's buffers.  Over TLS, which two threads may
+        not use at once, the sender does it.
         """
         while not self._sender.taken(_LOOK_SECONDS):
             if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
 from typing import Final
 
 GATHERED: Final = 256 * 1024
@@ -14,10 +15,14 @@ It doubles its receive buffer to hold them, and gathers less where its limits (t
 
 
 class Receiver:
-    """Reads from a blocking socket.  Of TLS it reads what each record brings, of TCP all that was asked for."""
+    """Reads from a blocking socket.  Of TLS it reads what each record brings, of TCP all that was asked for.
+
+    `early` is what was taken before anybody asked for it.
+    """
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self.early = bytearray()
         encrypted = isinstance(connected, ssl.SSLSocket)
         self._flags = 0 if encrypted else socket.MSG_WAITALL
         self._gathers = not encrypted and self._wake_at(1)
@@ -33,12 +38,25 @@ class Receiver:
         self._fill(target)
 
     def _fill(self, target: memoryview) -> None:
-        at = 0
+        at = min(len(target), len(self.early))
+        if at:
+            target[:at] = self.early[:at]
+            del self.early[:at]
         while at < len(target):
             got = self._socket.recv_into(target[at:], 0, self._flags)
             if not got:
                 raise ConnectionResetError("the broker closed the connection")
             at += got
+
+    def take_early(self) -> None:
+        """Take what has come over TLS, without waiting; call while the socket does not block.
+
+        Raises OSError when the connection has ended.
+        """
+        with suppress(ssl.SSLWantReadError):
+            while piece := self._socket.recv(GATHERED):
+                self.early += piece
+            raise ConnectionResetError("the broker closed the connection")
 
     def _wake_at(self, size: int) -> bool:
         try:

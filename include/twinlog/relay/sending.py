@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import ssl
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Final
 
+from twinlog.relay.receiving import Receiver
 from twinlog.relay.wire import Buffer
 
 LARGE: Final = 1 << 20
@@ -23,10 +25,13 @@ class Sender:
 
     One write at most is under way behind the caller's back; the next one waits for it.  Its buffers must stay as they
     are until `flush` has returned.
+
+    Over TLS nobody else may read meanwhile: what comes while a write waits is taken here, and given to `receiver`.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, receiver: Receiver) -> None:
         self._socket = connected
+        self._receiver = receiver
         self._encrypted = isinstance(connected, ssl.SSLSocket)
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
@@ -70,11 +75,36 @@ class Sender:
     def _send(self, requests: Sequence[Sequence[Buffer]]) -> None:
         if self._encrypted:
             for request in requests:
-                self._socket.sendall(b"".join(request))
+                self._send_encrypted(b"".join(request))
             return
         buffers = [buffer for request in requests for buffer in request]
         while buffers:
             buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS]), buffers)
+
+    def _send_encrypted(self, data: bytes) -> None:
+        """Write all of `data`, and take what the broker says while it does not read.
+
+        Raises TimeoutError when neither goes on for the socket's patience.
+        """
+        patience, left = self._socket.gettimeout(), memoryview(data)
+        self._socket.settimeout(0)
+        try:
+            while left:
+                try:
+                    left = left[self._socket.send(left) :]
+                except ssl.SSLWantWriteError:
+                    self._wait_to_write(patience)
+        finally:
+            self._socket.settimeout(patience)
+
+    def _wait_to_write(self, patience: float | None) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            ready = selector.select(patience)
+        if not ready:
+            raise TimeoutError("the broker takes nothing and says nothing")
+        if ready[0][1] & selectors.EVENT_READ:
+            self._receiver.take_early()
 
 
 def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
