@@ -15,6 +15,7 @@ where the copy ended (MirrorMaker's, or that of a rewind) cannot be held against
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
@@ -40,6 +41,11 @@ LOST_PROGRESS = "lost-progress"
 _LOOK_BYTES = 1 << 20
 """So much behind the end is looked at: what progress lost begins there, if nothing aborted lies before it."""
 
+_LEADER_SECONDS = 3.0
+"""How long a copy may seem too short, because a leader was asked that does not know it was deposed."""
+
+_PAUSE_SECONDS = 0.5
+
 _WHAT_TO_DO = 'see docs/topics.md, "A target that lost records"'
 
 
@@ -56,7 +62,7 @@ def lost_tails(
     `ends` is where the logs of the copies end (downstream), as far as they could be asked.  Asks nothing where all ends
     are where progress says.  Raises as `PartitionReader.read` and `read_packed`.
     """
-    stopped: list[StoppedPartition] = []
+    shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
     unknown: list[RangeSpec] = []
     for it in ranges:
@@ -65,12 +71,31 @@ def lost_tails(
             unknown += [it] if end else []
         elif it.copy_end is not None and (it.remote_topic, it.partition) in ends:
             if end < it.copy_end:
-                stopped.append(_shorter(it, it.copy_end, end, flow))
+                shorter.append(it)
             elif end > it.copy_end + 1:
                 longer.append(it)
-    stopped += _with_records_of_ours(target, longer, grant.ours, flow)
-    stopped += _with_a_map(flow, clusters, unknown)
-    return stopped
+    return [
+        *_still_shorter(target, shorter, flow),
+        *_with_records_of_ours(target, longer, grant.ours, flow),
+        *_with_a_map(flow, clusters, unknown),
+    ]
+
+
+def _still_shorter(
+    target: Brokers, ranges: Collection[RangeSpec], flow: FlowSettings
+) -> Iterable[StoppedPartition]:
+    """Return those whose copies end too early whoever is asked: a leader that was deposed knows less for a moment."""
+    deadline = time.monotonic() + _LEADER_SECONDS
+    ends: Mapping[TopicPartition, int] = {}
+    while ranges:
+        time.sleep(_PAUSE_SECONDS)
+        target.forget_leaders()
+        ends = target.offsets([(it.remote_topic, it.partition) for it in ranges], LATEST)
+        ranges = [it for it in ranges if ends[it.remote_topic, it.partition] < (it.copy_end or 0)]
+        if time.monotonic() > deadline:
+            break
+    for it in ranges:
+        yield _shorter(it, it.copy_end or 0, ends[it.remote_topic, it.partition], flow)
 
 
 def _with_records_of_ours(
