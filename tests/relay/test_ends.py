@@ -12,6 +12,8 @@ from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
 from twinlog.relay.produced import Refused
 from twinlog.relay.transaction import LaneState
+from twinlog.steps.lost_ends import end_again
+from twinlog.steps.verdicts import Ending
 
 OTHER = ("A.t", 1)
 UNLED = [Refused(TP, Code.LEADER_NOT_AVAILABLE, "it cannot be written to", resend=True)]
@@ -139,3 +141,22 @@ def test_a_log_that_became_shorter_is_not_written_to() -> None:
     with pytest.raises(TransientError, match=r"A\.t-0 ended at offset \d+, and ends at \d+ now") as caught:
         lane.add([OTHER, TP])
     assert ("fence-again", LaneState.STOPPED) == (caught.value.code, lane.transaction.state)
+
+
+@pytest.mark.parametrize("verdict", [Ending.COMMITTED, Ending.ABORTED])
+def test_an_end_written_again_that_may_come_once_more_ends_the_epoch(verdict: Ending) -> None:
+    """Done late, it would end what a lane has written next: only a fence helps."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    target.faults["end_txn"] = [LOSE]
+    with pytest.raises(TransientError, match="was not answered at first") as caught:
+        end_again(target, [lane.writer], {(TP, lane.writer.producer_id): verdict})  # type: ignore[arg-type]
+    assert "fence-again" == caught.value.code
+
+
+def test_an_end_written_again_and_answered_leaves_the_epoch_to_the_lanes() -> None:
+    """Nothing is at large."""
+    target, lane = a_lane()
+    transaction(lane, outgoing())
+    end_again(target, [lane.writer], {(TP, lane.writer.producer_id): Ending.COMMITTED})  # type: ignore[arg-type]
+    assert [0, 1, 2] == [at for at, _ in target.committed(TP)]

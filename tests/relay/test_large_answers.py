@@ -62,15 +62,20 @@ def connection(request: pytest.FixtureRequest, certificates: Certificates) -> It
         listening.listen()
         threading.Thread(target=served, args=(listening, context), daemon=True).start()
         found = Connection(settings, *listening.getsockname())
+        # As on a network; the loopback's own buffers hold megabytes.
+        found._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         yield found
         found.close()
 
 
 @pytest.mark.parametrize("flushes", [False, True])
-def test_answers_are_read_while_a_write_waits_for_it(connection: Connection, flushes: bool) -> None:
+@pytest.mark.parametrize(("size", "written_behind"), [(3_000_000, True), (150_000, True), (3_000_000, False)])
+def test_answers_are_read_while_a_write_waits_for_it(
+    connection: Connection, size: int, written_behind: bool, flushes: bool
+) -> None:
     """Otherwise both sides wait for the other to read until one gives up; all arrive, in their order."""
-    requests = [[bytes(3_000_000)] for _ in range(REQUESTS)]
-    connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, write_behind=True)
+    requests = [[bytes(size)] for _ in range(REQUESTS)]
+    connection.send(wire.PRODUCE, wire.PRODUCE_VERSION, *requests, write_behind=written_behind)
     if flushes:
         connection.flush()
     answers = [connection.receive(fresh_buffer) for _ in requests]

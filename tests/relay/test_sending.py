@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from tests.relay.test_receiving import pair
 
+from twinlog.embedded.certificates import Certificates, make_certificates
 from twinlog.relay.connection import _block_for
 from twinlog.relay.receiving import Receiver
 from twinlog.relay.sending import LARGE, Sender
@@ -82,16 +86,42 @@ def test_a_target_that_reads_no_more_is_a_time_out() -> None:
         sender.close()
 
 
-def test_closing_ends_a_write_that_nobody_reads() -> None:
-    """Without waiting for the patience of the socket."""
-    here, there = pair()
-    with closing(there):
-        sender = Sender(here, Receiver(here))
-        before = set(threading.enumerate())
-        sender.send([[bytes(32 * LARGE)]], write_behind=True)
-        (writer,) = set(threading.enumerate()) - before  # taken now: it may have ended before `close` returns
-        began = time.monotonic()
-        sender.close()
-        here.close()
-        writer.join(5)
-        assert (writer.is_alive(), time.monotonic() - began < 5) == (False, True)
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_closing_ends_a_write_that_nobody_reads(encrypted: bool, tmp_path: Path) -> None:
+    """Without waiting for the patience of the socket, however often it is tried."""
+    context = server_context(make_certificates(tmp_path)) if encrypted else None
+    for _ in range(10):
+        here, there = pair()
+        if context is not None:
+            here, there = over_tls(here, there, context)
+        with closing(there):
+            here.settimeout(30)
+            sender = Sender(here, Receiver(here))
+            before = set(threading.enumerate())
+            sender.send([[bytes(32 * LARGE)]], write_behind=True)
+            # Taken now: it may have ended before `close` returns.
+            (writer,) = set(threading.enumerate()) - before
+            threading.Event().wait(0.1)  # until it stands
+            began = time.monotonic()
+            sender.close()
+            here.close()
+            writer.join(5)
+            assert (writer.is_alive(), time.monotonic() - began < 5) == (False, True)
+
+
+def server_context(certificates: Certificates) -> ssl.SSLContext:
+    """What a broker at 127.0.0.1 proves itself with."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server, certificates.server_key)
+    return context
+
+
+def over_tls(
+    here: socket.socket, there: socket.socket, context: ssl.SSLContext
+) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
+    """Both ends of a connection after the handshake."""
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    ours.check_hostname, ours.verify_mode = False, ssl.CERT_NONE
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(context.wrap_socket, there, server_side=True)
+        return ours.wrap_socket(here), theirs.result()

@@ -231,8 +231,7 @@ class Connection:
         """Wait until all that was sent has been handed over.
 
         Answers are read meanwhile: a broker reads nothing more of a connection until its answer was taken, and one that
-        says of each record what is wrong with it is larger than the socket's buffers.  Over TLS, which two threads may
-        not use at once, the sender does it.
+        says of each record what is wrong with it is larger than the socket's buffers.  Over TLS the sender does it.
         """
         while not self._sender.taken(_LOOK_SECONDS):
             if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):

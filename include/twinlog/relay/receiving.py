@@ -25,6 +25,7 @@ class Receiver:
         self.early = bytearray()
         encrypted = isinstance(connected, ssl.SSLSocket)
         self._flags = 0 if encrypted else socket.MSG_WAITALL
+        self._early_flags = 0 if encrypted else socket.MSG_DONTWAIT
         self._gathers = not encrypted and self._wake_at(1)
 
     def fill(self, target: memoryview) -> None:
@@ -49,12 +50,12 @@ class Receiver:
             at += got
 
     def take_early(self) -> None:
-        """Take what has come over TLS, without waiting; call while the socket does not block.
+        """Take what has come, without waiting; a TLS socket must not be a blocking one meanwhile.
 
         Raises OSError when the connection has ended.
         """
-        with suppress(ssl.SSLWantReadError):
-            while piece := self._socket.recv(GATHERED):
+        with suppress(ssl.SSLWantReadError, BlockingIOError):
+            while piece := self._socket.recv(GATHERED, self._early_flags):
                 self.early += piece
             raise ConnectionResetError("the broker closed the connection")
 

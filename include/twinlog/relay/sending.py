@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import ssl
+import struct
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -16,6 +17,8 @@ from twinlog.relay.wire import Buffer
 LARGE: Final = 1 << 20
 """Bytes from which on a write is worth a thread: the kernel takes smaller ones at once, into the socket's buffer."""
 
+_TIMEVAL: Final = struct.Struct("@ll")
+
 _MAX_BUFFERS: Final = 1000
 """Below IOV_MAX, the number of buffers one sendmsg takes."""
 
@@ -26,7 +29,8 @@ class Sender:
     One write at most is under way behind the caller's back; the next one waits for it.  Its buffers must stay as they
     are until `flush` has returned.
 
-    Over TLS nobody else may read meanwhile: what comes while a write waits is taken here, and given to `receiver`.
+    What the broker says while a write waits is taken here, and kept by `receiver`: it reads no more of us until it was
+    taken.  While a large write is under way over TCP the caller does that; two threads may not use TLS at once.
     """
 
     def __init__(self, connected: socket.socket, receiver: Receiver) -> None:
@@ -47,7 +51,7 @@ class Sender:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "twinlog-send")
-        self._under_way = self._thread.submit(self._send, requests)
+        self._under_way = self._thread.submit(self._send, requests, behind=True)
 
     def flush(self) -> None:
         """Wait until the kernel has taken everything.  Raises OSError when it did not."""
@@ -72,20 +76,25 @@ class Sender:
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 
-    def _send(self, requests: Sequence[Sequence[Buffer]]) -> None:
+    def _send(self, requests: Sequence[Sequence[Buffer]], *, behind: bool = False) -> None:
         if self._encrypted:
             for request in requests:
                 self._send_encrypted(b"".join(request))
             return
         buffers = [buffer for request in requests for buffer in request]
+        flags = (
+            0 if behind else socket.MSG_DONTWAIT
+        )  # behind, the kernel waits: fewer calls for a large write
         while buffers:
-            buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS]), buffers)
+            try:
+                buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS], (), flags), buffers)
+            except BlockingIOError:
+                if behind:
+                    raise
+                self._wait_to_write(_patience(self._socket))
 
     def _send_encrypted(self, data: bytes) -> None:
-        """Write all of `data`, and take what the broker says while it does not read.
-
-        Raises TimeoutError when neither goes on for the socket's patience.
-        """
+        """Write all of `data`.  Raises TimeoutError when nothing goes on for the socket's patience."""
         patience, left = self._socket.gettimeout(), memoryview(data)
         self._socket.settimeout(0)
         try:
@@ -98,13 +107,21 @@ class Sender:
             self._socket.settimeout(patience)
 
     def _wait_to_write(self, patience: float | None) -> None:
-        with selectors.DefaultSelector() as selector:
+        """Wait until the kernel takes more, and take what the broker says; up to `patience` seconds for either."""
+        # Not epoll, which never hears of a socket that is closed meanwhile.
+        with selectors.PollSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
             ready = selector.select(patience)
         if not ready:
             raise TimeoutError("the broker takes nothing and says nothing")
         if ready[0][1] & selectors.EVENT_READ:
             self._receiver.take_early()
+
+
+def _patience(plain: socket.socket) -> float | None:
+    """Seconds that a blocking socket waits to write, None for ever."""
+    seconds, micros = _TIMEVAL.unpack(plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.size))
+    return seconds + micros / 1_000_000 or None
 
 
 def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:

@@ -104,13 +104,17 @@ class Rounds:
     ) -> Settled:
         """See that the copies are as progress says, and hold no transaction of ours open; call behind the fence.
 
-        Raises as `steps.lost_ends.without_lost_ends`.
+        Raises as `steps.lost_ends.without_lost_ends`, and FencedError when another driver has fenced since: what it
+        copied looks like progress that was lost.
         """
         needed = settled.ranges or any(it.unended for it in topics)
         if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE or not needed:
             return settled
         with Brokers(self.flow.target.connection) as target:
-            return without_lost_ends(self.flow, clusters, target, settled, topics, grant)
+            sound = without_lost_ends(self.flow, clusters, target, settled, topics, grant)
+            if len(sound.stopped) > len(settled.stopped):
+                self._require_last(target, grant)
+            return sound
 
     def progress(self) -> Mapping[tuple[str, int], int]:
         """Read how far the flow has come by now: the last copied upstream offset of each partition."""
@@ -174,6 +178,13 @@ class Rounds:
             rival = self._rival(target)
         if rival and gives_way_to(rival):
             raise self._taken(rival)
+
+    def _require_last(self, target: Brokers, grant: Grant) -> None:
+        """Raise FencedError unless the ledger's last fence, which is there before its lanes write, is this one."""
+        holder = last_fence(self.logs.ledger.read(target))
+        mark = grant.mark
+        if holder and mark and (holder.run_id, holder.at_ms) != (mark.run_id, mark.at_ms):
+            raise self._taken(holder.run_id)
 
     def _rival(self, target: Brokers) -> str:
         """Return the run id of the last fence in the ledger, empty when it is our own or there is none."""

@@ -87,7 +87,8 @@ def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -
 def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
     """Write markers once more, by the lane that has the producer id; what is UNKNOWN, or whose lane has gone, stays.
 
-    Raises TransientError when the target does not take them.
+    Raises TransientError when the target does not take them, also when it may yet do once more what it did not answer:
+    whatever was written next in that epoch would be ended by it.
     """
     by_id = {it.producer_id: it for it in writers}
     places: dict[tuple[int, Ending], list[TopicPartition]] = defaultdict(list)
@@ -103,6 +104,8 @@ def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> N
         else:
             lane.abort()
         lane.settle()
+        if lane.transaction.end_at_large:
+            raise lane.transaction.doubt("the end that was written again was not answered at first")
         for topic, partition in found:
             log.warning(
                 "%s-%s: cluster %s had lost the end of a transaction that was %s; it is written again",

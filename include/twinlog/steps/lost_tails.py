@@ -18,17 +18,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-import numpy as np
-
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_audit import Unproved
+from twinlog.relay.behind import committed_behind
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.fence import Grant
 from twinlog.relay.list_offsets import LATEST
-from twinlog.relay.partition_reader import Block, PartitionReader
-from twinlog.relay.pieces import Int64s
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.plan_ranges import StoppedPartition
 
@@ -37,9 +33,6 @@ LOST_TAIL = "lost-tail"
 
 LOST_PROGRESS = "lost-progress"
 """Code of a partition whose progress lost its newest records."""
-
-_LOOK_BYTES = 1 << 20
-"""So much behind the end is looked at: what progress lost begins there, if nothing aborted lies before it."""
 
 _LEADER_SECONDS = 3.0
 """How long a copy may seem too short, because a leader was asked that does not know it was deposed."""
@@ -60,7 +53,7 @@ def lost_tails(
     """Find the ranges that must not be copied on; call behind the fence that gave `grant`.
 
     `ends` is where the logs of the copies end (downstream), as far as they could be asked.  Asks nothing where all ends
-    are where progress says.  Raises as `PartitionReader.read` and `read_packed`.
+    are where progress says.  Raises as `committed_behind` and `read_packed`.
     """
     shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
@@ -76,7 +69,7 @@ def lost_tails(
                 longer.append(it)
     return [
         *_still_shorter(target, shorter, flow),
-        *_with_records_of_ours(target, longer, grant.ours, flow),
+        *_with_records_of_ours(target, longer, ends, grant.ours, flow),
         *_with_a_map(flow, clusters, unknown),
     ]
 
@@ -99,33 +92,18 @@ def _still_shorter(
 
 
 def _with_records_of_ours(
-    target: Brokers, ranges: Collection[RangeSpec], ours: Collection[int], flow: FlowSettings
+    target: Brokers,
+    ranges: Collection[RangeSpec],
+    ends: Mapping[TopicPartition, int],
+    ours: Collection[int],
+    flow: FlowSettings,
 ) -> Iterable[StoppedPartition]:
     """Return those whose copies hold committed records of our lanes behind the end that progress tells."""
-    if not ranges:
-        return
-    stable = target.offsets([(it.remote_topic, it.partition) for it in ranges], LATEST, read_committed=True)
-    reader = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=_LOOK_BYTES)
-    writers = np.array(sorted(ours), np.int64)
+    known = {(it.remote_topic, it.partition): it.copy_end or 0 for it in ranges}
+    found = committed_behind(target, known, ends, ours)
     for it in ranges:
-        end = stable[it.remote_topic, it.partition]
-        found = _first_by(reader, it, end, writers)
-        if found is not None:
-            yield _behind_progress(it, found, flow)
-
-
-def _first_by(reader: PartitionReader, it: RangeSpec, end: int, writers: Int64s) -> int | None:
-    """Downstream offset of the first committed batch of some writers behind the end that progress tells."""
-    looked_at = 0
-    for block in reader.read(it.remote_topic, it.partition, it.copy_end or 0, end):
-        if isinstance(block, Block):
-            theirs = np.flatnonzero(np.isin(block.heads["producer_id"], writers))
-            if len(theirs):
-                return int(block.bases[theirs[0]])
-            looked_at += len(block.data)
-        if looked_at >= _LOOK_BYTES:
-            break
-    return None
+        if (first := found.get((it.remote_topic, it.partition))) is not None:
+            yield _behind_progress(it, first, flow)
 
 
 def _with_a_map(
