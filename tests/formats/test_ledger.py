@@ -73,7 +73,7 @@ BYTES = [
         '["rebuild","t"]',
         '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","old_remote_topic_id":"old",'
         '"phase":"deleting","by":"jo","reason":"why","at_ms":7,"configs":{"a":"b"},"groups":[{"group":"g",'
-        '"partition":0,"downstream":5,"upstream":6,"restored":false}],"request":""}',
+        '"partition":0,"downstream":5,"upstream":6,"restored":false}],"request":"","joined":[]}',
     ),
     (
         FlowState(FlowPhase.FAILING_OVER, 7, "jo", "drill"),

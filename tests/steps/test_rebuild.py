@@ -182,12 +182,12 @@ def nothing() -> None:
     """Nothing happens."""
 
 
-def kept_place(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> None:
-    """A group stands behind the one record of the copy, so that a rebuild waits until that is copied."""
+def kept_place(flow: FlowSettings, source: FakeCluster, target: FakeCluster, records: int = 1) -> None:
+    """A group stands behind the records of the copy, so that a rebuild waits until they are copied."""
     known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
-    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    piece = encode_piece(MapPiece(0, records, (Run(0, 0, records),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
-    target.commit("billing", ORDERS, 1)
+    target.commit("billing", ORDERS, records)
 
 
 def copied_anew(flow: FlowSettings, target: FakeCluster) -> None:
@@ -249,3 +249,54 @@ def test_a_rebuild_that_was_begun_since_is_left_to_others(flow, clusters, target
     with pytest.raises(TransientError, match="another rebuild"):
         run()
     assert 7 == read_ledger(flow, target).rebuilds["orders"].at_ms
+
+
+def half_copied(
+    flow: FlowSettings, source: FakeCluster, target: FakeCluster, run, request: str = "r1"
+) -> str:
+    """Ask for a rebuild, and copy the first of two records: `billing`, behind both, waits.  Return the copy's id."""
+    source.append(ORDERS, key=b"k", value=b"A")
+    target.append(ORDERS, key=b"k", value=b"A")
+    kept_place(flow, source, target, 2)
+    run(request="r1")
+    target.delete_groups(["billing"])  # a broker forgets what was committed on a topic that is deleted
+    copied_anew(flow, target)
+    return target.topics["orders"].topic_id
+
+
+@pytest.mark.parametrize(("asked", "anew"), [("r2", True), ("r1", False), ("", False)])
+def test_who_asks_anew_gets_a_new_copy(flow, source, target, fenced, run, asked, anew) -> None:
+    """The one under way may have stopped; a retry goes on, as cycles do. The place that waits is kept either way."""
+    before = half_copied(flow, source, target, run)
+    done = run(request=asked)
+    assert (anew, anew, ("billing",)) == (
+        done.deleted,
+        before != target.topics["orders"].topic_id,
+        done.waiting,
+    )
+    kept = read_ledger(flow, target).rebuilds["orders"]
+    assert (asked if anew else "r1", RebuildPhase.COPYING, [2]) == (
+        kept.request,
+        kept.phase,
+        [it.upstream for it in kept.groups],
+    )
+    assert ({} if anew else {ORDERS: 0}) == read_progress(flow, target)
+    assert not run(request=asked).deleted
+
+
+def test_who_went_on_with_a_rebuild_of_others_does_not_begin_another(
+    flow, clusters, source, target, run
+) -> None:
+    """Both requests are met, and a retry of either is, too."""
+    places = (GroupPosition("billing", 0, 1, 1),)
+    begun(flow, clusters, RebuildPhase.DELETING, request="r1", groups=places)
+    assert [True, False, False, True] == [run(request=it).deleted for it in ("r2", "r2", "r1", "r3")]
+
+
+def test_a_place_that_waits_in_a_life_that_has_ended_is_the_first_record(
+    flow, clusters, source, target
+) -> None:
+    """Nothing of the life that was appended since was read."""
+    places = (GroupPosition("billing", 0, 4, 4),)
+    begun(flow, clusters, RebuildPhase.COPYING, topic_id="earlier", groups=places)
+    assert (replace(places[0], upstream=0),) == rebuild_plan.plan(flow, clusters, "orders").groups

@@ -7,7 +7,7 @@ as Kafka prints it: offsets of two lives of a topic are different offsets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -177,7 +177,8 @@ class Rebuild(LedgerEntry):
 
     While `phase` is deleting nothing is copied into it.  `old_remote_topic_id` is the life of the copy that goes,
     "" when it was gone already.  `configs` are the topic's own settings on the target, set again on the new one.
-    `request` names what asked for it, so that asking again does not rebuild again.
+    `request` names what asked for it, so that asking again does not rebuild again; `joined` are requests that found
+    it under way and went on with it.
     """
 
     KIND: ClassVar[str] = "rebuild"
@@ -193,3 +194,14 @@ class Rebuild(LedgerEntry):
     configs: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[GroupPosition, ...] = ()
     request: str = ""
+    joined: tuple[str, ...] = ()
+
+    def asked_by(self, request: str) -> bool:
+        """Whether it was made for this request ("": none) among others."""
+        return bool(request) and request in {self.request, *self.joined}
+
+    def joined_by(self, request: str) -> Rebuild:
+        """Return it with a request that goes on with it noted."""
+        if not request or self.asked_by(request):
+            return self
+        return replace(self, joined=(*self.joined, request))

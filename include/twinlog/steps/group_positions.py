@@ -20,6 +20,7 @@ from twinlog.formats.ledger_topics import GroupPosition, Incarnation, Rebuild, R
 from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.life_rules import differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,14 @@ def upstream_positions(
 
 
 def carried_over(
-    before: Rebuild | None, topic: DiscoveredTopic, using: Mapping[str, Reader], same_life: bool
+    before: Rebuild | None, topic: DiscoveredTopic, using: Mapping[str, Reader]
 ) -> tuple[GroupPosition, ...]:
-    """Positions that an earlier rebuild kept and has not committed yet.  Pure."""
+    """Positions that an earlier rebuild kept and has not committed yet.  Pure.
+
+    They are about the life that it copied: of one that began since, nothing was read yet.
+    """
     begins = {it.partition: it.source.log_start for it in topic.partitions}
+    same_life = before is not None and not differ(before.topic_id, topic.topic_id)
     return tuple(
         it if same_life else replace(it, upstream=begins.get(it.partition))
         for it in (before.groups if before is not None else ())

@@ -33,6 +33,7 @@ from twinlog.steps.rebuild_plan import (
     plan_of,
     refuse_while_read,
     refuse_while_shared,
+    serves,
     stale,
     wanted,
 )
@@ -69,7 +70,7 @@ def run(
 ) -> RebuildResult:
     """Begin a rebuild, or go on with the one that was begun.
 
-    One that is being copied is not begun again, nor is one of the same `request` ("" for none).
+    One of the same `request` is not begun again; without any ("") none that is being copied is.
 
     Raises TerminalError `rebuild-refused` when it cannot be begun (the source does not have the topic, somebody
     reads the copy, others write to it, the flow is not active), FencedError, and errors of clusters.  The state is then
@@ -79,7 +80,7 @@ def run(
     before = ledger.rebuilds.get(topic)
     if before is not None and before.phase is not RebuildPhase.DELETING:
         outlived = stale(discover.run(flow, clusters), topic)
-        if not outlived and (before.phase is RebuildPhase.COPYING or (request and before.request == request)):
+        if not outlived and serves(before, request):
             return _restore(flow, clusters, before, ledger)
     begun = _note(flow, clusters, topic, before, by=by, reason=reason, request=request, run_id=run_id)
     if begun.phase is RebuildPhase.DELETING:
@@ -107,7 +108,11 @@ def _note(
         ledger = read_ledger(flow, clusters.target)
         begun = ledger.rebuilds.get(topic)
         if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
-            return begun
+            joined = begun.joined_by(request)
+            if joined != begun:
+                # Else its retry would find a rebuild of somebody else's, and begin anew.
+                fence.write([noted(fence.state, joined)])
+            return joined
         todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
         refuse_while_shared(flow, todo)
         refuse_while_read(flow, todo)

@@ -88,7 +88,7 @@ def plan_of(
         if begun and known is not None
         else (
             *upstream_positions(found, using, maps, life, same_life, same_copy),
-            *carried_over(known, found, using, same_life),
+            *carried_over(known, found, using),
         )
     )
     copied = sum(it.stable_end - it.log_start for it in bounds.values())
@@ -205,7 +205,16 @@ def overtaken(before: Rebuild | None, now: Rebuild, request: str) -> bool:
     """Whether another run has since done what is asked for; `now` is behind `deleting`.  Pure."""
     if before is not None and before.at_ms == now.at_ms:
         return before.phase is RebuildPhase.DELETING
-    return now.phase is RebuildPhase.COPYING or bool(request and now.request == request)
+    return serves(now, request)
+
+
+def serves(now: Rebuild, request: str) -> bool:
+    """Whether a rebuild behind `deleting` is what a request asks for, so that nothing is to be begun.  Pure.
+
+    A cycle, which has no request, goes on with whatever is being copied.  Who asks anew means the copy as it is by now:
+    it may have stopped, and would keep its groups waiting for ever.
+    """
+    return now.asked_by(request) or (not request and now.phase is RebuildPhase.COPYING)
 
 
 def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
