@@ -288,3 +288,23 @@ def test_what_is_not_taken_over_now_goes_on_where_mirror_maker_left_it(
     grant = Grant("run", (), {("c", 0): 20})
     expected = [progress_record(STATE, *it) for it in written]
     assert expected == list(takeover.left_as_they_are(STATE, grant, origin, positions, topics))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "written"),
+    [
+        ({}, 7, [("b", 0, 7)]),
+        ({("b", 0): 6}, 7, [("b", 0, 7)]),
+        ({("b", 0): 7}, 7, []),
+        ({("b", 0): 8}, 7, []),
+    ],
+)
+def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
+    ours: dict[tuple[str, int], int], theirs: int, written: list[tuple[str, int, int]]
+) -> None:
+    """The farther of both positions counts; what is written says nothing of where the copy ends."""
+    origin = Origin("theirs", "connect-offsets", "group")
+    positions = {TopicPartition("b", 0): theirs}
+    found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours), origin, positions, ["a"]))
+    assert [progress_record(STATE, *it) for it in written] == found
+    assert all(not it.headers for it in found)

@@ -172,7 +172,10 @@ def _notes(
     if others:
         yield f"positions of topics this flow does not replicate are left alone: {', '.join(others)}"
     if topics is not None and known - set(topics):
-        yield f"{len(known - set(topics))} topic(s) were not looked at: their positions stand as MM2 left them"
+        yield (
+            f"{len(known - set(topics))} topic(s) were not looked at: their positions stand as MM2 left them, or where"
+            " twinlog was before if that is further"
+        )
     if not syncs.records:
         yield f"{syncs.topic} on {syncs.cluster} holds no offset-syncs"
     if syncs.unreadable:
@@ -244,7 +247,9 @@ def left_as_they_are(
 ) -> Iterator[StateRecord]:
     """Positions of topics that are not taken over now, where MirrorMaker 2 kept them under other names than the flow.
 
-    Without them the flow, which is active then, would copy these topics a second time from their first record.
+    Without them the flow, which is active then, would copy these topics a second time from their first record; and
+    with its own of before a hand-over, all that MirrorMaker 2 has copied since.  Where the flow itself came further,
+    that counts.  No map covers what lies between, and nothing says where the copies end.
     """
     if topics is None or (origin.connector, origin.offsets_topic) == (
         state.connector_name,
@@ -252,7 +257,7 @@ def left_as_they_are(
     ):
         return
     for (topic, partition), last in positions.items():
-        if topic not in topics and (topic, partition) not in grant.progress:
+        if topic not in topics and last > grant.progress.get((topic, partition), -1):
             yield progress_record(state, topic, partition, last)
 
 
