@@ -199,6 +199,68 @@ def test_a_refusal_of_one_group_costs_no_other(step, orders, copied, source, tar
     assert {"a,b": SyncReason.WRITTEN, "c:d/e": SyncReason.REFUSED, "группа": SyncReason.WRITTEN} == rows
 
 
+def rewound(step, orders, copied, source) -> None:
+    """`billing` stands at 4 on both sides by our own doing, and is then taken back to 1 on the source."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 4)
+    step()
+    source.commit("billing", orders, 1)
+
+
+@pytest.mark.parametrize("verb", ["alter_offsets", "committed_offsets"])
+@pytest.mark.parametrize("policy", ["follow", "force"])
+def test_a_rewind_that_could_not_be_committed_is_followed_later(
+    step, orders, copied, source, target, verb, policy
+):
+    """A coordinator is away, say: a checkpoint that told it already would make the position there somebody else's."""
+    rewound(step, orders, copied, source)
+    target.refuse(verb, "billing", ClusterRefused("B says no"))
+    results = [step(group_sync=with_policy(policy)) for _ in range(2)]
+    assert [(SyncReason.REFUSED, 0)] * 2 == [(only(it).reason, it.checkpoints) for it in results]
+    assert [4] == [it.downstream_offset for it in written(target)]
+    target.allow(verb, "billing")
+    assert (SYNCED, SyncReason.WRITTEN, 1, 1, 0) == seen(only(step(group_sync=with_policy(policy))))
+    assert [4, 1] == [it.downstream_offset for it in written(target)]
+
+
+def test_a_checkpoint_that_was_held_back_is_as_old_as_it_is(step, orders, copied, source, target):
+    """What was not written is not fresh."""
+    rewound(step, orders, copied, source)
+    before = target.topics[TOPIC].logs[0].records[-1].timestamp
+    target.refuse("alter_offsets", "billing", ClusterRefused("B says no"))
+    assert [before] == [it.at_ms for it in step(group_sync=with_policy("follow")).ages]
+
+
+@pytest.mark.parametrize(
+    ("verb", "changes"),
+    [
+        ("committed_offsets", {"group_sync": with_policy("never-rewind")}),
+        ("committed_offsets", {"group_sync": with_policy("follow"), "sync_group_offsets": False}),
+    ],
+)
+def test_where_nobody_would_follow_a_rewind_its_checkpoint_waits_for_nothing(
+    step, orders, copied, source, target, verb, changes
+):
+    """As MM2's: clients that translate by it start where the group stands."""
+    rewound(step, orders, copied, source)
+    target.refuse(verb, "billing", ClusterRefused("B says no"))
+    assert 1 == step(**changes).checkpoints
+    assert 1 == written(target)[-1].downstream_offset
+
+
+def test_a_step_forward_is_in_its_checkpoint_whatever_became_of_the_commit(
+    step, orders, copied, source, target
+):
+    """As MM2's; the next step forward needs no leave."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 1)
+    step()
+    source.commit("billing", orders, 4)
+    target.refuse("alter_offsets", "billing", ClusterRefused("B says no"))
+    assert (SyncReason.REFUSED, 1) == (only(result := step()).reason, result.checkpoints)
+    assert 4 == written(target)[-1].downstream_offset
+
+
 def test_groups_by_filter_and_type(step, orders, copied, source):
     """Share and streams groups are listed as not covered, groups that the filter leaves out are not."""
     copied(orders, 0, 5)

@@ -126,6 +126,10 @@ class FakeCluster(FakeAccess):
         """Let `verb` refuse `item` (the name of a topic or group) from now on."""
         self._refusals[verb, item] = error
 
+    def allow(self, verb: str, item: str) -> None:
+        """Let `verb` take `item` again."""
+        del self._refusals[verb, item]
+
     # the verbs
 
     def cluster_id(self) -> str:

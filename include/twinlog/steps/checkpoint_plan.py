@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinlog.cluster.group import GroupPartition, GroupState
 from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, GroupSyncPolicy
 from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
@@ -48,6 +48,17 @@ class Decided:
         """The group and the partition on the target."""
         return GroupPartition(self.standing.group, *self.standing.remote)
 
+    @property
+    def takes_ours_back(self) -> bool:
+        """Whether what is to be committed lies before the position we wrote last, which still stands there."""
+        there = self.standing.there
+        return (
+            self.standing.ours
+            and there is not None
+            and self.verdict.write is not None
+            and self.verdict.write < there.offset
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
@@ -82,6 +93,21 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
     )
 
 
+def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> CheckpointPlan:
+    """Leave out checkpoints of positions that were to be taken back, and were refused.  Pure.
+
+    The checkpoint is how we know our own last write: with one that tells the rewind already the position there would be
+    somebody else's from then on, and policy `follow` would never take it back.
+    """
+    return replace(
+        plan,
+        decided=tuple(
+            replace(it, checkpoint=None) if it.takes_ours_back and it.key in refused else it
+            for it in plan.decided
+        ),
+    )
+
+
 def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
     """Order of the report."""
     return row.group, row.topic, row.partition
@@ -111,6 +137,8 @@ def _of_partition(
         if checkpoint is not None and not _fits(checkpoint):
             verdict = _too_long(standing)
             checkpoint = None
+        if group in seen.there_refused and sync.on and _rewinds(standing, checkpoint):
+            checkpoint = None  # as `after_commits`: whether the position there is ours is not known now
         again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
         row = row_of(standing, verdict, again, seen.at_ms, skipped)
         yield Decided(standing, verdict, row, checkpoint)
@@ -182,6 +210,16 @@ def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicP
 def _refused_there(seen: GroupView, group: str) -> PositionVerdict | None:
     error = seen.there_refused.get(group)
     return None if error is None else PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+
+
+def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
+    """Whether a checkpoint lies before the last one, where policy may take the position there back as well."""
+    return (
+        checkpoint is not None
+        and standing.last is not None
+        and standing.policy is not GroupSyncPolicy.NEVER_REWIND
+        and checkpoint.downstream_offset < standing.last.checkpoint.downstream_offset
+    )
 
 
 def _fits(checkpoint: Checkpoint) -> bool:

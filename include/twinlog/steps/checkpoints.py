@@ -17,7 +17,7 @@ from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, Of
 from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, make_plan, row_order
+from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, after_commits, make_plan, row_order
 from twinlog.steps.group_report import (
     CheckpointAge,
     CheckpointsResult,
@@ -42,6 +42,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     if dry_run:
         return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset())
     refused = _commit(clusters.target, plan.decided)
+    plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
     rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
@@ -76,8 +77,9 @@ def _why_refused(error: TwinlogError) -> PositionVerdict:
 
 
 def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:
-    """Write checkpoints; behind the commits, so that a checkpoint never claims one that failed.
+    """Write checkpoints; behind the commits, so that none tells of a step back that failed.
 
+    One of a step forward says where the group stands, as MM2's does, whatever became of the commit.
     Those of groups that are gone stay, as MM2 leaves them: a tombstone makes MM2's client fail for every group
     (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
     """
