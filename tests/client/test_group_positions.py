@@ -110,6 +110,45 @@ def test_checkpoints_of_an_earlier_life_say_nothing_of_this_one(orders: Any) -> 
     ).asks
 
 
+REBUILT, APPENDED, SEEN = LifeReason.REBUILD, LifeReason.APPEND, LifeReason.FIRST_SEEN
+
+
+@pytest.mark.parametrize(
+    ("earlier", "reason", "known", "expected"),
+    [
+        ((), REBUILT, True, 5),
+        ((), APPENDED, True, None),
+        ((), REBUILT, False, None),
+        (((50, 1, SEEN),), REBUILT, True, None),
+        (((120, 2, REBUILT),), REBUILT, True, None),
+    ],
+)
+def test_a_copy_made_anew_leaves_upstream_offsets_what_they_are(
+    orders: Any,
+    earlier: tuple[tuple[int, int, LifeReason], ...],
+    reason: LifeReason,
+    known: bool,
+    expected: Any,
+) -> None:
+    """Its map translates them; only where the source may have lived another life do checkpoints count for nothing."""
+    checkpoint(orders, "billing", 5, 3, 100)
+    topic_id = orders.source.topics["orders"].topic_id if known else ""
+    lives = [
+        Incarnation("orders", f"earlier-{n}", at, "A.orders", number=n, reason=why) for at, n, why in earlier
+    ]
+    write_ledger(
+        orders.flow,
+        orders.target,
+        [*lives, Incarnation("orders", topic_id, 150, "A.orders", number=9, reason=reason)],
+    )
+    orders.lose_source()
+    try:
+        found = [it.offset for it in standing_now(orders.flow, orders.clusters, Groups(("billing",))).asks]
+    except UsageError:
+        found = [None]
+    assert [expected] == found
+
+
 def test_a_time_without_groups_is_the_first_record_then(orders: Any) -> None:
     """Records of the fixture are at 1000 ms and on, one each ms."""
     found = translate_time(orders.flow, orders.clusters, 1005, {"orders"})

@@ -15,7 +15,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discover import all_partitions, left_out_reason
-from twinlog.steps.life_rules import about_life
+from twinlog.steps.life_rules import about_source_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _from_checkpoints(
     groups: Groups,
     note: str,
 ) -> Standing:
-    lives = read_ledger(flow, clusters.target).incarnations
+    ledger = read_ledger(flow, clusters.target)
     asks: list[Ask] = []
     times: list[int] = []
     earlier: set[tuple[str, str]] = set()
@@ -204,7 +204,7 @@ def _from_checkpoints(
         source = upstream(topic)
         if source is None:
             continue
-        if about_life(it.at_ms, lives.get(source)):
+        if about_source_life(it.at_ms, source, ledger):
             asks.append(Ask(source, partition, it.checkpoint.upstream_offset, group))
             times.append(it.at_ms)
         else:

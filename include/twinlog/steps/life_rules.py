@@ -39,9 +39,23 @@ def differ(known: str, seen: str) -> bool:
 def about_life(at_ms: int, life: Incarnation | None) -> bool:
     """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
 
+    That holds of its downstream offset; of the upstream one `about_source_life` knows more.
     Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
     """
     return life is None or life.reason is LifeReason.FIRST_SEEN or at_ms >= life.since_ms
+
+
+def about_source_life(at_ms: int, topic: str, ledger: Ledger) -> bool:
+    """Whether an upstream offset noted at `at_ms` is one of the life of its topic that is copied now.
+
+    A copy made anew does not change the source's offsets.  A rebuild writes its own time over that of the life it
+    copies: where the ledger knows of no other one the offset is of this life, else it may be of an earlier one.
+    """
+    life = ledger.incarnations.get(topic)
+    if life is None or about_life(at_ms, life):
+        return True
+    only = all(it.topic_id == life.topic_id for it in ledger.lives if it.topic == topic)
+    return only and life.reason is LifeReason.REBUILD and life.topic_id not in _NO_ID
 
 
 def life_problems(
