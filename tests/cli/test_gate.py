@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import typer
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog.cli.main import app, main
 from twinlog.cluster.ledger import read_ledger
@@ -166,3 +168,15 @@ def test_evidence_that_cannot_be_read_is_exit_2(tmp_path, capsys: pytest.Capture
     """The file, or the key."""
     assert 2 == main(["evidence", "verify", str(tmp_path / "e.json"), "--key", str(tmp_path / "pub.pem")])
     assert "pub.pem cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["clusters = A, B", "{}", "[1]", '{"version": 2}'])
+def test_what_is_no_evidence_is_exit_2(tmp_path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Exit 1 would say that somebody has changed it."""
+    file, key = tmp_path / "e.json", tmp_path / "pub.pem"
+    file.write_text(text)
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    public = Ed25519PrivateKey.generate().public_key()
+    key.write_bytes(public.public_bytes(serialization.Encoding.PEM, form))
+    assert 2 == main(["evidence", "verify", str(file), "--key", str(key)])
+    assert "evidence" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.group import GroupState, GroupType
+from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, GroupSyncPolicy, GroupSyncSettings
 from twinlog.errors import ClusterRefused, FormatError
@@ -396,6 +397,20 @@ def test_a_place_that_a_rebuild_keeps_is_not_overtaken(
     done = replace(made, groups=(replace(places[0], restored=True), *places[1:]))
     target.append(TopicPartition(flow.ledger_topic, 0), key=done.key(), value=done.value())
     assert SyncReason.WRITTEN == step().rows[0].reason
+
+
+def test_a_place_that_the_copy_has_come_to_is_given_back_in_the_same_cycle(
+    step, flow, orders, copied, source, target
+) -> None:
+    """A group that is begun behind the first complete cycle would be put at an end of the log."""
+    copied(orders, 0, 3)
+    life = source.topics["orders"].topic_id
+    places = (GroupPosition("billing", 0, 4, 2),)
+    made = Rebuild("orders", life, "A.orders", "old", RebuildPhase.COPYING, "x", "", 1, groups=places)
+    target.append(TopicPartition(flow.ledger_topic, 0), key=made.key(), value=made.value())
+    step()
+    assert {REMOTE: 2} == there(target)
+    assert RebuildPhase.DONE is read_ledger(flow, target).rebuilds["orders"].phase
 
 
 def test_a_place_in_an_earlier_life_of_the_topic_keeps_nobody_waiting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from twinlog.cluster.ledger import write_ledger
@@ -31,3 +32,21 @@ def test_gaps_pauses_and_lag_stand_in_the_flows_file(
         samples["twinlog_paused_topics", frozenset({"A->B"})],
         samples["twinlog_flow_active", frozenset({"A->B"})],
     )
+
+
+def test_a_folder_that_is_not_there_is_made(flow, clusters, orders, copied, tmp_path) -> None:
+    """Nobody has to make it on every worker."""
+    copied(orders, 0, 3)
+    publish.run(replace(flow, metrics_folder=tmp_path / "a" / "b"), clusters, "run", None, 0)
+    assert ["twinlog-A__B.prom"] == [it.name for it in (tmp_path / "a" / "b").iterdir()]
+
+
+def test_numbers_that_cannot_be_written_fail_no_cycle(
+    flow, clusters, orders, copied, tmp_path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its report is kept and returned, and a warning names the setting."""
+    copied(orders, 0, 3)
+    (tmp_path / "file").touch()
+    report = publish.run(replace(flow, metrics_folder=tmp_path / "file"), clusters, "run", None, 0)
+    assert "run" == report.run_id
+    assert "metrics cannot be written (twinlog.metrics.folder)" in caplog.text

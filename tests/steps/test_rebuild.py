@@ -178,6 +178,16 @@ def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
     assert recreated == any("billing" in note for note in plan.notes)
 
 
+@pytest.mark.parametrize("there", [1, 2, 5])
+def test_who_has_read_the_copy_to_its_end_keeps_its_place(flow, clusters, source, target, there) -> None:
+    """A consumer's position lies behind the last marker as often as before it; none of ours is there."""
+    known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
+    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
+    target.commit("billing", ORDERS, there)
+    assert (GroupPosition("billing", 0, there, 1),) == rebuild_plan.plan(flow, clusters, "orders").groups
+
+
 def nothing() -> None:
     """Nothing happens."""
 

@@ -9,7 +9,7 @@ import typer
 
 from twinlog.cli.options import Output, OutputOption
 from twinlog.cli.render import Grid, show
-from twinlog.errors import UsageError
+from twinlog.errors import FormatError, UsageError
 from twinlog.jsonable import to_json
 
 app = typer.Typer(name="evidence", help="Evidence that the gate wrote.", no_args_is_help=True)
@@ -40,7 +40,12 @@ def verify(
         ) from None
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not text", hint="give the evidence's file") from None
-    found = verified(text, public)
+    try:
+        found = verified(text, public)
+    except FormatError as error:  # no forgery: something else was given
+        raise UsageError(
+            error.message, hint=error.hint or "give the file that `twinlog gate` wrote"
+        ) from None
     rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
     show({"verified": True, **to_json(found)}, output, [Grid(f"{file.name}: verified", ("", ""), rows)])
     return 0

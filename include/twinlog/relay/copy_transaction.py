@@ -204,7 +204,7 @@ class CopyTransaction:
             topic, partition = final[0].partition
             raise TransientError(
                 f"state topic {topic}-{partition} refused progress or map: {final[0].message}",
-                hint="run sync_topics, and `twinlog check` for permissions",
+                hint="see what `twinlog check` says of permissions; a cycle creates what is missing",
                 code="fence-again",
             )
 

@@ -291,7 +291,7 @@ def _write(gate: Lane, records: list[StateRecord]) -> None:
                 f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
                 hint="set the clock of this machine, or the broker's"
                 if wrong_clock
-                else "run sync_topics, and `twinlog check` for permissions",
+                else "see what `twinlog check` says of permissions; a cycle creates what is missing",
                 code="state-refused",
                 topic=topic,
             )

@@ -123,7 +123,7 @@ def _described(brokers: Brokers, topic: str) -> TopicMetadata:
     if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         raise TerminalError(
             f"topic {topic} does not exist on cluster {brokers.settings.alias}",
-            hint="run sync_topics first: it creates twinlog's internal topics",
+            hint="run a cycle first, which creates twinlog's topics; in a take-over check --offsets-topic",
             code="no-internal-topic",
             topic=topic,
         )

@@ -17,6 +17,7 @@ from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, Of
 from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.steps import rebuild
 from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, after_commits, make_plan, row_order
 from twinlog.steps.group_report import (
     CheckpointAge,
@@ -34,9 +35,13 @@ CHECKPOINTS_PARTITION = 0
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
     """Translate, commit and write checkpoints; with `dry_run` only report what would be done.
 
+    Positions that a rebuild has kept come first: what the copy has come to by now is committed.
+
     Raises ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is
     written then.  What goes wrong with one group is in its rows.
     """
+    if not dry_run:
+        rebuild.restore_reached(flow, clusters)
     seen = look(flow, clusters)
     plan = make_plan(flow, seen)
     if dry_run:

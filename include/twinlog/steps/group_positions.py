@@ -91,8 +91,9 @@ def carried_over(
 def _upstream(known: OffsetMap | None, downstream: int) -> int | None:
     if known is None:
         return None
+    # Ahead of the map lie the last commit's markers, or others' records: everything of ours was read.
     back = known.reverse(downstream)
-    return back.offset if back is not None and back.exact and not back.ahead else None
+    return back.offset if back is not None and back.exact else None
 
 
 def maps_of(flow: FlowSettings, cluster: ClusterReader, topic: str) -> dict[SourceLife, OffsetMap]:

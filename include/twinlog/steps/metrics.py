@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 def write_metrics(folder: Path, report: FlowReport, seen: Survey) -> Path:
-    """Write the numbers of one cycle and return the file.  Raises OSError when the folder cannot be written."""
+    """Write the numbers of one cycle and return the file; the folder is made where it is missing.
+
+    Raises OSError when it cannot be written.
+    """
     from prometheus_client import write_to_textfile
 
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"twinlog-{report.flow.replace('->', '__')}.prom"
     write_to_textfile(str(path), registry_of(report, seen))
     return path

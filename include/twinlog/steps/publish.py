@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from twinlog.steps.metrics import write_metrics
 from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, survey
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,10 @@ def run(
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
     write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
     if flow.metrics_folder is not None:
-        write_metrics(flow.metrics_folder, report, seen)
+        try:
+            write_metrics(flow.metrics_folder, report, seen)
+        except OSError as error:  # numbers for people who watch: no reason to call the cycle a failure
+            log.warning("metrics cannot be written (twinlog.metrics.folder): %s", error)
     return report
 
 

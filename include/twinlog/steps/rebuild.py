@@ -27,6 +27,7 @@ from twinlog.steps.fencing import held
 from twinlog.steps.fresh_copy import delete_copy, make_copy, own_configs, require_empty
 from twinlog.steps.group_positions import restore
 from twinlog.steps.life_records import beginning, erasure, first_life, noted
+from twinlog.steps.pauses import why_paused, why_standing_by
 from twinlog.steps.rebuild_plan import (
     as_it_stands,
     overtaken,
@@ -163,6 +164,18 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
     done = _restore(flow, clusters, standing, read_ledger(flow, clusters.target))
     said = f"{topic.remote_topic} is empty and is copied anew, beginning with the next cycle"
     return replace(done, deleted=True, notes=(said,)) if first else done
+
+
+def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
+    """Commit the positions that copies made anew have come to by now: behind a copy, before groups are begun there.
+
+    Nothing of what is paused.  Raises errors of clusters.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    for it in ledger.rebuilds.values():
+        held_up = why_standing_by(ledger) or why_paused(ledger, it.topic)
+        if it.phase is RebuildPhase.COPYING and not held_up:
+            _restore(flow, clusters, it, ledger)
 
 
 def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> RebuildResult:

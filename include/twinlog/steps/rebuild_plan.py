@@ -108,7 +108,7 @@ def plan_of(
         begins=begins,
         groups=groups,
         active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
-        notes=(*refused, *_notes(flow, topic, begins, same_life, groups)),
+        notes=(*refused, *_notes(flow, topic, begins, same_life or life is None, groups)),
         other_writers=writers,
     )
 
