@@ -232,6 +232,26 @@ def test_what_the_map_does_not_reach_is_said():
     assert [(60, 120, 51, 102)] == ranges(decided)
 
 
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected"),
+    [
+        (0, 1, UnprovedSpan(0, 60, 50, Unproved.NO_MAP)),
+        (0, 50, UnprovedSpan(0, 60, 1, Unproved.NO_MAP)),
+        (55, 1, UnprovedSpan(55, 60, 5, Unproved.NO_MAP)),
+        (0, 51, UnprovedSpan(0, 60, 60, Unproved.TARGET_RETENTION)),
+    ],
+)
+def test_what_stands_in_front_of_the_map_has_not_expired(source_start, target_start, expected):
+    """A copy that MM2 made and that has lost its oldest records: the others in front of the map stand there."""
+    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    seen = state(
+        maps={LIFE: late},
+        source=PartitionOffsets(source_start, 130, 140),
+        target=PartitionOffsets(target_start, 102, 102),
+    )
+    assert [expected] == list(plan(FLOW, seen, AuditRequest()).partitions[0].unproved)
+
+
 def test_an_earlier_life_is_compared_but_proves_nothing():
     """The topic was made anew; its copy is still that of the life before."""
     ledger = ledger_from([Incarnation("t", "id", 1, "A.t")])

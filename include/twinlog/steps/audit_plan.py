@@ -217,11 +217,16 @@ def _before_the_map(
     begin = partition.source.log_start
     if beginning is not None and beginning.topic_id == life.topic_id:
         begin = max(begin, beginning.offsets.get(str(life.partition), 0))
-    if begin < offset_map.first_upstream:
-        expired = partition.target is not None and partition.target.log_start > 0
-        reason = Unproved.TARGET_RETENTION if expired else Unproved.NO_MAP
-        end = offset_map.first_upstream
-        yield UnprovedSpan(begin, end, end - begin, reason)
+    end = offset_map.first_upstream
+    if begin < end:
+        first = int(offset_map.downstream[0])
+        log_start = partition.target.log_start if partition.target is not None else 0
+        if 0 < log_start >= first:
+            yield UnprovedSpan(begin, end, end - begin, Unproved.TARGET_RETENTION)
+        else:
+            # Of a copy that has lost its oldest records no more stand in front of the map than there is room for.
+            room = first - log_start if log_start else end - begin
+            yield UnprovedSpan(begin, end, min(end - begin, room), Unproved.NO_MAP)
 
 
 def _scopes(
