@@ -16,12 +16,18 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, Tran
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, Waiver
+from twinlog.formats.ledger_topics import Rebuild, RebuildPhase
+from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.jsonable import to_json
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
 from twinlog.quality import evaluate
 from twinlog.quality.gate_suites import Mode, suites
 from twinlog.quality.suites import Validated
-from twinlog.steps import checkpoints, gate, publish, sync_topics
+from twinlog.relay.state_records import map_record, progress_record
+from twinlog.steps import checkpoints, gate, publish, rebuild, sync_topics
+from twinlog.steps.copy_round import state_topics
 from twinlog.steps.gate import GateRequest
 
 NOW = int(time.time() * 1000)
@@ -479,6 +485,45 @@ def test_a_topic_that_was_never_copied_is_missed(ask, source, target, flow, clus
     found = {it.name: it for it in result.checks}
     assert ("payments",) == found["copy-there"].subjects == found["known-rpo"].subjects
     assert "known_partitions 3" in found["copy-there"].observed
+
+
+@pytest.mark.usefixtures("ran", "fenced")
+def test_a_copy_that_was_emptied_since_the_last_cycle_is_not_ready(
+    ask, flow, clusters, source, target, orders, copied, audited
+):
+    """A rebuild that the source did not outlive: nobody saw what is missing, and readers have lost their places."""
+    target.commit("reader", TopicPartition("A.orders", 0), 4)
+    time.sleep(0.002)  # what is begun within the millisecond of the picture belongs to it
+    rebuild.run(flow, clusters, "orders", by="jo", reason="drill", request="")
+    found = {it.name: it for it in ask(DEAD).checks}
+    assert ("orders: age_seconds not known, rpo_seconds 300", ("reader",)) == (
+        found["known-rpo"].observed,
+        found["group-covered"].subjects,
+    )
+    copied(orders, 0, 5)
+    state = state_topics(flow, clusters)
+    life = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
+    map_piece = encode_piece(MapPiece(0, 5, (Run(0, 0, 5),)))
+    # Once more where cycles write it: there the rebuild forgot it.
+    for it in (progress_record(state, *orders, 4), map_record(state, life, map_piece)):
+        target.append(TopicPartition(it.topic, it.partition), key=it.key, value=it.value)
+    publish.run(flow, clusters, "run-2", None, NOW)
+    audited()
+    assert {"group-covered", "source-silent"} == set(ask(DEAD).blocking)
+    rebuild.run(flow, clusters, "orders", by="jo", reason="drill", request="")
+    lose(source)
+    assert (True, ()) == (ask(DEAD).ready, ask(DEAD).blocking)
+
+
+@pytest.mark.usefixtures("ran")
+def test_while_a_copy_is_being_emptied_no_picture_is_of_it(ask, flow, clusters, source, target):
+    """A cycle sees nothing of a topic that is blocked."""
+    lives = source.topics["orders"].topic_id, target.topics["A.orders"].topic_id
+    emptied = Rebuild("orders", lives[0], "A.orders", lives[1], RebuildPhase.DELETING, "jo", "drill", NOW)
+    write_ledger(flow, target, [emptied])
+    publish.run(flow, clusters, "run-2", None, NOW)
+    lose(source)
+    assert "known-rpo" in ask(DEAD).blocking
 
 
 @pytest.mark.usefixtures("ran")

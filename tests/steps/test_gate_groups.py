@@ -1,11 +1,13 @@
 """What the gate takes for a group's place when the source is lost."""
 
+import pytest
+
 from twinlog.cluster.group import GroupPartition
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.formats.checkpoint import Checkpoint
-from twinlog.formats.ledger_topics import Incarnation, LifeReason
-from twinlog.steps.gate_groups import of_this_life
+from twinlog.formats.ledger_topics import GroupPosition, Incarnation, LifeReason, Rebuild, RebuildPhase
+from twinlog.steps.gate_groups import of_this_life, owed
 
 
 def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
@@ -18,3 +20,26 @@ def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
         for group, topic, at_ms in [("old", "A.orders", 149), ("new", "A.orders", 150), ("old", "A.pay", 149)]
     }
     assert {("new", "A.orders", 0), ("old", "A.pay", 0)} == of_this_life(flow, noted, ledger).keys()
+
+
+@pytest.mark.parametrize(
+    ("phase", "rebuilt", "expected"),
+    [
+        (RebuildPhase.COPYING, "new", ["waits"]),
+        (RebuildPhase.COPYING, "old", []),
+        (RebuildPhase.DELETING, "newer", ["waits"]),
+        (RebuildPhase.DONE, "new", []),
+    ],
+)
+def test_a_place_that_a_rebuild_still_owes_is_missing(phase, rebuilt, expected):
+    """Of the life that is copied now, or of the one that will be; what nobody can restore is owed to nobody."""
+    places = (
+        GroupPosition("waits", 0, 4, 4, restored=phase is RebuildPhase.DONE),
+        GroupPosition("stands", 0, 4, 4, restored=True),
+        GroupPosition("unknown", 0, 4, None),
+    )
+    made = Rebuild("orders", rebuilt, "A.orders", "gone", phase, "jo", "drill", 150, groups=places)
+    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=LifeReason.REBUILD)
+    ledger = Ledger(incarnations={"orders": anew}, rebuilds={"orders": made})
+    assert [(it, "A.orders", 0) for it in expected] == [*owed(ledger, ["orders"])]
+    assert [] == [*owed(ledger, ["payments"])]

@@ -122,7 +122,8 @@ KNOWN_RPO = Check(
     Relation.AT_MOST,
     "rpo_seconds",
     "no record had been waiting for longer than the RPO allows, when the last cycle looked",
-    "these records are lost with the source; decide whether to go on without them, and waive it",
+    "these records are lost with the source; not known is the wait of a record without a time, and all of a copy that"
+    " was begun, or emptied by a rebuild, since that cycle; decide whether to go on without them, and waive it",
     needs=True,
 )
 KNOWN_READ = Check(

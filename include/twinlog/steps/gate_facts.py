@@ -11,7 +11,8 @@ from twinlog.cluster.log_dirs import LogDirs
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_gate import KnownTopic
+from twinlog.formats.ledger_gate import KnownSource, KnownTopic
+from twinlog.formats.ledger_topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
@@ -187,17 +188,27 @@ def known_topic_rows(
         life = state.ledger.incarnations.get(topic)
         there = state.sides.get(life.remote_topic if life is not None else topic)
         last = at_risk.get(topic, KnownTopic(topic, 0, 0, None, None))
+        pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
             **_promised(flow, topic, gaps, state),
             "known_partitions": max(last.partitions, *(it + 1 for it in known_partitions(topic, state)), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
-            "records_at_risk": None if known is None else last.records_at_risk,
+            "records_at_risk": last.records_at_risk if pictured else None,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
-            "age_seconds": None if known is None else waiting_seconds(last, known.at_ms),
+            "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,
         })
     return tuple(rows)
+
+
+def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | None) -> bool:
+    """Whether the last picture of the source was held against the copy that is there.
+
+    One that was begun or emptied since lacks more than the picture says; of one that is being emptied it says nothing.
+    """
+    emptying = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
+    return not emptying and (life is None or life.since_ms <= known.at_ms)
 
 
 def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ With the source they are what the step `checkpoints` would do now; without it, w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
@@ -16,13 +16,13 @@ from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_topics import Incarnation
+from twinlog.formats.ledger_topics import Incarnation, RebuildPhase
 from twinlog.quality.checks import Row
 from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
-from twinlog.steps.gate_facts import StandbyState
+from twinlog.steps.gate_facts import StandbyState, known_topics
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.steps.life_rules import about_life
+from twinlog.steps.life_rules import about_life, differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,12 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     How much it would read again depends on what it read on the source since, which nobody can ask.
     """
     noted = of_this_life(flow, newest_checkpoints(flow, target)[0], state.ledger)
-    groups = sorted({it.group for it in noted})
+    waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
+    groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
-    rows = known_rows(flow, noted.values(), committed, state.offsets)
+    placed = [it for place, it in noted.items() if place not in waiting]
     return GroupFacts(
-        rows,
+        (*known_rows(flow, placed, committed, state.offsets), *(missing_row(it) for it in sorted(waiting))),
         tuple(GroupAtRisk(group, None) for group in groups),
         min((it.at_ms for it in noted.values()), default=None),
     )
@@ -139,6 +140,25 @@ def of_this_life(
         return ledger.incarnations.get(source) if source is not None else None
 
     return {place: it for place, it in noted.items() if about_life(it.at_ms, life(it.checkpoint.topic))}
+
+
+def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
+    """Name the places on copies of `topics` that a rebuild has taken from their groups and not restored yet.  Pure."""
+    for topic in topics:
+        rebuild, life = ledger.rebuilds.get(topic), ledger.incarnations.get(topic)
+        if rebuild is None:
+            continue
+        # While the copy is deleted the ledger still has the life before; later on another one may have followed.
+        emptying = rebuild.phase is RebuildPhase.DELETING
+        if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
+            for place in rebuild.groups:
+                if place.awaited:
+                    yield GroupPartition(place.group, rebuild.remote_topic, place.partition)
+
+
+def missing_row(place: GroupPartition) -> Row:
+    """Make the row of a group that has lost its place to a rebuild: it would start nobody knows where.  Pure."""
+    return {"group": place.group, "topic": place.topic, "partition": place.partition, "wrongly_not": 1}
 
 
 def known_rows(
