@@ -117,6 +117,23 @@ def test_a_rewind_follows_the_policy(step, orders, copied, source, target, polic
     assert 1 == written(target)[-1].downstream_offset
 
 
+def test_what_a_rewind_has_yet_to_give_back_is_counted(step, flow, clusters, orders, copied, source, target):
+    """By a dry run, or where the write is refused; once it is written nothing is skipped."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 4)
+    step()
+    source.commit("billing", orders, 1)
+    follows = replace(flow, group_sync=with_policy("follow"))
+    promised = only(checkpoints.run(follows, clusters, dry_run=True))
+    done = only(checkpoints.run(follows, clusters))
+    source.commit("billing", orders, 0)
+    target.refuse("alter_offsets", "billing", ClusterRefused("no"))
+    refused = only(checkpoints.run(follows, clusters))
+    assert [(SYNCED, 4, 3), (SYNCED, 1, 0), (WRONG, 1, 1)] == [
+        (row.state, row.committed_there, row.records_skipped) for row in (promised, done, refused)
+    ]
+
+
 def test_a_group_that_read_on_there_is_moved_forward_only(step, orders, copied, source, target):
     """What it read on either side it does not read again."""
     copied(orders, 0, 5)

@@ -11,7 +11,7 @@ import pytest
 from twinlog.cluster.group import GroupState, GroupType
 from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import GateSettings, Tier
+from twinlog.config.settings import GateSettings, GroupSyncPolicy, GroupSyncSettings, Tier
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
@@ -603,6 +603,25 @@ def test_a_group_that_would_skip_records_is_told(ask, flow, clusters, source, ta
     found = {it.name: it for it in result.checks}
     assert ((), False) == (result.blocking, found["group-not-ahead"].passed)
     assert "skipped_records 4" in found["group-not-ahead"].observed
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("policy", [GroupSyncPolicy.FOLLOW, GroupSyncPolicy.FORCE])
+def test_a_rewind_that_is_still_to_be_written_forbids_it(ask, flow, clusters, source, orders, policy):
+    """The next cycle would take the group back; without it the group would go on where it stands."""
+    both = replace(flow, sync_group_offsets=True, group_sync=GroupSyncSettings(policy))
+    source.commit("billing", orders, 4)
+    checkpoints.run(both, clusters)
+    source.commit("billing", orders, 1)
+    result = ask(settings=both)
+    assert {"group-not-rewound", "final-group-pass"} == set(result.blocking)
+    found = {it.name: it.observed for it in result.checks}
+    assert (True, True) == (
+        "rewound_records 3" in found["group-not-rewound"],
+        "passed_on 4, translated 1" in found["final-group-pass"],
+    )
+    checkpoints.run(both, clusters)
+    assert () == ask(settings=both).blocking
 
 
 @pytest.mark.usefixtures("ran")

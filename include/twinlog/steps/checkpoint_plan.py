@@ -248,9 +248,12 @@ def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> i
 
 
 def _skipped(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int:
-    """Count mapped records the group would not read: from its translation to a position beyond it that stays."""
-    ahead = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND}
-    if not ahead or standing.there is None or standing.position is None:
+    """Count mapped records the group would not read: from its translation to a position beyond it.
+
+    Also where that position is to be taken back: it stands until it is.
+    """
+    beyond = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND, SyncReason.WRITTEN}
+    if not beyond or standing.there is None or standing.position is None:
         return 0
     return _mapped(route, standing.position.offset, standing.there.offset)
 

@@ -24,6 +24,9 @@ from twinlog.steps.gate_facts import StandbyState, known_topics
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.life_rules import about_life, differ
 
+REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
+"""Of groups that stand beyond their translation, those that are to keep that place, or to be taken back by a cycle."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
@@ -74,7 +77,7 @@ def group_row(
         "translated": row.downstream_offset,
         "passed_on": _passed_on(row, noted),
         "same_record": None if same is None else int(same),
-        "rewound_records": row.records_skipped if row.reason is SyncReason.NEVER_REWIND else 0,
+        "rewound_records": row.records_skipped if row.reason in REWOUND else 0,
         "skipped_records": row.records_skipped,
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
@@ -88,10 +91,10 @@ def refused_row(group: str) -> Row:
 def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:
     """What the target knows of where the group stands: its committed position, or MM2's checkpoint beside it."""
     there = row.committed_there
+    if row.reason is SyncReason.WRITTEN:
+        return there  # the gate writes nothing: it is what the next cycle would do
     if there is not None and row.downstream_offset is not None and there >= row.downstream_offset:
         return row.downstream_offset
-    if row.state is SyncState.SYNCED:
-        return there
     return noted.checkpoint.downstream_offset if noted is not None else None
 
 

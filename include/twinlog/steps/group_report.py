@@ -56,7 +56,8 @@ class GroupPartitionRow:
     read beyond what is copied.  `expected_duplicates` counts the records the group would read again if it started
     on the target now: exact where `exact` and not `ahead`, at most this many otherwise, None when unknown.
     `committed_there` below the translation costs duplicates, never records.  Beyond it, where nobody is in the group,
-    `records_skipped` counts what it would not read any more, though it stands before that on the source.
+    `records_skipped` counts what it would not read any more, though it stands before that on the source; also where a
+    policy takes it back, until that is written.
     """
 
     group: str

@@ -204,7 +204,11 @@ def row_of(
 def settled(
     row: GroupPartitionRow, verdict: PositionVerdict, refused: PositionVerdict | None
 ) -> GroupPartitionRow:
-    """Say in the row what came of a write."""
+    """Say in the row what came of a write: where it was taken nothing is skipped any more."""
     if refused is not None:
-        return replace(row, state=refused.state, reason=refused.reason, text=refused.text)
-    return replace(row, committed_there=verdict.write)
+        # Where somebody else has just committed, nobody knows what that leaves out.
+        skipped = row.records_skipped if refused.reason is SyncReason.REFUSED else 0
+        return replace(
+            row, state=refused.state, reason=refused.reason, text=refused.text, records_skipped=skipped
+        )
+    return replace(row, committed_there=verdict.write, records_skipped=0)
