@@ -70,6 +70,16 @@ def test_a_dry_run_says_it_all_and_writes_nothing(orders: Any) -> None:
     assert [] == orders.target.calls
 
 
+def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
+    """A step back upstream, as of a copy made anew, is where MM2's store forgets what came before."""
+    syncs = orders.flow.policy.offset_syncs_topic("B")
+    orders.source.add_topic(syncs)
+    for sync in (OffsetSync("orders", 0, 4, 3), OffsetSync("orders", 0, 0, 0)):
+        orders.source.append(TopicPartition(syncs, 0), key=sync.key(), value=sync.value())
+    [row] = dry(orders).partitions
+    assert (1, 0) == (row.syncs, row.wrong_syncs)
+
+
 def test_syncs_and_checkpoints_are_held_against_the_records(orders: Any) -> None:
     """Right ones are counted, wrong ones named; a checkpoint that lies early costs that many records."""
     syncs = orders.flow.policy.offset_syncs_topic("B")

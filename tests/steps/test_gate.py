@@ -16,7 +16,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, Tran
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, Waiver
-from twinlog.formats.ledger_topics import Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.jsonable import to_json
 from twinlog.offsets.piece import MapPiece
@@ -622,6 +622,19 @@ def test_a_rewind_that_is_still_to_be_written_forbids_it(ask, flow, clusters, so
     )
     checkpoints.run(both, clusters)
     assert () == ask(settings=both).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_place_that_a_rebuild_still_owes_forbids_it(ask, flow, source, target):
+    """Also one of a group that was never on the source: it would begin nobody knows where."""
+    life = source.topics["orders"].topic_id
+    made = Rebuild("orders", life, "A.orders", "gone", RebuildPhase.COPYING, "jo", "drill", NOW)
+    write_ledger(flow, target, [replace(made, groups=(GroupPosition("latecomer", 0, 4, 4),))])
+    result = ask()
+    assert ("group-covered",) == result.blocking
+    assert "latecomer" in {it.name: it for it in result.checks}["group-covered"].observed
+    write_ledger(flow, target, [replace(made, groups=(GroupPosition("latecomer", 0, 4, 4, restored=True),))])
+    assert () == ask().blocking
 
 
 @pytest.mark.usefixtures("ran")

@@ -58,10 +58,16 @@ def review_syncs(proof: PartitionProof, found: Alignment, syncs: Iterable[Offset
 
 
 def syncs_by_partition(syncs: Iterable[OffsetSync]) -> Mapping[TopicPartition, list[OffsetSync]]:
-    """Sort syncs by source partition, in their order."""
+    """Sort syncs by source partition, in their order; those before a step back upstream count no more.
+
+    MM2's store forgets them (OffsetSyncStore.updateSyncArray): they are of an earlier life, or of a copy made anew.
+    """
     result: defaultdict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     for sync in syncs:
-        result[TopicPartition(sync.topic, sync.partition)].append(sync)
+        found = result[TopicPartition(sync.topic, sync.partition)]
+        if found and sync.upstream_offset < found[-1].upstream_offset:
+            found.clear()
+        found.append(sync)
     return result
 
 

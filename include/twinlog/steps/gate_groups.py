@@ -55,8 +55,9 @@ def read_both(flow: FlowSettings, clusters: Clusters, state: StandbyState) -> Gr
         for place, it in enumerate(report.rows)
     ]
     refused = [it.group for it in report.uncovered if it.refused]
+    waiting = sorted(owed(state.ledger, known_topics(flow, state)))
     return GroupFacts(
-        (*rows, *(refused_row(group) for group in refused)),
+        (*rows, *(refused_row(group) for group in refused), *map(missing_row, waiting)),
         (*at_risk(report.rows), *(GroupAtRisk(group, None) for group in refused)),
         min((it.at_ms for it in report.ages), default=None),
     )
@@ -161,7 +162,13 @@ def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
 
 def missing_row(place: GroupPartition) -> Row:
     """Make the row of a group that has lost its place to a rebuild: it would start nobody knows where.  Pure."""
-    return {"group": place.group, "topic": place.topic, "partition": place.partition, "wrongly_not": 1}
+    return {
+        "group": place.group,
+        "topic": place.topic,
+        "partition": place.partition,
+        "wrongly_not": 1,
+        "rewound_records": 0,
+    }
 
 
 def known_rows(
