@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 
@@ -45,6 +46,7 @@ def test_numbers_that_cannot_be_written_fail_no_cycle(
     flow, clusters, orders, copied, tmp_path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its report is kept and returned, and a warning names the setting."""
+    caplog.set_level(logging.WARNING)
     copied(orders, 0, 3)
     (tmp_path / "file").touch()
     report = publish.run(replace(flow, metrics_folder=tmp_path / "file"), clusters, "run", None, 0)

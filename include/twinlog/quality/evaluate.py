@@ -6,9 +6,9 @@ What a cycle runs.  `twinlog.quality.suites` gives the same verdicts through Gre
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from twinlog.quality.checks import Check, CheckResult, Relation, Row, Suite
+from twinlog.quality.checks import Cell, Check, CheckResult, Relation, Row, Suite
 
 NAMED_IN_MESSAGE = 5
 
@@ -22,24 +22,29 @@ HOLDS: dict[Relation, Callable[[float, float], bool]] = {
 def judge(suite: Suite, rows: Sequence[Row]) -> tuple[CheckResult, ...]:
     """Judge every row by every check, in the order of the suite."""
     return tuple(
-        result_of(suite, check, [row for row in rows if not _holds(check, row)], len(rows))
+        result_of(suite, check, [row for row in rows if not _holds(check, row)], rows)
         for check in suite.checks
     )
 
 
 def _holds(check: Check, row: Row) -> bool:
-    left, right = row.get(check.left), row.get(check.right) if isinstance(check.right, str) else check.right
+    left, right = _sides(check, row)
     if left is None or right is None:
         return not check.needs
     return HOLDS[check.relation](float(left), float(right))
 
 
-def result_of(suite: Suite, check: Check, failed: Sequence[Row], total: int) -> CheckResult:
-    """Say in words which rows failed, and what to do."""
+def _sides(check: Check, row: Row) -> tuple[Cell, Cell]:
+    return row.get(check.left), row.get(check.right) if isinstance(check.right, str) else check.right
+
+
+def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collection[Row]) -> CheckResult:
+    """Say in words which of `rows` failed, and what to do; nothing is claimed of rows that could not be judged."""
     subject = suite.identity[0]
     if not failed:
-        message = f"{check.meaning}, {_on_all(suite, total)}"
-        return CheckResult(check.name, check.severity, True, "as expected", check.expected, message)
+        judged = sum(None not in _sides(check, row) for row in rows)
+        observed, message = _passed(suite, check, judged, len(rows))
+        return CheckResult(check.name, check.severity, True, observed, check.expected, message)
     named = "; ".join(_offence(suite, check, row) for row in failed[:NAMED_IN_MESSAGE])
     more = f" and {len(failed) - NAMED_IN_MESSAGE} more" if len(failed) > NAMED_IN_MESSAGE else ""
     return CheckResult(
@@ -51,6 +56,16 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], total: int) -> 
         f"not so ({check.meaning}): {named}{more}; {check.advice}",
         tuple(sorted({str(row[subject]) for row in failed})),
     )
+
+
+def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:
+    if total and not judged:
+        none = f"there is no {' or no '.join(check.columns)}"
+        return "nothing to judge", f"nothing to judge ({check.meaning}): {none}, {_on_all(suite, total)}"
+    if judged < total:
+        others = f"the others have no {' or '.join(check.columns)}"
+        return "as expected", f"{check.meaning}, on {judged:,} of {total:,} {suite.noun}s; {others}"
+    return "as expected", f"{check.meaning}, {_on_all(suite, total)}"
 
 
 def _on_all(suite: Suite, total: int) -> str:

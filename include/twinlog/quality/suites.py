@@ -109,7 +109,7 @@ def _result(suite: Suite, check: Check, outcome: Any, rows: Mapping[tuple[str, .
         message = f"{check.name} could not be evaluated: {reason}"
         return CheckResult(check.name, check.severity, False, "not evaluated", check.expected, message)
     failed = [rows[_identity(suite, offender)] for offender in offenders]
-    return result_of(suite, check, failed, len(rows))
+    return result_of(suite, check, failed, rows.values())
 
 
 def _escaped(suite: Suite, row: Row) -> Row:
