@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.errors import FormatError, TransientError
+from twinlog.errors import FormatError
 from twinlog.relay.aborted import is_abort_marker
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.list_offsets import EARLIEST
+from twinlog.relay.reading import read_while
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.sound import walk_sound
 from twinlog.relay.wire import Fetched
@@ -21,8 +20,6 @@ LOOK_BYTES = 1 << 20
 """So much of a log is looked at, and what it takes to see how the transactions end that begin there."""
 
 _FETCH_BYTES = 8 << 20
-_PATIENCE_SECONDS = 30.0
-_PAUSE_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -77,25 +74,15 @@ def committed_behind(
     """
     looks = {place: _Look(at, ends[place]) for place, at in places.items()}
     fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=LOOK_BYTES, read_committed=False)
-    moved_at = time.monotonic()
-    while wanted := {place: it.position for place, it in looks.items() if not it.over}:
-        for place in fetcher.request(wanted):
-            del looks[place]
-        moved = False
-        for answer in fetcher.answers():
-            for fetched in answer:
-                if (look := looks.get((fetched.topic, fetched.partition))) is not None:
-                    moved |= _take(target, fetched, look, writers)
-        if moved:
-            moved_at = time.monotonic()
-            continue
-        time.sleep(random.uniform(0, _PAUSE_SECONDS))
-        if time.monotonic() - moved_at > _PATIENCE_SECONDS:
-            topic, number = next(iter(wanted))
-            raise TransientError(
-                f"cluster {target.settings.alias} does not serve {topic}-{number} to its end",
-                code="unsettled",
-            )
+
+    def wanted() -> Mapping[TopicPartition, int]:
+        return {place: it.position for place, it in looks.items() if not it.over}
+
+    def take(fetched: Fetched) -> bool:
+        look = looks.get((fetched.topic, fetched.partition))
+        return look is not None and _take(target, fetched, look, writers)
+
+    read_while(target, fetcher, wanted, take, gone=looks.__delitem__)
     return {place: it.found for place, it in looks.items() if it.found is not None}
 
 

@@ -12,18 +12,17 @@ without a marker is not committed; after a fence none of ours is like that, unle
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping
 
 from twinlog.config.connection import ConnectionSettings
-from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
+from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.relay import state_cache
 from twinlog.relay.brokers import Brokers, TopicMetadata, TopicPartition
 from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.list_offsets import EARLIEST, LATEST
 from twinlog.relay.log_state import KeptRecord, LogState, Resolver, state_of
+from twinlog.relay.reading import read_while
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.sound import naming
 from twinlog.relay.wire import Fetched
@@ -32,8 +31,6 @@ COSTLY_RECORDS = 50_000
 """Read at once, they are worth a cache: about a quarter of a second."""
 
 _FETCH_BYTES = 8 << 20
-_PATIENCE_SECONDS = 30.0
-_PAUSE_SECONDS = 0.05
 
 
 class StateLog:
@@ -177,23 +174,12 @@ def _read_to_the_end(
             positions[item] = 0
         positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
-    moved_at = time.monotonic()
-    while wanted := {item: at for item, at in positions.items() if at < ends[item]}:
-        fetcher.request(wanted)
-        moved = False
-        for answer in fetcher.answers():
-            for fetched in answer:
-                moved |= _take(brokers, fetched, positions, resolvers)
-        if moved:
-            moved_at = time.monotonic()
-            continue
-        time.sleep(random.uniform(0, _PAUSE_SECONDS))
-        if time.monotonic() - moved_at > _PATIENCE_SECONDS:
-            raise TransientError(
-                f"cluster {brokers.settings.alias} does not serve {next(iter(wanted))[0]} to its end",
-                code="unsettled",
-                cluster=brokers.settings.alias,
-            )
+    read_while(
+        brokers,
+        fetcher,
+        lambda: {item: at for item, at in positions.items() if at < ends[item]},
+        lambda fetched: _take(brokers, fetched, positions, resolvers),
+    )
 
 
 def _take(

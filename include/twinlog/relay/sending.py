@@ -82,9 +82,8 @@ class Sender:
                 self._send_encrypted(b"".join(request))
             return
         buffers = [buffer for request in requests for buffer in request]
-        flags = (
-            0 if behind else socket.MSG_DONTWAIT
-        )  # behind, the kernel waits: fewer calls for a large write
+        # Behind, the kernel waits: fewer calls for a large write.
+        flags = 0 if behind else socket.MSG_DONTWAIT
         while buffers:
             try:
                 buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS], (), flags), buffers)

@@ -86,7 +86,7 @@ def group_row(
 
 def refused_row(group: str) -> Row:
     """Make the row of a group whose positions the source would not tell: it stands nobody knows where.  Pure."""
-    return {"group": group, "topic": "-", "partition": -1, "wrongly_not": 1, "rewound_records": 0}
+    return missing_row(GroupPartition(group, "-", -1))
 
 
 def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:
@@ -161,7 +161,7 @@ def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
 
 
 def missing_row(place: GroupPartition) -> Row:
-    """Make the row of a group that has lost its place to a rebuild: it would start nobody knows where.  Pure."""
+    """Make the row of a group without a place where it should have one: it would start nobody knows where.  Pure."""
     return {
         "group": place.group,
         "topic": place.topic,
