@@ -70,7 +70,7 @@ class Contender:
     @property
     def is_twinlog(self) -> bool:
         """Whether this is us."""
-        return self.alias == "A"
+        return self.alias in {"A", "L"}
 
     def remote(self, topic: str) -> str:
         """The topic's name on the target."""
@@ -113,3 +113,4 @@ MM2 = Contender("MM2 4.3.1", "M", _MM2)
 TUNED = Contender("MM2 4.3.1, tuned producer", "U", _MM2 + _TUNED)
 EXACTLY_ONCE = Contender("MM2 4.3.1, exactly once", "E", _MM2 + _EXACTLY_ONCE)
 TWINLOG = Contender("twinlog", "A")
+TWINLOG_AT_LEAST_ONCE = Contender("twinlog, at least once", "L", "twinlog.guarantee = at_least_once\n")

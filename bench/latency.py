@@ -1,6 +1,7 @@
 """From produce on A to visible on B: 5,000 records of 1 KB a second over 20 partitions, read_committed, beside MM2.
 
-MM2 runs with its defaults, by which it may lose and double records, and with its own exactly-once support.
+MM2 runs with its defaults, by which it may lose and double records, and with its own exactly-once support; twinlog with
+`twinlog.guarantee=at_least_once`, by which it may double them, and with its own default, exactly once.
 
     python -m bench.latency [--minutes 5] [--only twinlog] [--page docs/performance.md]
 
@@ -22,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from bench import load, pages
-from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG, WARM, Contender
+from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG, TWINLOG_AT_LEAST_ONCE, WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS
 from twinlog.embedded.broker import EmbeddedKafka
 
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
-CONTENDERS = (MM2, EXACTLY_ONCE, TWINLOG)
+CONTENDERS = (MM2, TWINLOG_AT_LEAST_ONCE, EXACTLY_ONCE, TWINLOG)
 _STAMP = struct.Struct(">d")
 SHARES = (0.5, 0.95, 0.99, 1.0)
 _WARM_UP_S = 30
@@ -122,7 +123,7 @@ def wait_for(servers: str, topic: str) -> None:
     from twinlog.relay.brokers import Brokers
 
     with Brokers(load.settings(servers)) as brokers:
-        while not load.end_offsets(brokers, topic):
+        while not sum(load.visible_ends(brokers, topic).values()):
             time.sleep(0.2)
 
 

@@ -217,6 +217,12 @@ def stop_cleaning(servers: str, topic: str) -> None:
 
 def count_records(servers: str, topic: str) -> int:
     """Count the records of a topic, by the headers of its batches."""
+    return found_records(servers, topic)[0]
+
+
+def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], int]]:
+    """Count the records of a topic, and say where they end, by partition: behind that come markers only."""
+    found: dict[tuple[str, int], int] = {}
     with Brokers(settings(servers)) as brokers:
         partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
         positions, ends = brokers.offsets(partitions, EARLIEST), brokers.offsets(partitions, LATEST)
@@ -226,18 +232,20 @@ def count_records(servers: str, topic: str) -> int:
             fetcher.request(wanted)
             for answer in fetcher.answers():
                 for fetched in answer:
+                    place = fetched.topic, fetched.partition
                     for header, _ in walk(fetched.block):
-                        count += 0 if header.control else header.record_count
-                        positions[fetched.topic, fetched.partition] = header.next_offset
-        return count
+                        positions[place] = header.next_offset
+                        if not header.control:
+                            count += header.record_count
+                            found[place] = header.next_offset
+        return count, found
 
 
-def end_offsets(brokers: Brokers, topic: str) -> int:
-    """Sum of the end offsets of all partitions, 0 while the topic is not there."""
+def visible_ends(brokers: Brokers, topic: str) -> dict[tuple[str, int], int]:
+    """Say up to where a consumer sees each partition that reads what is committed; nothing while there is no topic."""
     leaders: Any = brokers.metadata([topic])[topic].leaders
-    if not leaders:
-        return 0
-    return sum(brokers.offsets([(topic, number) for number in leaders], LATEST).values())
+    places = [(topic, number) for number in leaders or ()]
+    return brokers.offsets(places, LATEST, read_committed=True) if places else {}
 
 
 def stored_bytes(data: Path, topic: str) -> int:

@@ -18,7 +18,7 @@ from bench.contenders import WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
 from bench.topics import KINDS, Kind
 from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.relay.brokers import Brokers
+from twinlog.relay.brokers import Brokers, TopicPartition
 
 GIVE_UP_AFTER_S = 900
 QUIET_S = 1.0
@@ -117,7 +117,7 @@ def _one(
     began = time.monotonic()
     with contender.running(properties, folder / prefix) as tree:
         watch = _Watch(clusters.target.bootstrap_servers, tree, contender.name)
-        watch.wait_for(contender.remote(first), 1)
+        watch.wait_for_first(contender.remote(first))
         yield asdict(
             Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
         )
@@ -163,17 +163,23 @@ def _copy(
         before, began = tree.cpu_s(), time.monotonic()
     finally:
         tree.resume()
-    arrived = watch.wait_for(contender.remote(topic), records, markers=kind.partitions)
-    used = tree.cpu_s()
+    remote = contender.remote(topic)
+    seen: list[_Look] = []
+    while True:
+        watch.until_quiet(remote, records, seen)
+        used, peaks = tree.cpu_s(), tree.take_peaks()
+        count, ends = load.found_records(clusters.target.bootstrap_servers, remote)
+        if count >= records:
+            break
     used.subtract(before)
-    peaks = tree.take_peaks()
+    arrived = next(at for at, visible in seen if all(visible.get(it, 0) >= end for it, end in ends.items()))
     return Copied(
         contender=contender.name,
         kind=kind.name,
         repetition=repetition,
         records=records,
         read_bytes=stored,
-        written_bytes=load.stored_bytes(clusters.target_data, contender.remote(topic)),
+        written_bytes=load.stored_bytes(clusters.target_data, remote),
         wall_s=arrived - began,
         cpu_s=sum(used.values()),
         jvm_cpu_s=used[JVM],
@@ -184,38 +190,39 @@ def _copy(
     )
 
 
+_Look = tuple[float, dict[TopicPartition, int]]
+"""When the target was looked at, and up to where consumers saw each partition."""
+
+
 @dataclass
 class _Watch:
-    """Looks at the end offsets of the target."""
+    """Looks at what consumers of the target see that read what is committed."""
 
     servers: str
     tree: ProcessTree
     name: str
 
-    def wait_for(self, topic: str, count: int, markers: int = 0) -> float:
-        """Return when the last of at least `count` records arrived, once nothing more does.
+    def wait_for_first(self, topic: str) -> None:
+        """Return when there is something in a topic."""
+        self.until_quiet(topic, 1, [], quiet_s=0.0)
 
-        The ends of transactions have offsets, too, and one that twinlog has begun ahead ends a second after the last
-        record: what moves the ends by `markers` at most is none.
-        """
+    def until_quiet(self, topic: str, count: int, seen: list[_Look], quiet_s: float = QUIET_S) -> None:
+        """Look again and again, until at least `count` offsets are to be seen and no more come; note what changed."""
         deadline = time.monotonic() + GIVE_UP_AFTER_S
-        seen, at = -1, time.monotonic()
-        arrived = at
+        at = time.monotonic()
+        visible: dict[TopicPartition, int] = {}
         with Brokers(load.settings(self.servers)) as brokers:
-            while seen < count or time.monotonic() - at < QUIET_S:
+            while sum(visible.values()) < count or time.monotonic() - at < quiet_s:
                 if not self.tree.is_running() or time.monotonic() > deadline:
                     why = "did not copy" if self.tree.is_running() else "died and did not copy"
                     raise ContenderStoppedError(
-                        f"{self.name} {why} {count} records to {topic} (it came to {seen})"
+                        f"{self.name} {why} {count} records to {topic} (it came to {sum(visible.values())})"
                     )
-                now = load.end_offsets(brokers, topic)
-                if now != seen:
-                    at = time.monotonic()
-                    if now - seen > markers:
-                        arrived = at
-                    seen = now
+                now = load.visible_ends(brokers, topic)
+                if now != visible:
+                    at, visible = time.monotonic(), now
+                    seen.append((at, now))
                 time.sleep(0.02)
-        return arrived
 
 
 def kinds_named(names: Sequence[str]) -> list[Kind]:

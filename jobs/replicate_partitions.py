@@ -3,7 +3,7 @@
     spark-submit jobs/replicate_partitions.py --config mm2.properties --flow 'A->B'
 
 Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  Exit codes are twinlog's: 0 copied, 1 some
-partitions stopped, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
+partitions stopped, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or the copy broke off.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def main() -> int:
         print(json.dumps({"twinlog": outcome}), flush=True)  # noqa: T201
         return int(error.exit_code)
     print(json.dumps({"twinlog": to_json(result)}), flush=True)  # noqa: T201
+    if result.broke_off:
+        return int(ExitCode.CLUSTER)
     return int(ExitCode.SAYS_NO if result.state == "failed" else ExitCode.DONE)
 
 

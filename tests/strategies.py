@@ -28,3 +28,18 @@ def pieces(draw, *, first=_steps, max_runs=12, steps=_steps, lengths=_lengths) -
 
 
 small_pieces = pieces(first=st.integers(0, 5), max_runs=6, steps=st.integers(0, 3), lengths=st.integers(1, 4))
+
+
+@st.composite
+def maps(draw) -> list[MapPiece]:
+    """Pieces one behind the other, with holes between some of them."""
+    result, upstream, downstream = [], 0, 0
+    for piece in draw(st.lists(small_pieces, min_size=1, max_size=6)):
+        upstream += draw(st.integers(0, 3))
+        moved = tuple(
+            Run(run.upstream + upstream, run.downstream + downstream, run.length) for run in piece.runs
+        )
+        result.append(MapPiece(upstream + piece.first_upstream, upstream + piece.end_upstream, moved))
+        upstream = result[-1].end_upstream
+        downstream = moved[-1].downstream_end if moved else downstream
+    return result

@@ -22,7 +22,8 @@ class Faults:
     """What the proxy does to the traffic from now on.
 
     `cut_after`: by direction, bytes after which the connection that carries them is reset, once.  `lose_answers_of`:
-    api keys; the request is passed on, its answer is not, and the connection ends.
+    api keys; the request is passed on, its answer is not, and the connection ends.  `cuts`,
+    `lost_answers` (by api key) and `held_up` (bytes that came late) say what hit.
     """
 
     delay_seconds: float = 0.0
@@ -30,7 +31,8 @@ class Faults:
     cut_after: dict[str, int] = field(default_factory=dict)
     lose_answers_of: Counter[int] = field(default_factory=Counter)
     cuts: int = 0
-    lost_answers: int = 0
+    lost_answers: Counter[int] = field(default_factory=Counter)
+    held_up: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def calm(self) -> None:
@@ -59,7 +61,7 @@ class Faults:
             if self.lose_answers_of[api] <= 0:
                 return False
             self.lose_answers_of[api] -= 1
-            self.lost_answers += 1
+            self.lost_answers[api] += 1
             return True
 
 
@@ -139,6 +141,7 @@ class _Pair:
                     time.sleep(faults.delay_seconds)
                 if faults.bytes_per_second:
                     time.sleep(len(data) / faults.bytes_per_second)
+                    faults.held_up += len(data)
                 allowed = faults.passes(direction, len(data))
                 sink.sendall(data[:allowed])
                 if allowed < len(data):

@@ -1,50 +1,52 @@
-"""Where schedules are played: a flow that copies slowly, a copier that never gives up, and the final comparison."""
+"""Where schedules are played: a flow that copies slowly, a copier in the midst of it, and the final comparison."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, read_partitions
+from confluent_kafka import Consumer, TopicPartition
+from copier import PATIENCE_SECONDS, Copier
+from lab import Seen, configure, create_topic, read_partitions
+from traffic import PARTITIONS, Traffic
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.progress import read_maps, read_progress
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TwinlogError
 from twinlog.steps import sync_topics
-
-PARTITIONS = 3
-PATIENCE_SECONDS = 150.0
 
 PLAYED: Counter[str] = Counter()
 """Schedules played in this session, by kind; printed at its end."""
 
+SMALL = {"twinlog__transaction__bytes": "15000", "twinlog__fetch__bytes": "60000"}
+"""Many little transactions, one for nearly every fetch."""
+
 
 @dataclass
 class Stage:
-    """One topic of one flow.  `seed` decides everything that is left to chance."""
+    """One topic of one flow.  `seed` decides everything that is left to chance.
+
+    `large`: with values ten times as large, and fetches and transactions as large as they are by default.
+    """
 
     folder: Path
     source: Any
     target: Any
     topic: str
-    seed: int
+    seed: int | str
     addresses: dict[str, str] = field(default_factory=dict)
     replication: int = 1
     properties: dict[str, str] = field(default_factory=dict)
+    large: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        self._copier: threading.Thread | None = None
-        self.lost = ""
-        self.last_error: TwinlogError | None = None
-        self.begun = threading.Event()
         create_topic(self.source, self.topic, PARTITIONS)
         clusters = {
             "A": self.addresses.get("A", self.source.bootstrap_servers),
@@ -52,77 +54,111 @@ class Stage:
         }
         settings = {
             "heartbeats__replication__enabled": "false",
-            "twinlog__transaction__bytes": "15000",
-            "twinlog__fetch__bytes": "60000",
             "twinlog__lanes": "2",
             "replication__factor": str(self.replication),
             "offset__storage__replication__factor": str(self.replication),
-        }
+        } | ({} if self.large else SMALL)
         self.config = configure(
             self.folder, clusters, ["A->B"], topics=self.topic, **settings | self.properties
         )
         self.flow: FlowSettings = load(self.config).flows["A->B"]
+        self.copier = Copier(self.flow)
+        self._traffic = Traffic(self.source, self.topic, self.chance, 6_000 if self.large else 600)
         with open_clusters(self.flow) as opened:
             sync_topics.run(self.flow, opened)
 
     def traffic(self, records: int = 1500) -> None:
-        """More records of differing sizes, in small batches so that copying them takes a while."""
-        now = int(time.time() * 1000)
-        for partition in range(PARTITIONS):
-            begin = self.chance.randrange(1 << 30)
-            seen = [
-                Seen(b"%d" % (begin + n), b"%d" % n + b"x" * self.chance.randrange(300), now + n)
-                for n in range(records)
-            ]
-            produce(self.source, self.topic, seen, partition, linger_ms=0, batch_num_messages=8)
+        """More records in each partition."""
+        self._traffic.write(records)
 
     def copy(self) -> None:
         """Copy in the background, cycle after cycle, until one says that there is nothing left."""
-        self._copier = threading.Thread(target=self._until_done)
-        self._copier.start()
-
-    def join(self) -> None:
-        """Wait for the copier."""
-        if self._copier is not None:
-            self._copier.join(PATIENCE_SECONDS)
+        self.copier.start()
 
     @property
     def copying(self) -> bool:
         """Whether the copier is still at it."""
-        return self._copier is not None and self._copier.is_alive()
+        return self.copier.copying
 
-    def _until_done(self) -> bool:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                result = cycle(self.flow, ThreadRunner(before=lambda _: self.begun.set()))
-                if lost := [it for it in result.stopped if it.code == "lost-marker"]:
-                    self.lost = lost[0].message
-                    return True
-                if result.state in {"done", "nothing"}:
-                    return True
-            except TwinlogError as error:
-                if error.code == "lost-marker":
-                    self.lost = str(error)
-                    return True
-                self.last_error = error
-                time.sleep(0.2)
-        return False
+    def copy_midway(self, seconds: float) -> None:
+        """Copy in the background, and return up to `seconds` after it began to write, while it still does.
+
+        A machine that slept through the copy gets another.
+        """
+        for _ in range(3):
+            self.traffic()
+            before = self.size()
+            self.copy()
+            assert self.copier.begun.wait(60), "the copy never began"
+            until(lambda: self.size() > before or not self.copying)  # noqa: B023
+            time.sleep(self.chance.uniform(0.0, seconds))
+            if self.copying:
+                return
+            self.copier.join()
+        raise AssertionError("every copy was over before trouble could begin")
+
+    def size(self) -> int:
+        """How many offsets of the copy are taken."""
+        return sum(ends(self.target, f"A.{self.topic}"))
+
+    @property
+    def in_a_transaction(self) -> bool:
+        """Whether records of the copy are neither committed nor aborted yet."""
+        stable = ends(self.target, f"A.{self.topic}", stable=True)
+        return stable != ends(self.target, f"A.{self.topic}")
+
+    @property
+    def copied_all(self) -> bool:
+        """Whether progress is where the source ends."""
+        with open_clusters(self.flow) as clusters:
+            progress = read_progress(self.flow, clusters.target)
+        expected = enumerate(ends(self.source, self.topic))
+        return all(end - 1 == progress.get((self.topic, number)) for number, end in expected)
 
     def check(self, kind: str) -> None:
         """Drain, then compare both sides record by record; map and progress have to agree with the log.
 
         A target may lose ends of transactions: nobody is asked to mend them.
         """
-        self.join()
-        assert self._until_done(), f"not drained within {PATIENCE_SECONDS:g} s: {self.last_error!r}"
-        assert not self.lost
-        assert_equal_and_mapped(self.flow, self.source, self.target, self.topic)
+        self.copier.join()
+        assert self.copier.drain(), f"not drained within {PATIENCE_SECONDS:g} s: {self.copier.last_error!r}"
+        assert not self.copier.lost
+        assert_equal_and_mapped(self.flow, self.source, self.target, self.topic, self._traffic.written)
         PLAYED[kind] += 1
 
 
-def assert_equal_and_mapped(flow: FlowSettings, cluster_a: Any, cluster_b: Any, topic: str) -> None:
-    """Both sides equal under read_committed, in order; map and progress agree with the log."""
+def ends(cluster: Any, topic: str, *, stable: bool = False) -> list[int]:
+    """Where a topic's partitions end, or up to where a reader of committed records may read."""
+    consumer = Consumer({
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "twinlog-chaos",
+        "isolation.level": "read_committed" if stable else "read_uncommitted",
+    })
+    try:
+        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        return [consumer.get_watermark_offsets(it, timeout=30)[1] for it in places]
+    finally:
+        consumer.close()
+
+
+def until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for it, and go on without it when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def assert_equal_and_mapped(
+    flow: FlowSettings,
+    cluster_a: Any,
+    cluster_b: Any,
+    topic: str,
+    written: Mapping[int, Sequence[Seen]],
+) -> None:
+    """Both sides are what was written, under read_committed, in order; map and progress agree with the log.
+
+    Behind the last record there may be the end of its transaction: progress is there.
+    """
     with open_clusters(flow) as clusters:
         maps = {
             life.partition: found
@@ -131,13 +167,15 @@ def assert_equal_and_mapped(flow: FlowSettings, cluster_a: Any, cluster_b: Any, 
         }
         progress = read_progress(flow, clusters.target)
     upstreams = read_partitions(cluster_a, topic, range(PARTITIONS), seconds=90)
+    upstream_ends = ends(cluster_a, topic)
     downstreams = read_partitions(cluster_b, f"A.{topic}", range(PARTITIONS), seconds=90)
     for partition in range(PARTITIONS):
         upstream, downstream = upstreams[partition], downstreams[partition]
         assert upstream, "a schedule without records proves nothing"
+        assert written[partition] == [seen for _, seen in upstream]
         assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
         known = maps[partition]
         known.check()
         found = [known.translate(offset) for offset, _ in upstream]
         assert [item.offset for item in found if item] == [offset for offset, _ in downstream]
-        assert progress[topic, partition] == upstream[-1][0]
+        assert upstream_ends[partition] - 1 == progress[topic, partition]

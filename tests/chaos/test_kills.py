@@ -20,8 +20,9 @@ from typing import Any
 
 import psutil
 import pytest
-from lab import Seen, configure, create_topic, produce
-from stage import PARTITIONS, PLAYED, assert_equal_and_mapped
+from lab import configure, create_topic
+from stage import PLAYED, SMALL, assert_equal_and_mapped
+from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
 from twinlog.cluster.clusters import open_clusters
@@ -33,31 +34,27 @@ from twinlog.steps import sync_topics
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 
 RECORDS = 3_000
+LARGEST = 300
+"""Bytes of a value."""
 KILLS = int(os.environ.get("TWINLOG_KILLS", "6"))
 SPARK_KILLS = int(os.environ.get("TWINLOG_SPARK_KILLS", "1"))
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "replicate_partitions.py"
 
 
-def traffic(cluster: Any, topic: str, number: int, chance: random.Random) -> None:
-    """More records of differing sizes, in small batches so that copying them takes a while."""
-    for partition in range(PARTITIONS):
-        records = [
-            Seen(b"%d-%d" % (number, n), b"%d" % n + b"x" * chance.randrange(300), 1_700_000_000_000 + n)
-            for n in range(RECORDS)
-        ]
-        produce(cluster, topic, records, partition, linger_ms=0, batch_num_messages=8)
+def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> bool:
+    """Wait until lanes begin, then a little, then kill: the driver alone, so that its lanes live on, or all.
 
-
-def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> str:
-    """Wait until lanes write, then a little, then kill: the driver alone, so that its lanes live on, or all."""
+    Return whether it was still copying.
+    """
     assert driver.stdout is not None
     line = driver.stdout.readline()
     time.sleep(chance.uniform(0.0, 0.8))
     whole = chance.random() < 0.5
+    midway = line == "copying\n" and driver.poll() is None
     if driver.poll() is None:
         (os.killpg if whole else os.kill)(driver.pid, signal.SIGKILL)
     driver.wait()
-    return line.strip()
+    return midway and driver.returncode == -signal.SIGKILL
 
 
 def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> tuple[Path, FlowSettings]:
@@ -69,9 +66,8 @@ def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> t
         ["A->B"],
         topics=topic,
         heartbeats__replication__enabled="false",
-        twinlog__transaction__bytes="15000",
-        twinlog__fetch__bytes="60000",
         twinlog__lanes="2",
+        **SMALL,
     )
     flow = load(config).flows["A->B"]
     with open_clusters(flow) as clusters:
@@ -87,15 +83,16 @@ def test_kills_of_a_driver_and_its_lanes(
     chance = random.Random(seed)
     topic = unique_topic("kills")
     config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic)
-    begun = []
-    for number in range(KILLS):
-        traffic(cluster_a, topic, number, chance)
-        begun.append(kill_midway(start_driver(config), chance))
+    traffic = Traffic(cluster_a, topic, chance, LARGEST)
+    midway = 0
+    for _ in range(KILLS):
+        traffic.write(RECORDS)
+        midway += kill_midway(start_driver(config), chance)
     last = start_driver(config)
     out, err = last.communicate(timeout=180)
     assert last.returncode == 0, out + err
-    assert begun.count("copying") >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
-    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic)
+    assert midway >= KILLS * 3 // 4  # else too few kills fell into a copy to mean something
+    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic, traffic.written)
     PLAYED["killed drivers and lanes"] += KILLS
 
 
@@ -108,9 +105,10 @@ def test_kills_of_the_spark_job(
     chance = random.Random(seed)
     topic = unique_topic("spark-kills")
     config, flow = a_slow_copy(tmp_path, cluster_a, cluster_b, topic)
+    traffic = Traffic(cluster_a, topic, chance, LARGEST)
     midway = 0
-    for number in range(SPARK_KILLS):
-        traffic(cluster_a, topic, number, chance)
+    for _ in range(SPARK_KILLS):
+        traffic.write(RECORDS)
         before = copied(flow)
         job = start_job(config)
         while copied(flow) == before and job.poll() is None:
@@ -121,7 +119,7 @@ def test_kills_of_the_spark_job(
     out, err = last.communicate(timeout=300)
     assert last.returncode == 0, out + err[-3000:]
     assert midway >= 1
-    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic)
+    assert_equal_and_mapped(flow, cluster_a, cluster_b, topic, traffic.written)
     PLAYED["killed Spark jobs"] += SPARK_KILLS
 
 

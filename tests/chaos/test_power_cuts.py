@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from lab import cycle, read
-from stage import PARTITIONS, Stage
+from stage import Stage
+from traffic import PARTITIONS
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.relay.brokers import TopicPartition

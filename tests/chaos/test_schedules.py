@@ -7,11 +7,14 @@ test_kills.py (drivers, lanes, Spark) and docs/chaos.md.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,8 +24,10 @@ import psutil
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
+from copier import Copier
 from proxy import DOWN, UP
-from stage import PARTITIONS, Stage
+from stage import Stage, until
+from traffic import PARTITIONS
 from wired import MINUTES, Wired, start_driver
 
 from twinlog.relay import kafka_python, wire
@@ -32,6 +37,8 @@ from twinlog.relay.fence import transactional_id
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 
 Kind = Callable[[Stage, Wired, Wired], None]
+
+END_TXN = int(kafka_python.END_TXN.request.API_KEY)
 
 
 def cuts(stage: Stage, source: Wired, target: Wired) -> None:
@@ -50,56 +57,74 @@ def cuts(stage: Stage, source: Wired, target: Wired) -> None:
 
 def a_slow_network(stage: Stage, source: Wired, target: Wired) -> None:
     """Late answers, little bandwidth, then every connection gone at once."""
-    for wired in (source, target):
-        wired.proxy.faults.delay_seconds = stage.chance.uniform(0.001, 0.01)
-        wired.proxy.faults.bytes_per_second = 400_000
-    time.sleep(2.0)
+    faults = [source.proxy.faults, target.proxy.faults]
+    before = [it.held_up for it in faults]
+    for it in faults:
+        it.delay_seconds = stage.chance.uniform(0.001, 0.01)
+        it.bytes_per_second = 400_000 if stage.large else 100_000
+    time.sleep(1.5)
+    assert stage.copying
     for wired in (source, target):
         wired.proxy.faults.calm()
         wired.proxy.cut_all()
+    assert all(it.held_up > old for it, old in zip(faults, before, strict=True))
 
 
 def lost_commits(stage: Stage, source: Wired, target: Wired) -> None:
     """The target commits and the answer never comes: asked again until it is answered, it says committed."""
-    faults = target.proxy.faults
-    before = faults.lost_answers
-    faults.lose_answers_of[kafka_python.END_TXN.request.API_KEY] = 6
-    until(lambda: faults.lost_answers >= before + 6 or not stage.copying)
-    assert faults.lost_answers > before
+    lost = target.proxy.faults.lost_answers
+    before = lost[END_TXN]
+    target.proxy.faults.lose_answers_of[END_TXN] = 6
+    until(lambda: lost[END_TXN] >= before + 6 or not stage.copying)
+    assert lost[END_TXN] > before
 
 
 def lost_answers(stage: Stage, source: Wired, target: Wired) -> None:
-    """Answers lost of every other kind of request, on either side."""
-    apis = [kafka_python.INIT_PRODUCER_ID, kafka_python.ADD_PARTITIONS, kafka_python.FIND_COORDINATOR]
-    for key in (wire.PRODUCE, *(api.request.API_KEY for api in apis)):
-        target.proxy.faults.lose_answers_of[key] = 2
-    source.proxy.faults.lose_answers_of[wire.FETCH] = 2
-    time.sleep(2.0)
+    """Answers lost of every other kind of request, on either side.
+
+    That of a produce request makes the driver fence again, which asks what only a fence asks.
+    """
+    fencing = [kafka_python.INIT_PRODUCER_ID, kafka_python.ADD_PARTITIONS, kafka_python.FIND_COORDINATOR]
+    keys = [wire.PRODUCE, *(int(api.request.API_KEY) for api in fencing)]
+    asked = [(target.proxy.faults, key) for key in keys] + [(source.proxy.faults, wire.FETCH)]
+    before = [faults.lost_answers[key] for faults, key in asked]
+    for faults, key in asked:
+        faults.lose_answers_of[key] = 2
+    until(lambda: not any(faults.lose_answers_of[key] for faults, key in asked) or not stage.copying)
+    hits = [faults.lost_answers[key] - old for (faults, key), old in zip(asked, before, strict=True)]
+    assert all(hits), hits
 
 
 def a_source_that_stops_answering(stage: Stage, source: Wired, target: Wired) -> None:
     """SIGSTOP and SIGCONT: connections stay open."""
-    source.cluster.pause()
-    time.sleep(stage.chance.uniform(0.5, 2.0))
-    source.cluster.resume()
+    stop_answering(stage, source)
 
 
 def a_target_that_stops_answering(stage: Stage, source: Wired, target: Wired) -> None:
     """The same on the other side: commits and their answers are on their way meanwhile."""
-    target.cluster.pause()
-    time.sleep(stage.chance.uniform(0.5, 2.0))
-    target.cluster.resume()
+    stop_answering(stage, target)
+
+
+def stop_answering(stage: Stage, wired: Wired) -> None:
+    wired.cluster.pause()
+    try:
+        time.sleep(stage.chance.uniform(0.5, 2.0))
+        assert stage.copying
+    finally:
+        wired.cluster.resume()
 
 
 def a_killed_source(stage: Stage, source: Wired, target: Wired) -> None:
     """SIGKILL and a restart on the same address."""
     source.cluster.kill()
+    assert stage.copying
     source.cluster.start()
 
 
 def a_killed_target(stage: Stage, source: Wired, target: Wired) -> None:
     """With it die its open transactions' producers' states, to be read from the log again."""
     target.cluster.kill()
+    assert stage.copying
     target.cluster.start()
 
 
@@ -107,58 +132,98 @@ def both_killed(stage: Stage, source: Wired, target: Wired) -> None:
     """A power cut."""
     for wired in (source, target):
         wired.cluster.kill()
+    assert stage.copying
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda wired: wired.cluster.start(), (source, target)))
 
 
 def two_copiers(stage: Stage, source: Wired, target: Wired) -> None:
     """A second driver that never gives way for long: they fence each other again and again."""
-    rival = Stage.__new__(Stage)
-    rival.flow, rival.begun = stage.flow, stage.begun
-    rival.copy()
+    rival = Copier(stage.flow)
+    rival.start()
     rival.join()
+    assert stage.copier.fenced + rival.fenced > 0
 
 
 def commits_lost_to_a_rival(stage: Stage, source: Wired, target: Wired) -> None:
     """Answers to commits are lost while another driver fences: whether they counted, progress says."""
-    target.proxy.faults.lose_answers_of[kafka_python.END_TXN.request.API_KEY] = 12
+    lost = target.proxy.faults.lost_answers
+    before = lost[END_TXN]
+    target.proxy.faults.lose_answers_of[END_TXN] = 12
     two_copiers(stage, source, target)
+    assert lost[END_TXN] > before
 
 
 def clock_jumps(stage: Stage, source: Wired, target: Wired) -> None:
     """The wall clock jumps by up to an hour with every look at it; waiting is done by the monotonic one."""
-    real = time.time
-    with mock.patch("time.time", lambda: real() + random.Random(real()).uniform(-3000, 3000)):
+    real, jumps, looks = time.time, random.Random(stage.seed), Counter[str]()
+
+    def jumping() -> float:
+        looks["jumped"] += 1
+        return real() + jumps.uniform(-3000, 3000)
+
+    with mock.patch("time.time", jumping):
         until(lambda: not stage.copying)
+    assert looks["jumped"] > 0
 
 
 def zombies(stage: Stage, source: Wired, target: Wired) -> None:
-    """A driver and its lanes frozen for longer than their transactions may last, while another one copies."""
-    frozen(stage, another_meanwhile=True)
+    """A driver and its lanes frozen in a transaction, while another one copies: they find that it runs the flow."""
+    code, out, err = frozen(stage, another_meanwhile=True)
+    assert code == 1, out + err
+    assert "FencedError" in err
 
 
 def sleepers(stage: Stage, source: Wired, target: Wired) -> None:
     """The same with nobody else: their transactions time out, they find themselves fenced, and fence again."""
-    frozen(stage, another_meanwhile=False)
+    code, out, err = frozen(stage, another_meanwhile=False)
+    assert code == 0, out + err
+    state, _, rounds = out.splitlines()[-1].split()
+    assert state == "done"
+    assert int(rounds) > 1
 
 
-def frozen(stage: Stage, *, another_meanwhile: bool) -> None:
+def frozen(stage: Stage, *, another_meanwhile: bool) -> tuple[int, str, str]:
+    """Freeze a driver and its lanes, or the lanes alone, for longer than their transaction; return how it ended."""
+    stage.traffic()
+    before = stage.size()
     driver = start_driver(stage.config)
-    assert driver.stdout is not None
-    driver.stdout.readline()
-    time.sleep(stage.chance.uniform(0.0, 0.5))
-    family = [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]
-    victims = family if stage.chance.random() < 0.5 else family[1:]
-    for process in victims:
-        process.send_signal(signal.SIGSTOP)
-    time.sleep(2.5)  # the transactions' time-out is 1.5 s
-    if another_meanwhile:
-        stage.traffic(300)
-        stage.copy()
-        stage.join()
-    for process in victims:
-        process.send_signal(signal.SIGCONT)
-    driver.communicate(timeout=90)
+    try:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "copying\n"
+        until(lambda: stage.size() > before)
+        time.sleep(stage.chance.uniform(0.0, 0.5))
+        family = [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]
+        victims = family if stage.chance.random() < 0.5 else family[1:]
+        stop_in_a_transaction(stage, driver, victims)
+        until(lambda: not stage.in_a_transaction)  # its time-out is 1.5 s
+        if another_meanwhile:
+            stage.traffic(300)
+            stage.copy()
+            stage.copier.join()
+        for process in victims:
+            process.send_signal(signal.SIGCONT)
+        out, err = driver.communicate(timeout=90)
+        return driver.returncode, out, err
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+
+
+def stop_in_a_transaction(
+    stage: Stage, driver: subprocess.Popen[str], victims: Sequence[psutil.Process]
+) -> None:
+    """SIGSTOP, and once more a little later where it met none between a begin and an end."""
+    while True:
+        assert driver.poll() is None
+        for process in victims:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)  # an end that was under way is done by then
+        if stage.in_a_transaction:
+            return
+        for process in victims:
+            process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
 
 
 ALONE: tuple[Kind, ...] = (zombies, sleepers)
@@ -186,26 +251,23 @@ COSTLY: tuple[Kind, ...] = (both_killed,)
 """Kinds for `make chaos` alone."""
 
 
-def until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened() and time.monotonic() < deadline:
-        time.sleep(0.05)
+def play(kind: Kind, seed: int, stage: Callable[..., Stage], source: Wired, target: Wired) -> None:
+    """Traffic, a copy on its way, trouble in the middle of it, more traffic; then all has to be equal.
 
-
-def play(kind: Kind, stage: Stage, source: Wired, target: Wired) -> None:
-    """Traffic, a copy on its way, trouble in the middle of it, more traffic; then all has to be equal."""
-    stage.traffic()
+    About every second schedule is a large one, and those that freeze a transaction are: it is open most of the time.
+    """
+    own = f"{kind.__name__} {seed}"
+    large = kind in ALONE or random.Random(f"{own} size").random() < 0.5
+    on = stage(own, large=large, properties=LARGE if large else SLOW)
     if kind not in ALONE:
-        stage.copy()
-        stage.begun.wait(60)
-        time.sleep(stage.chance.uniform(0.0, 0.8))
+        on.copy_midway(0.8)
     try:
-        kind(stage, source, target)
+        kind(on, source, target)
     finally:
         for wired in (source, target):
             wired.proxy.faults.calm()
-    stage.traffic(200)
-    stage.check(kind.__name__)
+    on.traffic(200)
+    on.check(kind.__name__)
 
 
 @pytest.mark.parametrize("seed", [20261123])
@@ -214,15 +276,18 @@ def play(kind: Kind, stage: Stage, source: Wired, target: Wired) -> None:
 )
 def test_once(kind: Kind, seed: int, stage: Callable[..., Stage], wired: tuple[Wired, Wired]) -> None:
     """Nothing is lost, nothing doubled, nothing out of order; the map knows where everything went."""
-    play(kind, stage(seed, properties=SLOW), *wired)
+    play(kind, seed, stage, *wired)
 
 
 SLOW = {
-    "twinlog__bytes__per__second": "600000",
+    "twinlog__bytes__per__second": "500000",
     "twinlog__transaction__timeout__ms": "1500",
     "twinlog__transaction__ms": "1000",
 }
-"""A copy of a megabyte then takes about two seconds, and trouble meets it on its way."""
+"""A copy of a megabyte and a half then takes about three seconds, and trouble meets it on its way."""
+
+LARGE = SLOW | {"twinlog__bytes__per__second": "5000000"}
+"""The same for ten times as much."""
 
 
 @pytest.mark.skipif(not MINUTES, reason="make chaos")
@@ -238,7 +303,7 @@ def test_for_minutes(
         own = chance.randrange(1 << 30)
         kind = chance.choice(KINDS)
         print(f"{kind.__name__} {own} (of {seed})", flush=True)
-        play(kind, stage(own, properties=SLOW), *wired)
+        play(kind, own, stage, *wired)
 
 
 # --- three brokers -----------------------------------------------------------------------------------------------
@@ -320,9 +385,7 @@ def test_on_three_brokers(
     stage = Stage(
         tmp_path, cluster_a, three_brokers, unique_topic("moves"), seed, replication=3, properties=SLOW
     )
-    stage.traffic()
-    stage.copy()
-    stage.begun.wait(60)
+    stage.copy_midway(0.0)
     trouble(stage, three_brokers)
     stage.traffic(200)
     stage.check(trouble.__name__)

@@ -311,3 +311,25 @@ def _copied(cluster: Any, topic: str) -> int:
         return len(read(cluster, topic))
     except (AssertionError, KeyError):
         return 0
+
+
+def test_a_source_that_was_frozen_whole_is_found_again(source: Any, cluster_b: Any, tmp_path: Path) -> None:
+    """Behind the lanes' patience and the driver's: nobody has to restart who follows."""
+    topic = create(source, [[1, 2], [3, 1]])
+    flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__follow__seconds="5")
+    produce(source, topic, values("before", 4))
+    stop = threading.Event()
+    windows: list[Window] = []
+    followed = followed_until(flow, Watched(), stop, windows)
+    try:
+        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 4)
+        source.pause()
+        wait_for(lambda: any(window.failure is not None for window in windows), 240)
+        source.resume()
+        produce(source, topic, values("after", 4))
+        wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 8, 120)
+    finally:
+        source.resume()
+        stop.set()
+        followed()
+    assert values("before", 4) + values("after", 4) == read(cluster_b, f"A.{topic}")

@@ -1,12 +1,15 @@
 """Several flows, of which some fail."""
 
+import logging
+from collections.abc import Mapping
+
 import pytest
 
 from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
-from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.errors import ClusterUnreachable, TerminalError
 
 
 def _flow(source: str, target: str) -> FlowSettings:
@@ -16,7 +19,7 @@ def _flow(source: str, target: str) -> FlowSettings:
 FLOWS = (_flow("A", "B"), _flow("C", "B"), _flow("D", "B"))
 
 
-def _work(failing: dict[str, TwinlogError]):
+def _work(failing: Mapping[str, Exception]):
     def work(flow: FlowSettings) -> str:
         if flow.name in failing:
             raise failing[flow.name]
@@ -38,13 +41,18 @@ def test_a_flow_that_fails_does_not_stop_the_others(capsys: pytest.CaptureFixtur
 
 def test_the_worst_failure_decides_the_exit_code() -> None:
     """A cluster that is away weighs more than a check that says no."""
-    failing: dict[str, TwinlogError] = {"A->B": TerminalError("no"), "D->B": ClusterUnreachable("away")}
+    failing = {"A->B": TerminalError("no"), "D->B": ClusterUnreachable("away")}
     assert each_flow(FLOWS, _work(failing), _failed).exit_code == 3
     assert each_flow(FLOWS, _work({"A->B": TerminalError("no")}), _failed).exit_code == 1
     assert each_flow(FLOWS, _work({}), _failed).exit_code == 0
 
 
-def test_a_mistake_of_ours_is_not_hidden() -> None:
-    """Only our own errors count as a flow's failure."""
-    with pytest.raises(ZeroDivisionError):
-        each_flow(FLOWS, lambda flow: str(1 // 0), _failed)
+def test_a_mistake_of_ours_is_not_hidden(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is exit 70 and said at once; its traceback is there for --debug, and the other flows are done."""
+    with caplog.at_level(logging.INFO):
+        done = each_flow(FLOWS, _work({"C->B": ZeroDivisionError("by zero")}), _failed)
+    assert (("A->B done", "C->B internal", "D->B done"), 70) == (done.results, done.exit_code)
+    assert "C->B: error: a mistake in twinlog: ZeroDivisionError: by zero; " in capsys.readouterr().err
+    assert "raise failing[flow.name]" in caplog.text

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,13 +10,17 @@ import pytest
 from twinlog.cli.cycle import FlowRun
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import ledger_in
-from twinlog.cluster.values import TopicPartition
-from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.quality.checks import Severity
 from twinlog.quality.suites import CheckResult
-from twinlog.steps.copy_result import CopyResult
+from twinlog.steps import discover
+from twinlog.steps.copy_result import CopyResult, Tally, result_of
 from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
 
 
@@ -182,6 +187,56 @@ def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.Captu
     assert (code, run["state"]) == (1, "failed")
     assert [(it["topic"], it["partition"], it["code"]) for it in run["failures"]] == [("orders", 0, "gap")]
     assert "A->B: orders-0 was not copied: " in err
+
+
+def test_a_partition_that_the_source_cannot_show_is_no_success(
+    world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader is dead: what it holds beyond the copy nobody knows, so it is not said that nothing is missing."""
+    world.source.add_topic("orders", partitions=2)
+    _run(world, capsys)
+    world.source.append(TopicPartition("orders", 1), key=b"k", value=b"v", timestamp=1_000)
+    _kill_leader(world.source, TopicPartition("orders", 1), monkeypatch)
+    code, run, err = _run(world, capsys)
+    assert (1, "failed") == (code, run["state"])
+    assert [("orders", 1, "partition-unavailable")] == [
+        (it["topic"], it["partition"], it["code"]) for it in run["failures"]
+    ]
+    assert "A->B: orders-1 was not copied: " in err
+
+
+def _kill_leader(cluster: FakeCluster, dead: TopicPartition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a cluster refuse the offsets of one partition."""
+    ask = cluster.offsets
+
+    def offsets(partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        answers = ask(partitions)
+        found = {it: seen for it, seen in answers.found.items() if it != dead}
+        return Answers(found, {**answers.refused, dead: ClusterUnreachable("no leader")})
+
+    monkeypatch.setattr(cluster, "offsets", offsets)
+
+
+def test_a_copy_that_broke_off_says_why(
+    world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks that died report no partition: the reason is the flow's, with its code, and exit 3 as elsewhere."""
+    world.source.add_topic("orders")
+    world.source.append(TopicPartition("orders", 0), key=b"k", value=b"v", timestamp=1_000)
+    died = TransientError("no Python", hint="look at the memory", code="tasks-died")
+
+    def copied(flow: FlowSettings, clusters: Clusters, *_: object, run_id: str, **__: object) -> CopyResult:
+        return result_of(flow, run_id, discover.run(flow, clusters), Tally(), (), died, 2, 1, 0.1)
+
+    monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
+    monkeypatch.setattr("twinlog.steps.copy.run", copied)
+    code, run, err = _run(world, capsys)
+    assert (3, "failed", None) == (code, run["state"], run["error"])
+    assert [("", None, "tasks-died")] == [
+        (it["topic"], it["partition"], it["code"]) for it in run["failures"]
+    ]
+    assert "A->B: not everything was copied: no Python; look at the memory\n" in err
+    assert ["orders"] == [it["topic"] for it in run["topics"]]
 
 
 def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(

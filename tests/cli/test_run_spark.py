@@ -1,6 +1,7 @@
 """`twinlog run` as people start it: a process of its own, real brokers, a real Spark session."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -114,3 +115,35 @@ def test_a_followed_flow_ends_in_order_on_ctrl_c(
     (flow,) = json.loads(out)["flows"]
     assert (0, "done", 100, []) == (running.returncode, flow["state"], flow["records"], flow["failures"])
     assert _values(cluster_b, f"A.{topic}", 100) == [list(range(0, 100, 2)), list(range(1, 100, 2))]
+
+
+def test_a_followed_flow_whose_spark_dies_says_so_and_what_is_copied(
+    cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Exit 3 as for whatever may go away by itself, with a report, though the JVM cannot even be stopped any more."""
+    topic = unique_topic("jvm")
+    create_topics(
+        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
+    ).require()
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
+    )
+    command = [sys.executable, "-m", "twinlog.cli.main", "run", "--for", "10m", "--config", str(file)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--output", "json"], **pipes) as running:
+        _produce(cluster_a, topic, range(100))
+        deadline = time.monotonic() + 180
+        while sum(map(len, _values(cluster_b, f"A.{topic}", 100))) < 100 and time.monotonic() < deadline:
+            time.sleep(1)
+        for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                os.kill(int(child), signal.SIGKILL)
+        out, err = running.communicate(timeout=120)
+    (flow,) = json.loads(out)["flows"]
+    assert (3, "failed", None) == (running.returncode, flow["state"], flow["error"]), err
+    assert "tasks-died" in [it["code"] for it in flow["failures"]]
+    assert [49, 49] == [it["last_upstream_offset"] for it in flow["topics"][0]["partitions"]]
+    assert "A->B: not everything was copied: the Spark job of A->B failed: " in err

@@ -57,11 +57,11 @@ class World:
         known = topic_id or self.source.topics[topic].topic_id
         write_ledger(self.flow, self.target, [Incarnation(topic, known, 1, f"A.{topic}")])
 
-    def lose_source(self) -> None:
+    def lose_source(self, alias: str = "A") -> None:
         """The source is gone."""
 
         def gone(*_: object, **__: object) -> None:
-            raise ClusterUnreachable("gone", cluster="A")
+            raise ClusterUnreachable("gone", cluster=alias)
 
         for verb in (
             "cluster_id",

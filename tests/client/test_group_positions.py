@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,41 @@ def test_checkpoints_of_an_earlier_life_say_nothing_of_this_one(orders: Any) -> 
     ).asks
 
 
+def test_checkpoints_of_what_came_from_the_target_are_no_offsets_of_the_source(orders: Any) -> None:
+    """A reader of `B.x.orders` has a checkpoint in the target's own `x.orders`: it says nothing about `orders`."""
+    own = Checkpoint("failback", "x.orders", 0, 5, 4)
+    checkpoint(orders, "billing", 5, 3, 100)
+    checkpoints = TopicPartition(orders.flow.policy.checkpoints_topic("A"), 0)
+    orders.target.append(checkpoints, key=own.key(), value=own.value(), timestamp=100)
+    orders.lose_source()
+    found = standing_now(orders.flow, orders.clusters, Groups(pattern=".*"))
+    assert (Ask("orders", 0, 5, "billing"),) == found.asks
+    assert "failback: its checkpoints of x.orders are about no copy of A, and left out" == found.notes[1]
+    with pytest.raises(UsageError, match="B has no checkpoint of failback") as raised:
+        standing_now(orders.flow, orders.clusters, Groups(("failback",)))
+    assert "about no copy of A" in raised.value.hint
+
+
+def test_an_alias_with_the_separator_in_it(orders: Any) -> None:
+    """Its names cannot be taken apart; the ledger knows what they are copies of."""
+    flow = replace(orders.flow, source=replace(orders.flow.source, alias="us.east"))
+    orders.target.add_topic("us.east.orders")
+    orders.fill(orders.target, "us.east.orders", 12)
+    for topic in (flow.ledger_topic, flow.policy.checkpoints_topic("us.east")):
+        orders.target.add_topic(topic)
+    topic_id = orders.source.topics["orders"].topic_id
+    write_ledger(flow, orders.target, [Incarnation("orders", topic_id, 1, "us.east.orders")])
+    known = Checkpoint("billing", "us.east.orders", 0, 5, 4)
+    checkpoints = TopicPartition(flow.policy.checkpoints_topic("us.east"), 0)
+    orders.target.append(checkpoints, key=known.key(), value=known.value(), timestamp=100)
+
+    assert (Ask("orders", 0, 5, "billing"),) == standing_at(
+        flow, orders.clusters, Groups(("billing",)), 150
+    ).asks
+    orders.lose_source("us.east")
+    assert (Ask("us.east.orders", 0, 7),) == records_at(flow, orders.clusters, 1007, {"orders"}).asks
+
+
 REBUILT, APPENDED, SEEN = LifeReason.REBUILD, LifeReason.APPEND, LifeReason.FIRST_SEEN
 
 
@@ -166,3 +202,5 @@ def test_a_time_with_the_source_gone(orders: Any) -> None:
     assert [("A.orders", 5, 7)] == [
         (it.topic, it.upstream_offset, it.downstream_offset) for it in found.answers
     ]
+    with pytest.raises(UsageError, match="B has no copy of nope"):
+        records_at(orders.flow, orders.clusters, 1, {"nope"})

@@ -90,6 +90,24 @@ def test_below_the_targets_log_start(orders: Any) -> None:
     assert 8 == orders.translate(("orders", 0, 1))[0].downstream_offset
 
 
+def test_what_is_unread_and_not_there_is_said(orders: Any) -> None:
+    """How much at most; with the source gone nobody knows what it had left.  What it has deleted as well is no loss."""
+    orders.target.delete_records(TopicPartition("A.orders", 0), 8)
+    [found] = orders.translate(("orders", 0, 1))
+    assert (8, False, 4, Reason.MISSING_THERE) == (
+        found.downstream_offset,
+        found.exact,
+        found.missing,
+        found.reason,
+    )
+    orders.source.delete_records(TopicPartition("orders", 0), 6)
+    [found] = orders.translate(("orders", 0, 1))
+    assert (True, 0, Reason.BEFORE_BEGINNING) == (found.exact, found.missing, found.reason)
+    orders.lose_source()
+    [found] = orders.translate(("orders", 0, 1))
+    assert (False, 4) == (found.exact, found.missing)
+
+
 def test_a_recreated_topic(orders: Any) -> None:
     """Its offsets are others now: no answer from the life before."""
     orders.source.add_topic("orders")

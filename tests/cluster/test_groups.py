@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.group import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
@@ -101,6 +101,31 @@ def test_a_position_that_has_moved_is_not_written(cluster, topic):
     assert {first: 5, second: 1} == {
         it: found.offset for it, found in cluster.committed_offsets([group]).require()[group].items()
     }
+
+
+@pytest.mark.parametrize("stands", [None, 5])
+def test_a_position_that_a_transaction_is_about_to_replace_is_not_written(cluster, cluster_a, topic, stands):
+    """Also where there is none yet: what the group has read in that transaction would be read again."""
+    group, first, second = f"pending-{stands}-{topic}", TopicPartition(topic, 0), TopicPartition(topic, 1)
+    if stands is not None:
+        cluster.alter_offsets({group: {first: OffsetChange(stands, None)}}).require()
+    servers = {"bootstrap.servers": cluster_a.bootstrap_servers}
+    producer = Producer({**servers, "transactional.id": group})
+    producer.init_transactions()
+    producer.begin_transaction()
+    consumer = Consumer({**servers, "group.id": group})
+    ours = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 9)], ours)
+    change = {first: OffsetChange(7, stands), second: OffsetChange(1, None)}
+    answers = cluster.alter_offsets({group: change})
+    assert {GroupPartition(group, *first): "offset-moved"} == {
+        it: error.code for it, error in answers.refused.items()
+    }
+    assert [GroupPartition(group, *second)] == list(answers.found)
+    producer.commit_transaction()
+    consumer.close()
+    expected = CommittedOffset(9)
+    eventually(lambda: expected == cluster.committed_offsets([group]).require()[group].get(first))
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -249,3 +249,25 @@ def wait_until_denied(cluster: Cluster, name: str) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("the ACL did not arrive")
+
+
+def test_more_is_made_and_changed_than_a_controller_takes_at_once(cluster, unique_topic):
+    """Over 10,000 records of topics, partitions and configs: a controller refuses such a request as a whole."""
+    name = unique_topic()
+    cluster.create_topics([NewTopic(name, 1, 1)]).require()
+    odd = ("remote.", "local.", "leader.", "follower.")
+    configs = {
+        it.name: it.value
+        for it in cluster.topic_configs([name]).found[name].values()
+        if it.value and not it.name.startswith(odd)
+    }
+    wanted = [NewTopic(f"{name}-{number}", 1, 1, configs) for number in range(10_500 // len(configs))]
+    names = [it.name for it in wanted]
+    try:
+        assert dict.fromkeys(names) == cluster.create_topics(wanted).require()
+        changes = {it: dict.fromkeys(configs) for it in names}
+        assert {} == cluster.alter_topic_configs(changes).refused
+        left = [it.source for one in cluster.topic_configs(names).require().values() for it in one.values()]
+        assert ConfigSource.TOPIC not in left
+    finally:
+        cluster.delete_topics(names)

@@ -1,5 +1,6 @@
 """Waiting for answers, without brokers."""
 
+import threading
 import time
 from concurrent.futures import Future
 
@@ -78,3 +79,12 @@ def test_after_silence_the_next_question_finds_the_cluster_anew(session):
     answers = session.answers({"a": done(error=KafkaError(KafkaError._TIMED_OUT))}, asked)
     assert isinstance(answers.refused["a"], ClusterUnreachable)
     assert before is not session.admin
+
+
+def test_a_cluster_that_came_back_is_not_judged_by_its_silence(session):
+    """A question behind a hopeless one has its own time to be answered: whoever follows asks for weeks."""
+    with pytest.raises(ClusterUnreachable):
+        session.answer(Future(), asked("the cluster"))
+    late: Future = Future()
+    threading.Timer(0.1, late.set_result, ["back"]).start()
+    assert "back" == session.answer(late, asked("the cluster"))

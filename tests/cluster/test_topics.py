@@ -7,29 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster import topics
+from twinlog.cluster import configs, topics
+from twinlog.cluster.request_size import REQUEST_RECORDS, requests
 from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterRefused
 
 COUNTS = st.lists(st.integers(1, 12_000), max_size=30)
 
 
-@given(COUNTS)
-def test_requests_keep_every_topic_in_order(counts):
-    """Cutting a list of creations into requests loses nothing and moves nothing."""
-    wanted = [NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]
-    assert wanted == [topic for request in topics.requests(wanted) for topic in request]
-
-
-@given(COUNTS)
-def test_only_a_single_topic_makes_a_request_too_large(counts):
-    """A request goes over the limit only when one topic does by itself."""
-    for request in topics.requests([NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]):
-        assert len(request) == 1 or sum(it.partitions for it in request) <= topics.REQUEST_PARTITIONS
-
-
-class Growing:
-    """A session whose controller grows every topic, and notes what it was asked at once."""
+class Willing:
+    """A session whose controller does everything, and notes how many records it was asked for at once."""
 
     alias = "B"
 
@@ -40,6 +27,14 @@ class Growing:
     def create_partitions(self, wanted, **_):
         self.asked.append({it.topic: it.new_total_count for it in wanted})
         return self.asked[-1]
+
+    def create_topics(self, wanted, **_):
+        self.asked.append({it.topic: 1 + it.num_partitions + len(it.config) for it in wanted})
+        return self.asked[-1]
+
+    def incremental_alter_configs(self, wanted, **_):
+        self.asked.append({it.name: len(it.incremental_configs) for it in wanted})
+        return dict.fromkeys(wanted)
 
     def answers(self, futures, _):
         return Answers(dict.fromkeys(futures))
@@ -79,12 +74,48 @@ def test_only_what_the_cluster_refuses_gets_fewer_replicas(monkeypatch):
 @given(COUNTS)
 def test_growth_is_asked_for_in_requests_that_a_controller_takes(counts):
     """As creations are: nothing is lost, and only a single topic goes over the limit."""
-    session, wanted = Growing(), {f"t{number}": count for number, count in enumerate(counts)}
+    session, wanted = Willing(), {f"t{number}": count for number, count in enumerate(counts)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topics, "wait_until_shown", lambda _, shown: Answers(dict.fromkeys(shown)))
         assert wanted.keys() == topics.create_partitions(session, wanted).require().keys()
     assert wanted == {name: count for request in session.asked for name, count in request.items()}
-    assert all(len(it) == 1 or sum(it.values()) <= topics.REQUEST_PARTITIONS for it in session.asked)
+    assert all(len(it) == 1 or sum(it.values()) <= REQUEST_RECORDS for it in session.asked)
+
+
+@given(st.lists(st.tuples(st.integers(1, 12_000), st.integers(0, 40)), max_size=30))
+def test_creations_are_counted_with_their_configs(sizes):
+    """A topic, each partition and each config are records; order stays."""
+    wanted = [
+        NewTopic(f"t{number}", partitions, 1, {str(key): "" for key in range(settings)})
+        for number, (partitions, settings) in enumerate(sizes)
+    ]
+    session = Willing()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topics, "wait_until_shown", lambda _, shown: Answers(dict.fromkeys(shown)))
+        topics.create_topics(session, wanted).require()
+    assert [it.name for it in wanted] == [name for request in session.asked for name in request]
+    assert all(len(it) == 1 or sum(it.values()) <= REQUEST_RECORDS for it in session.asked)
+
+
+@given(st.lists(st.integers(0, 40), min_size=0, max_size=600))
+def test_config_changes_are_asked_for_in_requests_that_a_controller_takes(counts):
+    """Nothing is lost, and a topic's changes stay together."""
+    changes = {f"t{number}": {str(key): "" for key in range(count)} for number, count in enumerate(counts)}
+    session = Willing()
+    answers = configs.alter_topic_configs(session, changes)
+    assert {(name, key) for name, keys in changes.items() for key in keys} == set(answers.require())
+    assert {name: len(keys) for name, keys in changes.items() if keys} == {
+        name: count for request in session.asked for name, count in request.items()
+    }
+    assert all(sum(it.values()) <= REQUEST_RECORDS for it in session.asked)
+
+
+@given(st.lists(st.integers(0, 12_000), max_size=30))
+def test_requests_keep_everything_in_order(sizes):
+    """Cutting loses nothing and moves nothing; only what is too large by itself goes over the limit, alone."""
+    cut = list(requests(sizes, lambda it: it))
+    assert sizes == [it for request in cut for it in request]
+    assert all(request and (len(request) == 1 or sum(request) <= REQUEST_RECORDS) for request in cut)
 
 
 @given(st.text(string.ascii_letters + string.digits + "+/", min_size=22, max_size=22))

@@ -90,6 +90,17 @@ def test_topics_of_a_flow_by_itself(tmp_path: Path) -> None:
     assert (ExplainedTopic("orders", "A.orders", None),) == explain_topics(flow, ["orders"])
 
 
+def test_progress_under_its_own_name_is_explained_as_left_out(tmp_path: Path) -> None:
+    """On both sides of a pair of flows, each of which would copy what the other one writes."""
+    path = tmp_path / "f"
+    path.write_text(
+        TEXT.replace("topics = ", "topics = .*, ") + "B->A.enabled=true\noffset.storage.topic=offsets\n"
+    )
+    for flow in load(path, environ=ENVIRON).flows.values():
+        (fate,) = explain_topics(flow, ["offsets"])
+        assert "holds the progress of a flow (offset.storage.topic)" == fate.left_out
+
+
 def test_no_secret_is_ever_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither in explain's JSON and tables, nor in a repr, a warning or an error."""
     path = tmp_path / "mm2.properties"

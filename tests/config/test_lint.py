@@ -122,9 +122,33 @@ def test_good_lines_are_silent(tmp_path: Path, line: str) -> None:
 
 def test_two_flows_with_one_offset_syncs_topic(tmp_path: Path) -> None:
     """A->B at the source and B->A at the target write the same topic."""
-    lines = "B->A.enabled=true\nB->A.offset-syncs.topic.location=target\n"
+    lines = "B->A.enabled=true\nB->A.offset-syncs.topic.location=target\nB->A.sync.topic.acls.enabled=false\n"
     warnings = resolved(tmp_path, lines).configuration.warnings
     assert [True] == ["write their offset syncs to the same topic on A" in line for line in warnings]
+
+
+ACLS, QUOTAS = "both sync ACLs", "both sync quotas"
+IDENTITY = "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["B->A.enabled=false"], []),
+        (["B->A.enabled=true"], [ACLS]),
+        (["B->A.enabled=true", "B->A.sync.topic.acls.enabled=false"], []),
+        (["B->A.enabled=true", "twinlog.metadata.profile=mm2"], []),
+        (["B->A.enabled=true", "B->A.twinlog.metadata.profile=mm2"], []),
+        (["B->A.enabled=true", "twinlog.metadata.profile=mm2", IDENTITY], [ACLS]),
+        (["B->A.enabled=true", "twinlog.sync.quotas.enabled=true"], [ACLS, QUOTAS]),
+        (["B->A.enabled=true", "A->B.twinlog.sync.quotas.enabled=true"], [ACLS]),
+    ],
+)
+def test_rights_and_quotas_that_go_both_ways(tmp_path: Path, lines: list[str], expected: list[str]) -> None:
+    """What is revoked on one side would come back from the other: said once for the two flows."""
+    warnings = resolved(tmp_path, "\n".join(lines) + "\n").configuration.warnings
+    found = [kind for line in warnings for kind in (ACLS, QUOTAS) if kind in line]
+    assert expected == found
 
 
 def test_aliases_with_dots_and_aliases_named_like_sides(tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ def test_numbers_are_kafkas(loaded: Loader, line: str) -> None:
         loaded(MINIMAL + line + "\n")
 
 
-def mistakes_of(loaded: Loader, text: str, *, strict: bool = False) -> str:
+def mistakes_of(loaded: Loader, text: str, *, strict: bool = False, **environ: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        loaded(text, strict=strict)
+        loaded(text, strict=strict, **environ)
     return str(caught.value)
 
 
@@ -145,10 +145,23 @@ EVERY_SETTING = {
         "internal_replication_factor",
         2,
     ),
+    "A->B.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 3),
+    "A->B.offset.storage.partitions=7": ("offset_storage_partitions", 25),
+    "A->B.offset.storage.topic=x": ("offsets_topic", "mm2-offsets.A.internal"),
     "A.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 3),
     "B.offset.storage.partitions=5": ("offset_storage_partitions", 5),
     "B.offset.storage.topic=connect-offsets": ("offsets_topic", "connect-offsets"),
     "A->B.offsets.storage.topic=own\nB.offset.storage.topic=worker": ("offsets_topic", "own"),
+    "A.offset.storage.topic=connect-offsets": ("progress_on_source", frozenset({"connect-offsets"})),
+    "offset.storage.topic=connect-offsets": ("progress_on_source", frozenset({"connect-offsets"})),
+    "B->A.offsets.storage.topic=own\nC->A.offsets.storage.topic=third": (
+        "progress_on_source",
+        frozenset({"own", "third"}),
+    ),
+    "A.offset.storage.topic=x\nB->A.emit.heartbeats.enabled=false": (
+        "progress_on_source",
+        frozenset({"x"}),
+    ),
     "offset-syncs.topic.location=target": ("offset_syncs_topic_location", "target"),
     "offset.lag.max=0": ("offset_lag_max", 0),
     "emit.offset-syncs.enabled=FALSE": ("emit_offset_syncs", False),
@@ -311,11 +324,12 @@ def test_a_topic_belongs_to_the_strictest_tier_that_names_it(loaded: Loader) -> 
         ("jo:SCRAM-SHA-512:10=hunter2", "jo has 10 iterations; Kafka takes 4096 or more"),
         ("jo=hunter2,jo=hunter2", "names jo twice with SCRAM-SHA-512"),
         ("jo=${env:NO_SUCH}", "the environment variable NO_SUCH is not set"),
+        ("ann=hunter2,jo=${env:EMPTY}", "jo has an empty password"),
     ],
 )
 def test_a_badly_declared_user_is_named_with_its_line(loaded: Loader, users: str, words: str) -> None:
     """And without its password."""
-    said = mistakes_of(loaded, f"{MINIMAL}twinlog.scram.users={users}")
+    said = mistakes_of(loaded, f"{MINIMAL}twinlog.scram.users={users}", EMPTY="")
     assert words in said
     assert "mm2.properties:" in said
     assert "hunter2" not in said

@@ -51,7 +51,8 @@ BYTES = [
     (
         Beginning("t", "id", {"0": 5}, {"0": 5}, 7),
         '["beginning","t","id"]',
-        '{"version":1,"topic":"t","topic_id":"id","offsets":{"0":5},"log_starts":{"0":5},"at_ms":7}',
+        '{"version":1,"topic":"t","topic_id":"id","offsets":{"0":5},"log_starts":{"0":5},"at_ms":7,'
+        '"into_empty":false}',
     ),
     (
         LeaderEpoch("t", "id", 0, 3, 5),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import pieces, small_pieces
+from strategies import maps, pieces
 from twinlog.errors import FormatError
 from twinlog.formats import packed_map
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
@@ -12,21 +12,6 @@ from twinlog.formats.packed_map import PackedMap, group_pieces
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-
-
-@st.composite
-def maps(draw) -> list[MapPiece]:
-    """Pieces one behind the other, with holes between some of them."""
-    result, upstream, downstream = [], 0, 0
-    for piece in draw(st.lists(small_pieces, min_size=1, max_size=6)):
-        upstream += draw(st.integers(0, 3))
-        moved = tuple(
-            Run(run.upstream + upstream, run.downstream + downstream, run.length) for run in piece.runs
-        )
-        result.append(MapPiece(upstream + piece.first_upstream, upstream + piece.end_upstream, moved))
-        upstream = result[-1].end_upstream
-        downstream = moved[-1].downstream_end if moved else downstream
-    return result
 
 
 def packed(pieces: list[MapPiece], open_runs: int) -> PackedMap:
@@ -39,7 +24,7 @@ def packed(pieces: list[MapPiece], open_runs: int) -> PackedMap:
 @settings(deadline=None, max_examples=40)
 @given(maps(), st.integers(1, 3))
 def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
-    """Both ways, at every offset, alone and together; and counts."""
+    """Both ways, at every offset, alone and together."""
     whole, lazy = OffsetMap.of(pieces), packed(pieces, open_runs)
     if not whole.runs:
         assert (None, None) == (lazy.translate_many([0]), lazy.reverse_many([0]))
@@ -51,14 +36,47 @@ def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
         assert whole.translate(at) == lazy.translate_many([at]).one(0) == together.one(at)
     for at in downstream:
         assert whole.reverse(at) == lazy.reverse_many([at]).one(0) == back.one(at)
-    before = whole.records_before(downstream)
-    for start in downstream[::3]:
-        expected = [max(0, int(before[end] - before[start])) for end in downstream]
-        assert expected == [lazy.records_between(start, end) for end in downstream]
     assert (whole.end_upstream, len([run for it in pieces for run in it.runs])) == (
         lazy.end_upstream,
         lazy.run_count,
     )
+
+
+@settings(deadline=None, max_examples=15)
+@given(maps(), st.integers(1, 3))
+def test_records_between_two_offsets_are_counted(pieces, open_runs):
+    """On either side."""
+    runs, lazy = OffsetMap.of(pieces).runs, packed(pieces, open_runs)
+    pairs = [(run.upstream + at, run.downstream + at) for run in runs for at in range(run.length)]
+    for count, offsets in (
+        (lazy.upstream_records_between, [up for up, _ in pairs]),
+        (lazy.records_between, [down for _, down in pairs]),
+    ):
+        places = range(max(offsets, default=0) + 3)
+        for start in places[::3]:
+            expected = [sum(start <= it < end for it in offsets) for end in places]
+            assert expected == [count(start, end) for end in places]
+
+
+def test_counting_opens_the_pieces_it_asks_about_and_no_others() -> None:
+    """A hundred groups near the end of a long map are counted without decoding it a hundred times."""
+    broken = encode_piece(MapPiece(0, 9, (Run(0, 0, 4), Run(5, 5, 4))))[:-1]
+    made = {
+        10 * n: encode_piece(MapPiece(10 * n, 10 * n + 10, (Run(10 * n, 20 * n, 10),))) for n in (1, 2, 3)
+    }
+    known = PackedMap.of({0: broken, **made})
+    assert (7, 7) == (known.records_between(43, 60), known.upstream_records_between(23, 30))
+    with pytest.raises(FormatError, match="cannot be read"):
+        known.records_between(0, 60)
+
+
+def test_records_are_counted_where_pieces_overlap() -> None:
+    """A joined piece stands beside those it replaces until they are forgotten; no record counts twice."""
+    parts = [MapPiece(0, 5, (Run(0, 3, 5),)), MapPiece(5, 10, (Run(6, 9, 4),))]
+    joined = MapPiece(0, 10, (Run(0, 3, 5), Run(6, 9, 4)))
+    known = PackedMap.of({0: encode_piece(joined), 5: encode_piece(parts[1])})
+    assert (9, 3) == (known.records_between(0, 99), known.records_between(6, 10))
+    assert (9, 2) == (known.upstream_records_between(0, 99), known.upstream_records_between(4, 7))
 
 
 def test_keys_are_sorted_by_partition_and_life():

@@ -30,7 +30,7 @@ from lab import (
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.cluster.progress import SourceLife, read_progress
+from twinlog.cluster.progress import SourceLife, read_maps, read_progress
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
 from twinlog.embedded.broker import EmbeddedKafka
@@ -41,7 +41,6 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps import copy, discover, follow, lives, pauses, rebuild, rebuild_plan, status, sync_topics
 from twinlog.steps.copy_result import CopyResult
 from twinlog.steps.follow_window import Window
-from twinlog.steps.group_positions import maps_of
 from twinlog.steps.settling import settle_now
 from twinlog.steps.sync_topics import SyncTopicsResult
 
@@ -86,7 +85,7 @@ def map_of(flow: FlowSettings, topic: str) -> OffsetMap:
     """The offset map of partition 0 of the life that is copied now."""
     with open_clusters(flow) as clusters:
         life = read_ledger(flow, clusters.target).incarnations[topic].topic_id
-        return maps_of(flow, clusters.target, topic)[SourceLife(topic, life, 0)]
+        return read_maps(flow, clusters.target)[SourceLife(topic, life, 0)]
 
 
 def values(*names: str) -> list[Seen]:

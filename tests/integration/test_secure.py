@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from lab import Seen, ThreadRunner, create_topic, cycle, produce, read, read_with_offsets
+from lab import Seen, ThreadRunner, create_topic, cycle, produce, read
 
 from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
@@ -199,24 +199,3 @@ def test_brokers_of_3_9_on_either_side(
         produce(source, topic, RECORDS, compression_type="zstd")
         assert cycle(load(path).flows[f"{names[0]}->{names[1]}"], ThreadRunner()).records == len(RECORDS)
         assert read(target, f"{names[0]}.{topic}") == RECORDS
-
-
-def test_at_least_once_copies_without_transactions(
-    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
-) -> None:
-    """No marker in the copy's log: offsets are dense. Progress and map follow the acknowledgements."""
-    topic = create_topic(cluster_a, unique_topic("alo"))
-    path = tmp_path / "alo.properties"
-    path.write_text(
-        f"clusters = ALO, B\nALO.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
-        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nALO->B.enabled = true\ntopics = {topic}\n"
-        "replication.factor = 1\noffset.storage.replication.factor = 1\ntwinlog.guarantee = at_least_once\n"
-        f"{ALONE}\n"
-    )
-    flow = load(path).flows["ALO->B"]
-    for _ in range(2):
-        produce(cluster_a, topic, RECORDS)
-        assert cycle(flow).records == len(RECORDS)
-    assert cycle(flow).state == "nothing"
-
-    assert read_with_offsets(cluster_b, f"ALO.{topic}") == list(enumerate([*RECORDS, *RECORDS]))

@@ -40,7 +40,7 @@ from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.connection import fresh_buffer
 from twinlog.relay.error_codes import Code
-from twinlog.relay.fence import fence, init_writer
+from twinlog.relay.fence import Grant, fence, init_writer
 from twinlog.relay.lane import Lane
 from twinlog.relay.list_offsets import LATEST
 from twinlog.relay.outgoing import Outgoing
@@ -260,15 +260,20 @@ def test_an_aborted_progress_record_is_written_again(
 
     assert newest() == offset_value(99)
     with open_clusters(flow) as clusters:
-        fence(
-            brokers,
-            flow.name,
-            state_topics(flow, clusters),
-            run_id=uuid.uuid4().hex,
-            lanes=1,
-            transaction_timeout_ms=10_000,
-        )
+
+        def fenced() -> Grant:
+            return fence(
+                brokers,
+                flow.name,
+                state_topics(flow, clusters),
+                run_id=uuid.uuid4().hex,
+                lanes=1,
+                transaction_timeout_ms=10_000,
+            )
+
+        before = fenced()
         assert newest() == offset_value(9)
+        assert ({(topic, 0): 10}, {(topic, 0): 10}) == (before.copy_ends, fenced().copy_ends)
         assert read_progress(flow, clusters.target)[topic, 0] == 9
 
 

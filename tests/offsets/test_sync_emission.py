@@ -1,6 +1,7 @@
 """Offset syncs are due when MM2 would have written them."""
 
 import itertools
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from strategies import small_pieces
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.offsets.sync_emission import MANY, due_syncs
+from twinlog.offsets.sync_emission import MANY, due_syncs, holds
 
 
 def mm2(known: OffsetMap, last: tuple[int, int] | None, lag: int) -> list[tuple[int, int]]:
@@ -54,6 +55,18 @@ def test_many_are_thinned_out_towards_the_past():
     assert all(one <= 2 * next_one + 202 for one, next_one in itertools.pairwise(distances))
     alternating = OffsetMap.of([MapPiece(0, 200_000, tuple(Run(2 * i, i, 1) for i in range(100_000)))])
     assert len(due_syncs(alternating, None, 100)) < MANY
+
+
+def test_a_sync_for_every_record_costs_what_is_kept_of_them():
+    """A first cycle over a large topic with `offset.lag.max=0` must not hold one of each record."""
+    known = OffsetMap.of([MapPiece(0, 10**8, (Run(0, 0, 10**7), Run(5 * 10**7, 10**7 + 3, 10**7)))])
+    tracemalloc.start()
+    due = due_syncs(known, None, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ((0, 0), (6 * 10**7 - 1, 2 * 10**7 + 2)) == (due[0], due[-1])
+    assert all(holds(known, pair) for pair in due)
+    assert (True, True) == (len(due) < MANY, peak < 1 << 20)
 
 
 def test_a_topic_made_anew_begins_anew():

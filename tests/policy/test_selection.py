@@ -58,6 +58,16 @@ def test_state_topics_stay_whatever_the_separator(policy, topic):
     assert is_internal(topic, policy)
 
 
+def test_progress_under_a_name_of_somebodys_own_stays():
+    """Two flows that copied each other's would never have copied everything; no filter lets it through."""
+    given = {"policy": DEFAULT, "source_alias": "A", "target_alias": "B", "cycle_rule": "mm2-4.3"}
+    reasons = [
+        why_left_out(it, topics=EVERYTHING, heartbeats_replication=True, progress_topics={"offsets"}, **given)
+        for it in ("offsets", "offsets2")
+    ]
+    assert ["holds the progress of a flow (offset.storage.topic)", None] == reasons
+
+
 @pytest.mark.parametrize("topic", ["B.orders", "C.B.orders", "D.C.B.orders", "B.heartbeats", "B.metrics"])
 def test_whatever_passed_through_the_target_stays(topic):
     """All hops count; a user's own `B.metrics` is left out too, and the reason says by what."""

@@ -39,6 +39,7 @@ CYCLE_ONLY_NEEDS_NOTHING = {
     "group-in-log",
     "group-lag-not-negative",
     "group-same-record",
+    "group-all-there",
     "schema-parity",
 }
 """Critical checks that have nothing to judge in a partition without records, or where nothing was promised."""

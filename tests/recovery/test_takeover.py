@@ -25,9 +25,10 @@ from twinlog.recovery.alignment import Alignment, Verdict
 from twinlog.recovery.mirror_maker import Origin
 from twinlog.recovery.takeover_report import ProofState, TakeoverReport
 from twinlog.relay.fence import Grant
-from twinlog.relay.spec import StateTopics
+from twinlog.relay.spec import FenceMark, StateTopics
 from twinlog.relay.state_records import progress_record
 
+MARK = FenceMark("run", 0, 0)
 LETTERS = [f"{letter}-{n}" for n, letter in enumerate("abcdefgh")]
 
 
@@ -295,7 +296,7 @@ def test_what_is_not_taken_over_now_goes_on_where_mirror_maker_left_it(
 ) -> None:
     """Under the flow's names, where its own were others; what the flow has copied itself since counts more."""
     positions = {TopicPartition("a", 0): 3, TopicPartition("b", 0): 7, TopicPartition("c", 0): 9}
-    grant = Grant("run", (), {("c", 0): 20})
+    grant = Grant("run", (), {("c", 0): 20}, MARK)
     expected = [progress_record(STATE, *it) for it in written]
     assert expected == list(takeover.left_as_they_are(STATE, grant, origin, positions, topics))
 
@@ -315,6 +316,6 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
     """The farther of both positions counts; what is written says nothing of where the copy ends."""
     origin = Origin("theirs", "connect-offsets", "group")
     positions = {TopicPartition("b", 0): theirs}
-    found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours), origin, positions, ["a"]))
+    found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours, MARK), origin, positions, ["a"]))
     assert [progress_record(STATE, *it) for it in written] == found
     assert all(not it.headers for it in found)

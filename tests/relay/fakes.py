@@ -1,7 +1,8 @@
 """A target and a source in memory that speak the bytes of Produce v8 and Fetch v11, for tests without brokers.
 
 `FakeTarget` keeps what a real broker keeps: epochs, sequences with a window of five, open transactions, markers.
-It can be told to answer with an error code, or to do what it is asked and lose the answer.
+It can be told to answer with an error code, for all partitions of a request or for some, or to do what it is asked and
+lose the answer.
 
     target = FakeTarget(["A.t"]); target.faults["end_txn"] = [LOSE]
 """
@@ -135,6 +136,7 @@ class FakeTarget:
         self.refuse: dict[TopicPartition, Callable[[list[Record]], list[int]]] = {}
         self.max_message_bytes: dict[str, int] = {}
         self.leaderless: set[TopicPartition] = set()
+        self.topic_ids: dict[str, str] = {}
         self.calls: list[str] = []
         self.look_ups = 0
         self.closes_connections = False
@@ -149,6 +151,15 @@ class FakeTarget:
         epoch = known.epoch + 1 if known else 0
         self.producers[producer_id] = Producer(epoch)
         return producer_id, epoch
+
+    def stamps(self, partition: TopicPartition) -> dict[int, tuple[int, int]]:
+        """Timestamp (ms) and codec of each record in a partition, by downstream offset."""
+        return {
+            entry.base + step: (record.timestamp, entry.header.codec)
+            for entry in self.logs[partition]
+            if not entry.header.control
+            for step, record in enumerate(read_records(entry.header, memoryview(entry.batch)))
+        }
 
     def committed(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
         """(downstream offset, end of the record) of what a read_committed consumer sees."""
@@ -190,6 +201,7 @@ class FakeTarget:
                 name,
                 0 if name in self.topics else Code.UNKNOWN_TOPIC_OR_PARTITION,
                 {n: -1 if (name, n) in self.leaderless else 1 for n in range(self.topics.get(name, 0))},
+                self.topic_ids.get(name, ""),
             )
             for name in topics
         }
@@ -309,10 +321,11 @@ class FakeTarget:
     def _produce(self, api: int, body: memoryview) -> bytes | None:
         assert api == wire.PRODUCE
         self.calls.append("produce")
-        fault = self.faults["produce"].pop(0) if self.faults["produce"] else None
+        of_request = self.faults["produce"].pop(0) if self.faults["produce"] else None
         answers: dict[str, list[bytes]] = {}
         for topic, partitions in _read_produce(body).items():
             for number, batch in partitions:
+                fault = of_request.get((topic, number)) if isinstance(of_request, dict) else of_request
                 code, base, errors = (
                     (fault, -1, []) if isinstance(fault, int) else self._append((topic, number), batch)
                 )
@@ -321,7 +334,7 @@ class FakeTarget:
                 answer = struct.pack(">ihqqqi", number, code, base, -1, 0, len(errors))
                 answer += b"".join(struct.pack(">i", index) + wire.string("too bad") for index in errors)
                 answers.setdefault(topic, []).append(answer + wire.string(None))
-        return None if fault == LOSE else self._in_an_order_of_its_own(answers)
+        return None if of_request == LOSE else self._in_an_order_of_its_own(answers)
 
     def _in_an_order_of_its_own(self, answers: dict[str, list[bytes]]) -> bytes:
         """Answer as brokers do, which keep what they were given in hash maps."""
@@ -406,6 +419,9 @@ class FakeSource:
     def forget_leaders(self) -> None:
         self.found_leader = -1
 
+    def forget_leader(self, topic: str, partition: int) -> None:
+        self.found_leader = -1
+
     def drop(self, connection: FakeConnection) -> None:
         connection.close()
         self.session = None
@@ -453,7 +469,7 @@ class FakeSource:
                 errors = self.errors.get(item, [])
                 code = errors.pop(0) if errors else 0
                 block = b"" if code else self._block(item, offset)
-                aborted = self.aborted.get(item, [])
+                aborted = self._aborted(item, offset)
                 out += struct.pack(">ihqqqi", number, code, 0, 0, 0, len(aborted))
                 out += b"".join(struct.pack(">qq", *pair) for pair in aborted)
                 out += struct.pack(">ii", -1, len(block)) + block
@@ -495,7 +511,7 @@ class FakeSource:
             return None
         aborted = [
             PARTITION_DATA.AbortedTransaction(producer_id=producer, first_offset=first)
-            for producer, first in self.aborted.get(item, [])
+            for producer, first in self._aborted(item, offset)
         ]
         data = PARTITION_DATA(
             partition_index=partition,
@@ -509,11 +525,31 @@ class FakeSource:
         )
         return TOPIC_RESPONSE(topic_id=topic_id, partitions=[data])
 
+    def _aborted(self, item: TopicPartition, offset: int) -> list[tuple[int, int]]:
+        return still_hiding(self.aborted.get(item, []), self.logs.get(item, []), offset)
+
     def _block(self, item: TopicPartition, offset: int) -> bytes:
         rest = [raw for raw in self.logs[item] if _last_offset(raw) >= offset]
         if not rest:
             return b""
         return b"".join(rest)[: max(self.block_bytes, len(rest[0]))]
+
+
+def still_hiding(
+    aborted: Iterable[tuple[int, int]], log: Iterable[bytes], offset: int
+) -> list[tuple[int, int]]:
+    """Of the aborted transactions (producer id, first offset), those a broker reports with a fetch at `offset`.
+
+    One whose marker lies before it would hide what its producer wrote later (LogSegment.collectAbortedTxns).
+    """
+    headers = [BatchHeader.read(raw) for raw in log if raw[16] == 2]
+    markers = [(it.producer_id, it.base_offset) for it in headers if it.control]
+    found = []
+    for producer, first in aborted:
+        ends = [at for owner, at in markers if owner == producer and at > first]
+        if not ends or min(ends) >= offset:
+            found.append((producer, first))
+    return found
 
 
 def _fetched_by_id(error: int, session: int, topics: list[Any]) -> bytes:

@@ -3,11 +3,13 @@
 import base64
 import json
 import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
 from twinlog.config.connection import ConnectionSettings, SaslSettings
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 from twinlog.relay import bearer
 from twinlog.relay.connection import Connection
 from twinlog.relay.kafka_python import sasl_mechanism
@@ -31,6 +33,37 @@ def test_a_token_endpoint_that_is_away_is_a_cluster_that_cannot_be_reached(monke
         settings = ConnectionSettings("A", ())
         with pytest.raises(ClusterUnreachable, match=r": token endpoint 127.0.0.1 cannot be reached"):
             Connection(settings, *broker.getsockname())
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, ClusterRefused),
+        (401, ClusterRefused),
+        (408, ClusterUnreachable),
+        (429, ClusterUnreachable),
+        (503, ClusterUnreachable),
+    ],
+)
+def test_a_token_endpoint_in_trouble_has_not_refused_anybody(
+    status: int, expected: type[TwinlogError]
+) -> None:
+    """What it says of the client is final, what it says of itself is not."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}/token"
+        with pytest.raises(TwinlogError, match=rf"token endpoint 127.0.0.1 answered {status}") as caught:
+            bearer.token(SaslSettings("OAUTHBEARER", "alice", token_endpoint=endpoint))
+    assert (expected, "oauth") == (type(caught.value), caught.value.code)
 
 
 def test_extensions_go_to_the_broker_beside_the_token() -> None:

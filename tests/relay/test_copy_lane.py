@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -17,11 +18,22 @@ from twinlog.formats.connect_offset import parse_copy_end, parse_offset_value
 from twinlog.formats.offset_map import decode_map_key, decode_piece
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.relay import copy_transaction, range_copy, state_records
+from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import TopicMetadata, TopicPartition
 from twinlog.relay.copy_lane import LaneCopy
+from twinlog.relay.epochs import EpochEnd, ReadUpTo
 from twinlog.relay.error_codes import Code
 from twinlog.relay.rewrite import Record, key_and_value, key_value_headers, record_rest
-from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec, StateTopics
+from twinlog.relay.spec import (
+    NO_END,
+    FenceMark,
+    Follow,
+    LaneOutcome,
+    LaneReport,
+    LaneSpec,
+    RangeSpec,
+    StateTopics,
+)
 
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside")
 NOWHERE = ConnectionSettings("X", ())
@@ -133,10 +145,20 @@ def encoded(records: Iterable[tuple[int, Rec]]) -> list[bytes]:
     return [bytes(record_rest(item.key, item.value, item.headers)) for _, item in records]
 
 
+def codecs_of(log: Log) -> dict[int, int]:
+    """The codec of each record, by upstream offset, where it lies in a batch."""
+    headers = [BatchHeader.read(raw) for raw in log.batches if raw[16] == 2]
+    return {offset: it.codec for it in headers for offset in range(it.base_offset, it.next_offset)}
+
+
 def agree(target: FakeTarget, partition: int, log: Log) -> None:
-    """Records, order, progress and map all say the same."""
+    """Records with their times and codecs, order, progress and map all say the same."""
     committed = target.committed(("A.t", partition))
     assert [rest for _, rest in committed] == encoded(log.visible)
+    stamps, codecs = target.stamps(("A.t", partition)), codecs_of(log)
+    for (offset, record), (downstream, _) in zip(log.visible, committed, strict=True):
+        timestamp, codec = stamps[downstream]
+        assert (record.timestamp, codecs.get(offset, codec)) == (timestamp, codec)
     assert progress(target).get(partition, -1) == log.end - 1
     assert copy_ends(target).get(partition) == (committed[-1][0] + 1 if committed else None)
     known = offset_map(target, partition)
@@ -236,8 +258,15 @@ def test_a_transaction_is_full_of_stretches_before_it_is_full_of_bytes() -> None
     assert (report.state, report.transactions, report.ranges[0].records) == ("done", 2, 300)
 
 
-CODES = st.sampled_from([Code.NOT_LEADER_OR_FOLLOWER, Code.REQUEST_TIMED_OUT, Code.KAFKA_STORAGE_ERROR])
-MOVES = st.none() | CODES | st.builds(Appended, CODES)
+CODES = st.sampled_from([
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.REQUEST_TIMED_OUT,
+    Code.KAFKA_STORAGE_ERROR,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+])
+ALIKE = CODES | st.builds(Appended, CODES)
+MOVES = st.none() | ALIKE | st.dictionaries(st.sampled_from([("A.t", n) for n in range(3)]), ALIKE)
+"""What may be answered to a request: the same for all of its partitions, or for some, where others are written."""
 
 
 @settings(max_examples=25, deadline=None)
@@ -373,6 +402,61 @@ class Forsaken(FakeTarget):
         for entry in self.logs[self._partition]:
             if entry.state == "open":
                 entry.state = entry.owed
+
+
+def test_one_partition_of_a_request_is_refused_while_another_is_written() -> None:
+    """All of the transaction is sent again, in the same lane, and nothing of it is there twice."""
+    log = Log((bytes(encode([Rec(b"a"), Rec(b"b")])),), ((0, Rec(b"a")), (1, Rec(b"b"))), (), 2)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.faults["produce"] = [{("A.t", 0): Code.NOT_LEADER_OR_FOLLOWER}]
+    assert copy(source_of([log, log]), target, {0: 0, 1: 0}, {0: 2, 1: 2}).state == "done"
+    states = [[it.state for it in target.logs["A.t", n] if not it.header.control] for n in (0, 1)]
+    assert [["committed"], ["aborted", "committed"]] == states
+    for number in (0, 1):
+        agree(target, number, log)
+
+
+def test_records_before_a_poison_are_not_held_up_by_an_abort() -> None:
+    """It was met in what is taken back, and will be met again."""
+    records = [Rec(b"a"), Rec(b"b"), Rec(bytes(2000))]
+    log = Log((bytes(encode(records)),), tuple(enumerate(records)), (), 3)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.faults["produce"] = [Code.NOT_LEADER_OR_FOLLOWER]
+    (copied,) = copy(source_of([log]), target, {0: 0}, {0: 3}, limit=1000).ranges
+    assert ("poison-record", 2, 2) == (copied.error_code, copied.next_upstream, copied.records)
+
+
+@pytest.mark.parametrize("topic", ["offsets", "map"])
+def test_a_state_topic_that_refuses_is_named_and_nothing_is_committed(topic: str) -> None:
+    """It is nobody's range: the lane ends, and the driver looks."""
+    log = Log((bytes(encode([Rec(b"a")])),), ((0, Rec(b"a")),), (), 1)
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.refuse = {(topic, number): lambda _: [0] for number in range(4)}
+    report = copy(source_of([log]), target, {0: 0}, {0: 1})
+    assert ("fence-again", 0, []) == (
+        report.state,
+        report.ranges[0].next_upstream,
+        target.committed(("A.t", 0)),
+    )
+    assert f"state topic {topic}-" in report.error
+
+
+@pytest.mark.parametrize(
+    ("found", "records", "code"), [("new", 0, "copy-recreated"), ("old", 1, ""), ("", 1, "")]
+)
+def test_a_copy_that_was_made_anew_is_not_written_to(found: str, records: int, code: str) -> None:
+    """It was settled for another; where the target tells no ids nothing is known of it."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.topic_ids = {"A.t": found}
+    source = FakeSource({("t", 0): [bytes(encode([Rec(b"a")]))]}, fetch_version=FETCH["version"])
+    ranges = (RangeSpec("t", TOPIC_ID, "A.t", 0, 0, 1, remote_topic_id="old"),)
+    spec = LaneSpec("A->B", 0, "lane", *target.init(), NOWHERE, NOWHERE, STATE, ranges)
+    (copied,) = LaneCopy(spec, source, target).run().ranges  # type: ignore[arg-type]
+    assert (code, records, records) == (
+        copied.error_code,
+        copied.records,
+        len(target.committed(("A.t", 0))),
+    )
 
 
 def test_more_refused_batches_than_may_be_on_their_way() -> None:
@@ -519,6 +603,57 @@ def test_nothing_of_a_topic_made_anew_is_committed(log: Log, bytes_: int) -> Non
     assert (target.committed(("A.t", 0)), progress(target)) == ([], {})
 
 
+FOLLOW = Follow(0.5, 30.0, FenceMark("run", 0, 0))
+
+
+@pytest.mark.parametrize("follow", [None, FOLLOW])
+def test_a_partition_that_is_only_refused_ends_and_disturbs_nobody(
+    follow: Follow | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader answers, and never serves it: it is asked for ever less, its neighbour as always."""
+    monkeypatch.setattr("twinlog.relay.patience.LOST_SECONDS", 0.3)
+    monkeypatch.setattr("twinlog.relay.patience._LONGEST_PAUSE_SECONDS", 0.1)
+    log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(40)]
+    refusing = Refusing({("t", 0): log, ("t", 1): log}, block_bytes=1, fetch_version=FETCH["version"])
+    refusing.errors["t", 1] = [Code.KAFKA_STORAGE_ERROR] * 1000
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    end = 40 if follow is None else NO_END
+    ranges = tuple(RangeSpec("t", TOPIC_ID, "A.t", number, 0, end) for number in (0, 1))
+    spec = LaneSpec("A->B", 0, "lane", *target.init(), NOWHERE, NOWHERE, STATE, ranges, follow=follow)
+    copied, refused = LaneCopy(spec, refusing, target).run().ranges  # type: ignore[arg-type]
+    assert (40, "") == (copied.next_upstream, copied.error_code)
+    assert (0, "source-lost") == (refused.next_upstream, refused.error_code)
+    assert "t-1: nothing but errors for 0 s: the source answered 56 KAFKA_STORAGE_ERROR" == refused.error
+    asked_for_it = 1000 - len(refusing.errors["t", 1])
+    assert (True, {("t", 1)}) == (3 < asked_for_it < 30, set(refusing.forgotten))
+
+
+def test_an_error_that_passes_costs_a_pause_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer without one begins the count anew."""
+    monkeypatch.setattr("twinlog.relay.patience.LOST_SECONDS", 0.2)
+    log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(40)]
+    source = FakeSource({("t", 0): log}, block_bytes=1, fetch_version=FETCH["version"])
+    source.errors["t", 0] = [Code.NOT_LEADER_OR_FOLLOWER, 0] * 40
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    began = time.monotonic()
+    report = copy(source, target, {0: 0}, {0: 40})
+    assert (True, "done", 40) == (
+        time.monotonic() - began > 0.2,
+        report.state,
+        len(target.committed(("A.t", 0))),
+    )
+
+
+class Refusing(FakeSource):
+    """Notes whose leaders are forgotten."""
+
+    forgotten: tuple[TopicPartition, ...] = ()
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        self.forgotten += ((topic, partition),)
+        super().forget_leader(topic, partition)
+
+
 def test_a_source_that_gives_nothing_ends_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """The range's end says there is more, the answers say there is not: after a while the cycle goes on."""
     monkeypatch.setattr("twinlog.relay.rhythm.STALL_SECONDS", 0.1)
@@ -544,6 +679,70 @@ def lane_copy(batches: list[bytes], end: int, limit: int = 1_048_588, **changes:
     ranges = (RangeSpec("t", TOPIC_ID, "A.t", 0, 0, end, limit),)
     spec = LaneSpec("A->B", 0, "lane", *target.init(), NOWHERE, NOWHERE, STATE, ranges, **changes)  # type: ignore[arg-type]
     return LaneCopy(spec, source, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(EpochEnd(5, 20), ""), (EpochEnd(4, 20), "truncation")])
+def test_an_older_branch_that_came_back_is_not_copied(
+    answer: EpochEnd, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unclean election brought it back: it is longer than the copy, and knows no epoch of what was copied."""
+    it = lane_copy([of_epoch(6, encode([Rec(b"x")] * 10, base_offset=10))], 20)
+    (copied,) = it._by_source.values()
+    copied.sent, copied.epoch = 10, 5
+    asked: list[ReadUpTo] = []
+
+    def epoch_ends(_: object, read: dict[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
+        asked.extend(read.values())
+        return dict.fromkeys(read, answer)
+
+    monkeypatch.setattr("twinlog.relay.inquiry.epoch_ends", epoch_ends)
+    report = it.run()
+    assert ([ReadUpTo(5, 10)], expected) == (asked, report.ranges[0].error_code)
+
+
+def of_epoch(epoch: int, batch: bytearray) -> bytes:
+    """A batch as the leader of that epoch wrote it."""
+    return bytes(batch[:12] + epoch.to_bytes(4, "big") + batch[16:])
+
+
+@pytest.mark.parametrize("refused_at", [None, 1, 2])
+def test_nothing_of_a_history_that_begins_below_what_was_copied_is_committed(
+    refused_at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Epoch 3 was copied up to 6, and ends at 4 by its leader now: also after an abort it is asked again."""
+    log = [
+        of_epoch(3, encode([Rec(b"a")] * 6)),
+        of_epoch(4, encode([Rec(b"b")] * 4, base_offset=6)),
+    ]
+    it = lane_copy(log, 10, transaction_bytes=1)
+    it._source.block_bytes = 1  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        "twinlog.relay.inquiry.epoch_ends", lambda _, read: dict.fromkeys(read, EpochEnd(3, 4))
+    )
+    if refused_at is not None:
+        faults = [None] * refused_at + [Code.NOT_LEADER_OR_FOLLOWER]
+        it._lane.brokers.faults["produce"] = faults  # type: ignore[attr-defined]
+    (copied,) = it.run().ranges
+    assert ("truncation", 6, 6) == (copied.error_code, copied.next_upstream, copied.records)
+    assert 6 == len(it._lane.brokers.committed(("A.t", 0)))  # type: ignore[attr-defined]
+
+
+def test_an_abort_takes_back_the_epoch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read under epoch 4 is read again under the truth of epoch 3, which ended below it by now."""
+    log = [
+        of_epoch(3, encode([Rec(b"a")] * 6)),
+        of_epoch(4, encode([Rec(b"b")] * 4, base_offset=6)),
+    ]
+    it = lane_copy(log, 10, transaction_bytes=1)
+    it._source.block_bytes = 1  # type: ignore[attr-defined]
+    answers = [EpochEnd(3, 6), EpochEnd(3, 4)]
+    monkeypatch.setattr(
+        "twinlog.relay.inquiry.epoch_ends", lambda _, read: dict.fromkeys(read, answers.pop(0))
+    )
+    # The records of epoch 3, its progress and map, then the records of epoch 4.
+    it._lane.brokers.faults["produce"] = [None, None, Code.NOT_LEADER_OR_FOLLOWER]  # type: ignore[attr-defined]
+    (copied,) = it.run().ranges
+    assert ("truncation", 6, []) == (copied.error_code, copied.next_upstream, answers)
 
 
 def test_progress_is_committed_also_while_nothing_is_sent() -> None:
@@ -596,3 +795,21 @@ def test_a_record_that_is_refused_and_then_compacted_away_is_not_set_aside() -> 
     it._lane.brokers.refuse["A.t", 0] = refuse  # type: ignore[attr-defined]
     report = it.run()
     assert (LaneOutcome.DONE, 2, ()) == (report.state, report.ranges[0].records, report.ranges[0].quarantined)
+
+
+def test_without_transactions_progress_goes_behind_the_map() -> None:
+    """Asked of the target when progress arrives: all that it speaks of is in the map."""
+    it = lane_copy([bytes(encode([Rec(b"a")], base_offset=n)) for n in range(3)], 3, exactly_once=False)
+    target = it._lane.brokers
+    seen: list[int] = []
+
+    def note(records: list[Record]) -> list[int]:
+        rests = [rest for number in range(4) for _, rest in target.committed(("map", number))]  # type: ignore[attr-defined]
+        pieces = (key_and_value(Record(0, 0, memoryview(rest))) for rest in rests)
+        ends = [decode_piece(decode_map_key(key or b""), value or b"").end_upstream for key, value in pieces]
+        seen.append(max(ends, default=0))
+        return []
+
+    target.refuse |= {("offsets", number): note for number in range(4)}  # type: ignore[attr-defined]
+    assert LaneOutcome.DONE == it.run().state
+    assert [3] == seen

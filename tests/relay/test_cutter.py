@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
+import pytest
 from batches import Rec, decode, encode
 from crc32c import crc32c
+from fakes import still_hiding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.relay.aborted import AbortedTransactions
-from twinlog.relay.batch import HEADER, BatchHeader
+from twinlog.relay.batch import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, BatchHeader
 from twinlog.relay.cutter import Cutter
 from twinlog.relay.outgoing import Cut, Outgoing
+from twinlog.relay.passing import pass_on
 
 BIG = 1 << 20
+NOT_SENT = CONTROL | LOG_APPEND_TIME | DELETE_HORIZON
+"""Attributes that no batch has which goes out."""
 
 
 def patch(batch: bytearray, at: int, fmt: str, value: int) -> bytearray:
@@ -90,6 +97,10 @@ class Log:
     aborted: tuple[tuple[int, int], ...]
     end: int
 
+    def aborted_from(self, offset: int) -> list[tuple[int, int]]:
+        """What a broker reports with a fetch at `offset`."""
+        return still_hiding(self.aborted, self.batches, offset)
+
 
 RECORD = st.builds(
     Rec,
@@ -102,15 +113,61 @@ RECORD = st.builds(
 )
 
 
+STEPS = st.lists(
+    st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from(["write", "write", "commit", "abort"])),
+    max_size=6,
+)
+
+
+@st.composite
+def entangled(draw: st.DrawFn, start: int) -> Log:
+    """Transactions of some producers that lie between one another's batches, each with an end."""
+    batches: list[bytes] = []
+    visible: list[tuple[int, Rec]] = []
+    aborted: list[tuple[int, int]] = []
+    held: dict[int, list[tuple[int, Rec]]] = {}
+    offset = start
+    for producer, what in [
+        (1, "write"),
+        *draw(STEPS),
+        *((it, draw(st.sampled_from(["commit", "abort"]))) for it in (1, 2, 3)),
+    ]:
+        if what == "write":
+            records = draw(st.lists(RECORD, min_size=1, max_size=2))
+            held.setdefault(producer, []).extend(enumerate(records, start=offset))
+            batches.append(
+                bytes(encode(records, base_offset=offset, transactional=True, producer_id=producer))
+            )
+            offset += len(records)
+        elif producer in held:
+            written = held.pop(producer)
+            if what == "commit":
+                visible += written
+            else:
+                aborted.append((producer, written[0][0]))
+            batches.append(bytes(control(offset, producer, commit=what == "commit")))
+            offset += 1
+    return Log(tuple(batches), tuple(sorted(visible, key=lambda it: it[0])), tuple(aborted), offset)
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
-    """Batches of all kinds: dense, tiny, gapped, emptied, append-time, committed and aborted transactions."""
+    """Batches of all kinds: dense, tiny, gapped, emptied, append-time, transactions alone and entangled."""
     batches: list[bytes] = []
     visible: list[tuple[int, Rec]] = []
     aborted: list[tuple[int, int]] = []
     offset = draw(st.integers(0, 5))
     for number in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["dense", "dense", "gaps", "append", "commit", "abort", "horizon"]))
+        kind = draw(
+            st.sampled_from(["dense", "dense", "gaps", "append", "commit", "abort", "entangled", "horizon"])
+        )
+        if kind == "entangled":
+            part = draw(entangled(offset))
+            batches += part.batches
+            visible += part.visible
+            aborted += part.aborted
+            offset = part.end
+            continue
         records = draw(st.lists(RECORD, min_size=1, max_size=6))
         codec = draw(st.sampled_from([0, 0, 1, 2, 3, 4]))
         count = len(records)
@@ -147,24 +204,66 @@ def logs(draw: st.DrawFn) -> Log:
     return Log(tuple(batches), tuple(visible), tuple(aborted), offset)
 
 
-@settings(max_examples=150, deadline=None)
-@given(logs(), st.data())
-def test_exactly_the_visible_records_of_the_range_go_out_in_order(log: Log, data: st.DataObject) -> None:
+WAYS: dict[str, dict[str, float]] = {
+    "one by one": {},
+    "every clean batch is large": {
+        "twinlog.relay.passing.BATCH_COST": 0.0,
+        "twinlog.relay.cutter.BATCH_COST": 0.0,
+    },
+    "every block holds many small ones": {"twinlog.relay.merging._MANY": 1},
+}
+"""What a block is taken for, by what is set: which batches are passed on unread, and which are looked at together."""
+
+
+@contextmanager
+def on(way: str) -> Iterator[None]:
+    """Cut with blocks taken for something else."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in WAYS[way].items():
+            patch.setattr(name, value)
+        yield
+
+
+def test_every_clean_batch_can_be_made_large() -> None:
+    """So that a law over small ones is one of what is passed on unread, too."""
+    block = memoryview(bytearray(b"".join(bytes(encode(FIVE, base_offset=5 * n)) for n in range(3))))
+    with on("one by one"):
+        assert 0 == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
+    with on("every clean batch is large"):
+        assert len(block) == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
+
+
+@pytest.mark.parametrize("bit", [LOG_APPEND_TIME, CONTROL, DELETE_HORIZON, 0x80])
+def test_a_batch_that_has_to_be_read_is_not_passed_on_unread(bit: int) -> None:
+    """However large: a broker would keep the mark, or refuse it."""
+    block = memoryview(patch(encode(FIVE), 21, ">h", bit))
+    with on("every clean batch is large"):
+        assert 0 == pass_on(block, 0, BIG, BIG, None, Cut([], 0))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=100, deadline=None)
+@given(log=logs(), data=st.data())
+def test_exactly_the_visible_records_of_the_range_go_out_in_order(
+    way: str, log: Log, data: st.DataObject
+) -> None:
     """Whatever the log holds, wherever the range begins and ends, whatever fits the target."""
-    start = data.draw(st.integers(0, log.end))
-    end = data.draw(st.integers(start, log.end))
+    start = data.draw(st.just(0) | st.integers(0, log.end))
+    end = data.draw(st.just(log.end) | st.integers(start, log.end))
     limit = data.draw(st.sampled_from([200, 400, BIG]))
-    cut = cut_all(
-        [bytearray(item) for item in log.batches],
-        position=start,
-        end=end,
-        limit=limit,
-        aborted=list(log.aborted),
-    )
+    with on(way):
+        cut = cut_all(
+            [bytearray(item) for item in log.batches],
+            position=start,
+            end=end,
+            limit=limit,
+            aborted=log.aborted_from(start),
+        )
     expected = [item for item in log.visible if start <= item[0] < end]
     assert cut.poison is None
     assert content(cut.outgoing) == expected
     assert all(len(item.buffer) <= limit for item in cut.outgoing)
+    assert not any(item.header.attributes & NOT_SENT for item in cut.outgoing)
     if start < end:
         assert cut.next_upstream == end
 
@@ -181,9 +280,10 @@ def test_what_is_decompressed_at_once_makes_no_difference_to_what_goes_out(log: 
     assert (None, list(log.visible)) == (cut.poison, content(cut.outgoing))
 
 
+@pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=60, deadline=None)
-@given(logs(), st.integers(1, 400))
-def test_cutting_in_pieces_is_cutting_at_once(log: Log, size: int) -> None:
+@given(log=logs(), size=st.integers(1, 400))
+def test_cutting_in_pieces_is_cutting_at_once(way: str, log: Log, size: int) -> None:
     """A fetch that ends anywhere, inside a batch too, is continued from the position it gave."""
     whole = b"".join(log.batches)
     position, sent, guard = 0, [], 0
@@ -199,7 +299,9 @@ def test_cutting_in_pieces_is_cutting_at_once(log: Log, size: int) -> None:
             at += header.size
         first = BatchHeader.read(whole, start).size
         block = bytearray(whole[start : start + max(size, first)])
-        cut = cutter.cut(memoryview(block), position, AbortedTransactions.of(log.aborted))
+        with on(way):
+            aborted = AbortedTransactions.of(log.aborted_from(position))
+            cut = cutter.cut(memoryview(block), position, aborted)
         sent += content(cut.outgoing)
         position = cut.next_upstream
     assert sent == list(log.visible)
@@ -304,6 +406,23 @@ def test_two_aborted_transactions_of_one_producer_with_a_commit_between() -> Non
     assert content(cut.outgoing) == [(2, FIVE[1]), (6, FIVE[3])]
 
 
+def test_the_end_of_one_aborted_transaction_is_not_that_of_another() -> None:
+    """Two producers at once: each one's batches are hidden up to its own marker."""
+
+    def written(base: int, producer: int) -> bytearray:
+        return encode(FIVE[:1], base_offset=base, transactional=True, producer_id=producer)
+
+    blocks = [
+        written(0, 7),
+        written(1, 8),
+        control(2, 7, commit=False),
+        written(3, 8),
+        control(4, 8, commit=False),
+        encode(FIVE[1:2], base_offset=5),
+    ]
+    assert [(5, FIVE[1])] == content(cut_all(blocks, aborted=[(7, 0), (8, 1)]).outgoing)
+
+
 def test_old_magic_is_refused_by_name_and_what_came_before_it_goes_out() -> None:
     """Message formats v0 and v1 have another layout."""
     old = encode(FIVE, base_offset=5)
@@ -334,3 +453,54 @@ def test_damage_in_a_batch_that_is_read_is_not_blessed_by_a_new_checksum() -> No
     assert cut.poison is not None
     assert (cut.poison.code, cut.poison.offset, cut.next_upstream) == ("corrupt-batch", 5, 5)
     assert content(cut.outgoing) == [(0, FIVE[0]), (3, FIVE[1])]
+
+
+# --- leader epochs ----------------------------------------------------------------------------------------
+
+
+def of_epoch(epoch: int, batch: bytearray) -> bytearray:
+    """A batch as the leader of that epoch wrote it."""
+    struct.pack_into(">i", batch, 12, epoch)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("second", "end", "expected"), [(5, 5, 3), (5, 10, 4), (9, 9, 4), (9, 7, 4), (9, 5, 3)]
+)
+def test_a_range_that_ends_in_a_hole_has_the_epoch_of_what_lies_behind(
+    second: int, end: int, expected: int
+) -> None:
+    """The epoch before the hole may end in front of the range's end; the one behind it says that nothing is between."""
+    log = [of_epoch(3, encode(FIVE)), of_epoch(4, encode(FIVE, base_offset=second))]
+    cut = cut_all(log, end=end)
+    assert (end, expected) == (cut.next_upstream, cut.leader_epoch)
+
+
+BAD = Rec(bytes(1000))
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([encode(FIVE), encode([BAD], base_offset=5), encode(FIVE, base_offset=6)], (5, 0)),
+        ([encode(FIVE), encode([FIVE[0], BAD], base_offset=5), encode(FIVE, base_offset=7)], (6, 1)),
+        ([encode(FIVE), encode([BAD], base_offset=9), encode(FIVE, base_offset=10)], (9, 1)),
+        ([encode([BAD]), encode(FIVE, base_offset=1)], (0, -1)),
+        ([encode([BAD], base_offset=3), encode(FIVE, base_offset=4)], (3, 0)),
+        ([encode([FIVE[0], BAD]), encode(FIVE, base_offset=2)], (1, 0)),
+    ],
+)
+def test_a_cut_that_ends_in_poison_has_no_epoch_from_behind_it(
+    log: list[bytearray], expected: tuple[int, int]
+) -> None:
+    """Batches are looked at in runs: what lies behind poison is neither copied nor owed by the source."""
+    cut = cut_all([of_epoch(number, batch) for number, batch in enumerate(log)], limit=500)
+    assert cut.poison is not None
+    assert expected == (cut.next_upstream, cut.leader_epoch)
+
+
+def test_an_epoch_is_not_taken_from_what_cannot_be_read() -> None:
+    """A batch that begins in front of what was read says nothing."""
+    log = [of_epoch(3, encode(FIVE)), of_epoch(77, encode(FIVE, base_offset=2))]
+    cut = cut_all(log)
+    assert (5, 3) == (cut.next_upstream, cut.leader_epoch)

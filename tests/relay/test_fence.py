@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
+from fakes import FakeTarget
+from fence_model import FENCE, GATE_COMMIT, GATE_WRITE, INIT_0, INIT_1, READ_0, READ_1, START
 
 from twinlog.errors import TransientError
 from twinlog.formats.connect_offset import copy_end_header, offset_value, source_offset_key
 from twinlog.formats.ledger import LaneFence, LaneWriter
+from twinlog.formats.ledger_entry import LedgerEntry
 from twinlog.relay import fence
 from twinlog.relay.fence import Grant, copy_ends, lanes_ever, last_fence
+from twinlog.relay.log_reader import StateLog
 from twinlog.relay.log_state import LogState, UndecidedRecord
-from twinlog.relay.spec import StateTopics
+from twinlog.relay.spec import FenceMark, StateTopics
+from twinlog.relay.transaction import Writer
 
 
 def ledger(committed: int | None, undecided: int | None) -> LogState:
@@ -45,7 +52,7 @@ def test_a_fence_that_nobody_can_see_is_fenced_again(
     monkeypatch: pytest.MonkeyPatch, failures: int, passes: int
 ) -> None:
     """With a new epoch, in which no earlier end is at large; and what it grants is what counts."""
-    grant = Grant("r", (), {})
+    grant = Grant("r", (), {}, FenceMark("r", 0, 0))
     answers = [*[None] * failures, grant]
     asked: list[str] = []
 
@@ -75,6 +82,37 @@ def test_copy_ends_are_those_of_our_own_progress() -> None:
     known = dict.fromkeys([*ours.values(), theirs], offset_value(4))
     log = LogState(known, {}, headers={ours[0]: copy_end_header(7), theirs: copy_end_header(8)})
     assert {("t", 0): 7} == copy_ends(log, STATE)
+
+
+READ_LEDGER = "read ledger"
+
+
+def test_a_fence_goes_step_by_step_as_its_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is walked through completely (fence_model.py) is what is done; the ledger tells how many lanes there are."""
+    did: list[str] = []
+    ledger: dict[bytes, bytes] = {}
+
+    def init(target: object, name: str, timeout_ms: int) -> Writer:
+        did.append(f"init {name[-1]}")
+        return Writer(name, 7 + int(name[-1]), 0)
+
+    def read(log: StateLog, target: object) -> LogState:
+        did.extend([READ_0, READ_1] if log._topic == STATE.offsets_topic else [READ_LEDGER])
+        return LogState(dict(ledger), {})
+
+    def gate(lane: object, state: object, records: Iterable[LedgerEntry], flow: str) -> None:
+        did.extend([GATE_WRITE, GATE_COMMIT])
+        ledger.update({it.key(): it.value() for it in records})
+
+    monkeypatch.setattr(fence, "init_writer", init)
+    monkeypatch.setattr(fence, "_pass_the_gate", gate)
+    monkeypatch.setattr(StateLog, "read", read)
+    monkeypatch.setattr(StateLog, "position", lambda *_: 0)
+    target = FakeTarget(["offsets", "map", "ledger"])
+    granted = fence.fence(target, "f", STATE, run_id="r", lanes=2, transaction_timeout_ms=1000)  # type: ignore[arg-type]
+    assert [INIT_0, READ_LEDGER, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, READ_LEDGER] == did
+    assert FENCE == (*(it for it in did if it != READ_LEDGER), START)
+    assert [0, 1] == [it.lane for it in granted.lanes]
 
 
 def one_fence() -> Grant:

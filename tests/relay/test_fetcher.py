@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+from tests.relay.batches import Rec, encode
+from tests.relay.fakes import FakeSource
+
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger_audit import Unproved
+from twinlog.relay.brokers import Brokers
 from twinlog.relay.fetcher import _Buffers
+from twinlog.relay.partition_reader import Block, PartitionReader
 
 
 def test_an_answer_lost_half_way_takes_no_turn() -> None:
@@ -25,3 +35,28 @@ def test_buffers_have_their_turns() -> None:
         buffers.turn()
     assert places[:2] == places[2:]
     assert places[0] != places[1]
+
+
+class LosesFirst(FakeSource):
+    """Loses the first answer, and with it the connection."""
+
+    def leader(self, topic: str, partition: int) -> int:
+        self.found_leader = 1
+        return 1
+
+    def _fetch(self, api: int, body: memoryview) -> bytes | None:  # type: ignore[override]
+        answer = super()._fetch(api, body)
+        return None if self.fetches == 1 else answer
+
+
+def test_a_lost_connection_costs_one_reading_and_not_all_that_follow() -> None:
+    """Whoever reads partitions one after the other asks for the next over a new connection, of whoever leads now."""
+    log = [bytes(encode([Rec(b"x")] * 5))]
+    source = LosesFirst({("t", 0): log, ("t", 1): log})
+    reader = PartitionReader(cast(Brokers, source), Unproved.SOURCE_RETENTION, fetch_bytes=1 << 20)
+    with pytest.raises(ClusterUnreachable):
+        list(reader.read("t", 0, 0, 5))
+    assert -1 == source.found_leader
+    (found,) = reader.read("t", 1, 0, 5)
+    assert isinstance(found, Block)
+    assert log == [bytes(batch.data) for batch in found.batches()]

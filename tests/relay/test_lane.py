@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 from batches import Rec, encode
-from fakes import DIE, LOSE, FakeTarget
+from fakes import DIE, LOSE, Appended, FakeTarget
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.relay.batch import BatchHeader
 from twinlog.relay.error_codes import Code
 from twinlog.relay.lane import Lane
 from twinlog.relay.outgoing import Outgoing
+from twinlog.relay.remedies import TABLE, Remedy, Request
 from twinlog.relay.transaction import TRANSITIONS, LaneState, Writer
 
 TP = ("A.t", 0)
+RESENT = {code for code, what in TABLE[Request.PRODUCE].items() if what is Remedy.RESEND}
+MAY_BE_WRITTEN = sorted(RESENT - {Code.NOT_ENOUGH_REPLICAS})
+"""Codes behind which a batch may be in the log; NOT_ENOUGH_REPLICAS says that it is not."""
 
 
 def outgoing(count: int = 3, first: int = 0) -> Outgoing:
@@ -95,6 +99,22 @@ def test_a_batch_refused_for_too_few_replicas_was_not_written() -> None:
     assert [] == lane.take_refused()
     lane.commit()
     assert (2, 2) == (len(target.committed(TP)), lane.sequences.next[TP])
+
+
+@pytest.mark.parametrize("code", MAY_BE_WRITTEN, ids=lambda code: code.name)
+def test_a_batch_that_was_written_and_refused_all_the_same_is_sent_again(code: Code) -> None:
+    """At a sequence behind it: at its own it would be taken for a duplicate, and be lost without a word."""
+    target, lane = a_lane()
+    transaction(lane, outgoing(2))
+    lane.commit()
+    target.faults["produce"] = [Appended(code)]
+    transaction(lane, outgoing(2, 10))
+    assert [(TP, True)] == [(it.partition, it.resend) for it in lane.take_refused()]
+    lane.abort()
+    transaction(lane, outgoing(2, 10))
+    assert [] == lane.take_refused()
+    lane.commit()
+    assert (4, 6) == (len(target.committed(TP)), lane.sequences.next[TP])
 
 
 def test_one_election_is_waited_for_and_not_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from twinlog.errors import FormatError
 from twinlog.relay.log_reader import StateLog, read_state
 
 
-def wrote(base: int, key: bytes, value: bytes, producer: int = -1) -> bytes:
+def wrote(base: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
     """A batch of one record, in a transaction if somebody wrote it."""
     return bytes(
         encode([Rec(value, key)], base_offset=base, transactional=producer >= 0, producer_id=producer)
@@ -69,3 +69,54 @@ def test_damage_is_named_by_cluster_topic_partition_and_offset() -> None:
         "corrupt-batch",
         {"cluster": "A", "topic": "ledger", "partition": 0, "offset": 8},
     ) == (raised.value.message, raised.value.code, raised.value.data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("kl"), st.booleans(), st.integers(-1, 2)), max_size=12), st.data())
+def test_deleted_keys_are_forgotten_and_nobody_can_tell(
+    plan: list[tuple[str, bool, int]], data: st.DataObject
+) -> None:
+    """Read a part at a time, transactions open or not, the state is that of one reading by the definition."""
+    log: list[bytes] = []
+    values: dict[int, tuple[bytes, bytes | None, int]] = {}
+    ended: dict[int, tuple[int, bool]] = {}
+    for key, lives, producer in plan:
+        if producer == 2:
+            of, commit = data.draw(st.integers(0, 1)), data.draw(st.booleans())
+            ended |= {at: (of, commit) for at, it in values.items() if it[2] == of and at not in ended}
+            log.append(bytes(control(len(log), of, commit=commit)))
+        else:
+            values[len(log)] = (key.encode(), b"%d" % len(log) if lives else None, producer)
+            log.append(wrote(len(log), *values[len(log)]))
+    newest = {key: at for at, (key, _, _) in values.items()}
+    committed = {
+        key: (at, value)
+        for at, (key, value, producer) in values.items()
+        if producer < 0 or ended.get(at, (0, False))[1]
+    }
+    overshadowed = {
+        key: committed.get(key, (-1, None))[1]
+        for key, at in newest.items()
+        if at > committed.get(key, (-1, None))[0]
+    }
+    reader, cached = StateLog(TOPIC), StateLog(TOPIC, cached=True)
+    for end in sorted({*data.draw(st.lists(st.integers(1, len(log)))), len(log)}) if log else ():
+        brokers = DamagingBrokers(log[:end])
+        found = reader.read(brokers)
+        cached.catch_up(brokers)
+    if log:
+        alive = {key: value for key, (_, value) in committed.items() if value is not None}
+        assert (alive, overshadowed) == (found.committed, found.overshadowed)
+        assert alive == {key: it.value for key, it in cached.records.items()}
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reader_holds_what_the_topic_holds(cached: bool) -> None:
+    """Whatever was written and deleted since it began."""
+    log = StateLog(TOPIC, cached=cached)
+    written: list[bytes] = []
+    for number in range(50):
+        written += [wrote(2 * number, b"%d" % number, b"v"), wrote(2 * number + 1, b"%d" % number, None)]
+        log.catch_up(DamagingBrokers(written))
+    [resolver] = log._resolvers.values()
+    assert ({}, {}, set()) == (resolver.committed, resolver.newest, resolver.deleted)

@@ -146,3 +146,16 @@ def test_a_bomb_in_a_wrapper_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     raw = wrapper(7, 1, [(7, Rec(bytes(20_000)))], codecs.GZIP)
     with pytest.raises(FormatError, match="more than"):
         as_batches(memoryview(raw))
+
+
+@pytest.mark.parametrize("value", [b"no gzip", b"", codecs.compress(codecs.GZIP, bytes(100))[:-9]])
+@pytest.mark.parametrize("inner_codec", [1, 2, 3, 7])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_in_a_wrapper_is_refused_and_never_unpacked(
+    magic: int, inner_codec: int, value: bytes
+) -> None:
+    """Consumers refuse it, too; and nobody bounds what it unpacks to."""
+    nested = message(0, magic, Rec(value), inner_codec)
+    outer = message(9, magic, Rec(codecs.compress(codecs.GZIP, nested)), codecs.GZIP)
+    with pytest.raises(FormatError, match="old message at upstream offset 9 holds a compressed message"):
+        as_batches(memoryview(bytearray(outer)))

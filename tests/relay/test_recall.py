@@ -1,7 +1,7 @@
 """What a lane at rest takes for a fence later than its own."""
 
 import time
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 from batches import Rec, encode
@@ -13,6 +13,7 @@ from twinlog.formats.ledger import FlowPhase, FlowState, LaneFence
 from twinlog.relay import recall, rhythm
 from twinlog.relay.recall import is_later_fence
 from twinlog.relay.spec import FenceMark, Follow
+from twinlog.relay.throttle import Throttle
 
 MARK = FenceMark("run", 7, 0)
 OWN, AGAIN, OTHER = LaneFence("run", 2, 7), LaneFence("run", 2, 8), LaneFence("another", 2, 7)
@@ -38,17 +39,26 @@ def ledger(*records: LaneFence | FlowState) -> list[bytes]:
     ]
 
 
-def heard(brokers: DamagingBrokers, monkeypatch: pytest.MonkeyPatch, within: float) -> bool:
+def heard(
+    brokers: DamagingBrokers, monkeypatch: pytest.MonkeyPatch, within: float, mark: FenceMark = MARK
+) -> bool:
     """Whether somebody who listens to the ledger is called back."""
     monkeypatch.setattr(recall, "Brokers", lambda _: brokers)
-    with recall.Recall(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, MARK) as listening:
+    with recall.Recall(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, mark) as listening:
         return listening.heard.wait(within)
 
 
 def test_a_later_fence_is_heard_and_other_records_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the mark on."""
+    """Those that follow the mark."""
     assert not heard(DamagingBrokers(ledger(OWN, PAUSED)), monkeypatch, 0.2)
     assert heard(DamagingBrokers(ledger(OWN, PAUSED, OTHER)), monkeypatch, 30)
+
+
+def test_a_fence_in_front_of_the_mark_is_not_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger holds those of every driver there was."""
+    mark = FenceMark("run", 7, 1)
+    assert not heard(DamagingBrokers(ledger(OTHER, OWN)), monkeypatch, 0.2, mark)
+    assert heard(DamagingBrokers(ledger(OTHER, OWN, AGAIN)), monkeypatch, 30, mark)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +74,14 @@ def test_damage_calls_back_as_a_later_fence_would(bit: int, monkeypatch: pytest.
 class Copy:
     """A lane with one range and nothing to copy."""
 
-    def __init__(self, *, troubled: bool = False, backlog: bool = False) -> None:
+    def __init__(
+        self, *, troubled: bool = False, backlog: bool = False, age_ms: float = 0.0, size: int = 0
+    ) -> None:
         self.troubled = troubled
         self.transaction = self
+        self.commits = 0
+        self._age_ms = age_ms
+        self._size = size
         self._answers = [[FetchedBlock()]] if backlog else []
 
     def positions(self):
@@ -80,16 +95,20 @@ class Copy:
         return iter(self._answers)
 
     def take(self, answer, *, ahead: bool) -> int:
-        return 0
+        return self._size
 
     def commit(self) -> bool:
+        self.commits += 1
         return True
+
+    def commit_if_due(self) -> None:
+        pass
 
     def open_ahead(self) -> None:
         pass
 
     def age_ms(self) -> float:
-        return 0.0
+        return self._age_ms
 
 
 class FetchedBlock:
@@ -98,13 +117,21 @@ class FetchedBlock:
     block = bytes(1 << 20)
 
 
-def followed(copy: Copy, *, seconds: float, longest: float, recalled: bool = False) -> float:
+def followed(
+    copy: Copy,
+    *,
+    seconds: float,
+    longest: float,
+    recalled: bool = False,
+    pace: rhythm.Pace = rhythm.EXACTLY_ONCE,
+    throttle: Throttle | None = None,
+) -> float:
     """Follow, and return for how long."""
     heard = Event()
     if recalled:
         heard.set()
     began = time.monotonic()
-    rhythm.follow(copy, Follow(seconds, longest), None, heard)
+    rhythm.follow(copy, pace, Follow(seconds, longest, MARK), throttle, heard)
     return time.monotonic() - began
 
 
@@ -123,7 +150,61 @@ def test_a_backlog_does_not_end_it() -> None:
     assert followed(Copy(backlog=True), seconds=0.05, longest=0.4) >= 0.4
 
 
+@pytest.mark.parametrize(
+    ("pace", "backlog", "age_ms", "each_time"),
+    [
+        (rhythm.EXACTLY_ONCE, False, 0, True),
+        (rhythm.EXACTLY_ONCE, True, 359, False),
+        (rhythm.EXACTLY_ONCE, True, 360, True),
+        (rhythm.AT_LEAST_ONCE, False, 249, False),
+        (rhythm.AT_LEAST_ONCE, False, 250, True),
+        (rhythm.AT_LEAST_ONCE, True, 250, False),
+        (rhythm.AT_LEAST_ONCE, True, 360, True),
+    ],
+)
+def test_commits_keep_the_pace(pace: rhythm.Pace, backlog: bool, age_ms: float, each_time: bool) -> None:
+    """Each beat where nobody sees a record before; and in any case once at the end."""
+    copy = Copy(backlog=backlog, age_ms=age_ms)
+    followed(copy, seconds=60, longest=0.3, pace=pace)
+    assert each_time == (copy.commits > 1)
+    assert 1 <= copy.commits
+
+
 def test_a_lane_that_is_called_back_says_that_it_was_fenced() -> None:
     """So the driver sees whether it was another one."""
     with pytest.raises(FencedError):
         followed(Copy(), seconds=60, longest=60, recalled=True)
+
+
+def overdrawn() -> tuple[Copy, Throttle]:
+    """A lane that has sent what takes the throttle an hour."""
+    return Copy(backlog=True, size=3_600), Throttle(1.0, time.monotonic())
+
+
+def test_a_throttle_keeps_no_lane_from_its_end() -> None:
+    """Nor from its look, when it is in trouble."""
+    copy, throttle = overdrawn()
+    assert 0.2 <= followed(copy, seconds=60, longest=0.2, throttle=throttle) < 30
+    copy, throttle = overdrawn()
+    copy.troubled = True
+    assert 0.2 <= followed(copy, seconds=0.2, longest=60, throttle=throttle) < 30
+
+
+def test_a_lane_that_waits_for_the_throttle_hears_that_it_is_called_back() -> None:
+    """Otherwise it would be killed, and the lanes of every other flow with it."""
+    copy, throttle = overdrawn()
+    heard = Event()
+    Timer(0.2, heard.set).start()
+    began = time.monotonic()
+    with pytest.raises(FencedError):
+        rhythm.follow(copy, rhythm.EXACTLY_ONCE, Follow(60, 60, MARK), throttle, heard)
+    assert time.monotonic() - began < 30
+
+
+def test_a_look_forgives_a_lane_nothing_of_the_throttle() -> None:
+    """What goes on waits on: it sends nothing more until its debt is paid."""
+    copy, throttle = overdrawn()
+    takes: list[float] = []
+    copy.take = lambda answer, *, ahead: takes.append(time.monotonic()) or 3_600  # type: ignore[method-assign]
+    followed(copy, seconds=0.1, longest=0.5, throttle=throttle)
+    assert 1 == len(takes)

@@ -55,3 +55,14 @@ def test_a_refused_batch_leaves_no_hole() -> None:
     refused = sequences.take(TP, 5)
     sequences.set_back(TP, refused)
     assert 2 == sequences.take(TP, 1)
+
+
+def test_what_was_guessed_before_a_batch_was_written_is_no_guess_any_more() -> None:
+    """A sequence below it would be taken for a duplicate."""
+    sequences = Sequences()
+    sequences.may_be_written(TP, sequences.take(TP, 3), 3)
+    sequences.found(TP)
+    sequences.may_be_written(TP, sequences.take(TP, 2), 2)
+    assert sequences.guess_lower(TP, 5)
+    assert not sequences.guess_lower(TP, 3)
+    assert 3 == sequences.next[TP]

@@ -1,6 +1,7 @@
 """Which ACLs of the source come to the target, under which profile, and which are taken back."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -224,3 +225,24 @@ def test_laws_of_every_plan(base_flow, source, target, ours, profile):
     if profile is Profile.STANDBY:
         reading = {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
         assert {it.operation for it in added(plan) if it.permission == "ALLOW"} <= reading
+
+
+class Counting(IdentityReplicationPolicy):
+    """Keeps the names it is asked for."""
+
+    asked: ClassVar[list[str]] = []
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """As it is."""
+        self.asked.append(topic)
+        return super().format_remote_topic(source_alias, topic)
+
+
+def test_many_acls_on_one_prefix_look_through_the_topics_once(flow):
+    """The cost of a plan is that of its ACLs and that of its topics, not their product."""
+    policy = Counting(source_alias="A")
+    topics = tuple(f"t{n}" for n in range(100))
+    source = acls(*(f"TOPIC {name} u{n} READ ALLOW" for name in ("*", "t..") for n in range(100)))
+    plan = plan_acls(replace(flow, policy=policy), AclState(tuple(source), (), topics), [])
+    assert source == added(plan)
+    assert len(policy.asked) < 1_000

@@ -134,6 +134,21 @@ def test_what_a_rewind_has_yet_to_give_back_is_counted(step, flow, clusters, ord
     ]
 
 
+@pytest.mark.parametrize(("expired_here", "missing", "exact"), [(0, 2, False), (3, 0, False), (4, 0, True)])
+def test_what_has_expired_there_unread_is_told(
+    step, orders, copied, source, target, expired_here, missing, exact
+) -> None:
+    """The position is committed all the same, as MM2 does; it is exact where the source has no more than the target."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 2)
+    target.delete_records(REMOTE, 4)
+    source.delete_records(orders, expired_here)
+    row = only(step())
+    assert (SYNCED, SyncReason.WRITTEN, 4, 4, 0) == seen(row)
+    assert (missing, exact) == (row.records_missing, row.exact)
+    assert bool(missing) == ("at most 2 unread record(s) are not on the target" in row.text)
+
+
 def test_a_group_that_read_on_there_is_moved_forward_only(step, orders, copied, source, target):
     """What it read on either side it does not read again."""
     copied(orders, 0, 5)
@@ -387,6 +402,43 @@ def test_a_recreated_topic_is_not_translated(step, orders, copied, source, targe
     row = only(step())
     assert row.state is WRONG
     assert {REMOTE: 3} == there(target)
+
+
+@pytest.mark.parametrize("verb", ["offsets", "describe_topics"])
+def test_a_position_where_the_source_tells_nothing_is_reported(step, orders, copied, source, target, verb):
+    """A partition without a leader, a topic this user may not see; what is not replicated has no row as ever."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    source.commit("billing", TopicPartition("mm2-x.internal", 0), 3)
+    target.commit("billing", REMOTE, 2)
+    source.refuse(verb, "orders", ClusterRefused("nobody leads it"))
+    row = only(step())
+    assert (WRONG, SyncReason.NOT_COPIED, None, 2, None) == seen(row)
+    assert ("A.orders", 3) == (row.remote_topic, row.upstream_offset)
+    assert "nobody leads it" in row.text
+    assert ({REMOTE: 2}, []) == (there(target), written(target))
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_copy_that_is_made_anew_meanwhile_gets_no_place_of_the_old_one(
+    step, monkeypatch, orders, copied, source, target, anew
+) -> None:
+    """A group without a position looks the same on both; nothing is committed, and no checkpoint tells of it."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    look = checkpoints.look
+
+    def looked(*both: object) -> object:
+        seen = look(*both)
+        target.delete_topics(["A.orders"])
+        if anew:
+            target.add_topic("A.orders")
+        return seen
+
+    monkeypatch.setattr(checkpoints, "look", looked)
+    row = only(step())
+    assert (WRONG, SyncReason.RECREATED, None, None, None) == seen(row)
+    assert ({}, []) == (there(target), written(target))
 
 
 @pytest.mark.parametrize("policy", ["never-rewind", "force"])

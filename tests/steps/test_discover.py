@@ -47,6 +47,16 @@ def test_a_topic_with_its_copy_is_ready(flow, clusters, source, target):
     assert [PartitionOffsets(0, 0, 0)] * 2 == [it.target for it in found.partitions]
 
 
+def test_where_flows_keep_their_progress_is_left_out(flow, clusters, source):
+    """This flow's name on either side, and what a flow into the source calls its own."""
+    for name in ("offsets", "orders", "progress"):
+        source.add_topic(name)
+    flow = replace(flow, offset_storage_topic="offsets", progress_on_source=frozenset({"progress"}))
+    discovery = discover.run(flow, clusters)
+    assert ["orders"] == [topic.topic for topic in discovery.topics]
+    assert ["offsets", "progress"] == [it.topic for it in discovery.left_out]
+
+
 def test_topics_left_out_say_why(flow, clusters, source):
     """Internal topics, cycles and filtered names each have a reason."""
     for name in ("__consumer_offsets", "B.orders", "orders", "secret"):

@@ -1,20 +1,38 @@
 """What follow mode decides, without a broker."""
 
 import threading
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.relay.spec import RangeSpec
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    TerminalError,
+    TransientError,
+    TwinlogError,
+)
+from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
+from twinlog.steps import follow, pauses
 from twinlog.steps.beside import Turn, beside, due, turns
 from twinlog.steps.copy_progress import CopyProgress, LaneProgress, progress_of
-from twinlog.steps.copy_round import rate_shares
+from twinlog.steps.copy_result import CopyResult, Tally
+from twinlog.steps.copy_round import TASKS_DIED, Rounds, rate_shares
 from twinlog.steps.discover import with_offsets
-from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
 from twinlog.steps.follow_report import RunState
+from twinlog.steps.follow_window import Following, Window
 from twinlog.steps.packing import pack
+from twinlog.steps.plan_ranges import settle
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
 
@@ -29,6 +47,37 @@ def test_newer_offsets_replace_the_prepared_ones_and_nothing_else() -> None:
         replace(topic, partitions=(DiscoveredPartition(1, new, None),))
         == with_offsets([topic], {TopicPartition("t", 1): new})[0]
     )
+
+
+def test_a_window_stops_what_has_no_leader_as_it_opens(flow) -> None:
+    """Such a window is opened anew at the next look: the look alone would see nothing that changed."""
+    old = PartitionOffsets(0, 5, 5)
+    parts = tuple(DiscoveredPartition(n, old, old) for n in (0, 1))
+    topic = DiscoveredTopic("t", "id", "A.t", 2, parts, RemoteTopic("copy", 2))
+    seen = with_offsets([topic], {TopicPartition("t", 1): old})
+    settled = settle(flow, seen, {}, {}, {}, follow=True)
+    assert [1] == [it.partition for it in settled.ranges]
+    assert [(0, "partition-unavailable")] == [(it.partition, it.code) for it in settled.stopped]
+
+
+def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
+    flow, clusters, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows in a row without a report: Spark is gone, and what came before it went is in the result."""
+    died = TransientError("no Python", code=TASKS_DIED)
+    spans = [Window("A->B", 1, 1, 7, 70, 1.0)] + [Window("A->B", 1, 1, 0, 0, 60.0, failure=died)] * 3
+
+    def window(following: Following) -> Window:
+        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
+        following.rounds.tally.ends["t", 0] = 7
+        return spans.pop(0)
+
+    monkeypatch.setattr(Following, "window", window)
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=600)  # type: ignore[arg-type]
+    assert ("failed", "tasks-died", True) == (result.state, result.error_code, result.broke_off)
+    assert ([], 7 * 4) == (spans, result.records)
 
 
 def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
@@ -108,6 +157,115 @@ def test_the_shares_of_a_throttle_add_up(weights: list[int], lanes: int) -> None
         round(sum(it.weight for it in lane) / share, 3) for lane, share in zip(packed, shares, strict=True)
     }
     assert (1000.0, 1) == (round(sum(shares), 6), len({round(end / max(ends), 6) for end in ends}))
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=40), st.integers(1, 8))
+def test_no_lane_that_follows_goes_without(weights: list[int], lanes: int) -> None:
+    """All together may send the rate; each at least half of an even share, whatever it weighed as it was opened."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    packed = pack(ranges, lanes)
+    shares = [share or 0 for share in rate_shares(1000, packed, followed=True)]
+    assert 1000.0 == round(sum(shares), 6)
+    assert min(shares) >= 1000 / (2 * len(packed))
+
+
+def test_a_throttle_over_no_lanes_is_shared_by_nobody() -> None:
+    """A flow without a topic yet."""
+    assert () == rate_shares(1000, (), followed=True)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(None, 0.0), (100, 7.0), (1000, 0.0)])
+def test_what_lanes_sent_ahead_of_the_throttle_is_owed(rate: int | None, seconds: float) -> None:
+    """A thousand bytes in three seconds: lanes that are called back do not wait, so their driver does."""
+    assert seconds == follow.owed_seconds(Window("A->B", 1, 1, 1, 1000, 3.0), rate)
+
+
+@dataclass
+class Begun:
+    """A run that was told to stop before its first window; its flow is paused.  `fence` is what a fence does."""
+
+    monkeypatch: pytest.MonkeyPatch
+    fence: Callable[[], object]
+    lanes: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def run(self, flow: FlowSettings, clusters: Clusters, slots: int, lanes: int | None = None) -> CopyResult:
+        def begin(*given: object) -> SimpleNamespace:
+            self.lanes = given[-1]
+            return SimpleNamespace(
+                tally=Tally(), lanes=self.lanes, read_ahead=list, fence=self.fence, run_id="run"
+            )
+
+        self.monkeypatch.setattr(follow.Rounds, "begin", begin)
+        stop = threading.Event()
+        stop.set()
+        return follow.run(
+            flow,
+            clusters,
+            SimpleNamespace(slots=slots),
+            run_id="run",
+            seconds=60,
+            lanes=lanes,
+            stop=stop,
+            on_look=self.lines.append,
+        )
+
+
+@pytest.fixture
+def begun(flow, clusters, target, orders, monkeypatch) -> Callable[..., Begun]:
+    pauses.pause(flow, target, by="jo", reason="load")
+    return lambda fence=list: Begun(monkeypatch, fence)
+
+
+@pytest.mark.parametrize(
+    ("configured", "lanes", "most", "told"),
+    [(None, None, 4, False), (None, 2, 2, False), (1, 2, 1, False), (3, 2, 2, True), (9, None, 4, True)],
+)
+def test_a_followed_flow_has_no_more_lanes_than_slots(
+    begun, flow, clusters, configured: int | None, lanes: int | None, most: int, told: bool
+) -> None:
+    """A lane that waits for a slot waits for ever: none is given back.  Of four, each flow has its share."""
+    run = begun()
+    run.run(replace(flow, copy=replace(flow.copy, lanes=configured)), clusters, 4, lanes)
+    assert (most, told) == (run.lanes, bool(run.lines))
+
+
+PAUSE = TerminalError("flow A->B is paused", code="paused")
+
+
+def test_a_paused_flow_is_ended_without_a_fence(begun, flow, clusters) -> None:
+    """It had nothing open, and the fence would say only that it is paused."""
+
+    def fence() -> None:
+        raise AssertionError("not asked for")
+
+    assert "nothing" == begun(fence).run(flow, clusters, 1).state
+
+
+@pytest.mark.parametrize("error", [PAUSE, ClusterUnreachable("B is away")])
+def test_a_fence_that_cannot_be_had_costs_no_report(flow, error: TwinlogError) -> None:
+    """What lanes that were ended did not report is then not counted."""
+    follow._count_unreported(ended(flow, error))
+
+
+@pytest.mark.parametrize("error", [FencedError("another twinlog"), ClusterRefused("no right to write")])
+def test_what_a_last_fence_tells_is_told(flow, error: TwinlogError) -> None:
+    """Another driver has the flow, or nobody may."""
+    with pytest.raises(type(error)):
+        follow._count_unreported(ended(flow, error))
+
+
+def ended(flow: FlowSettings, error: TwinlogError) -> Following:
+    """A window whose lanes were ended, with a target that does not let it fence."""
+
+    def fence() -> None:
+        raise error
+
+    rounds: Any = SimpleNamespace(fence=fence, tally=Tally())
+    nobody: Any = None
+    following = Following(flow, nobody, None, rounds, nobody, 0.0, threading.Event(), print, bool, None)
+    following.open_ranges = following.unreported = (RANGE,)
+    return following
 
 
 def _spec(ranges: list[RangeSpec]):

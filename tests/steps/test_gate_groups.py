@@ -17,9 +17,16 @@ def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
     ledger = Ledger(incarnations={"orders": anew, "pay": pay})
     noted = {
         GroupPartition(group, topic, 0): DatedCheckpoint(Checkpoint(group, topic, 0, 5, 5), at_ms)
-        for group, topic, at_ms in [("old", "A.orders", 149), ("new", "A.orders", 150), ("old", "A.pay", 149)]
+        for group, topic, at_ms in [
+            ("old", "A.orders", 149),
+            ("new", "A.orders", 150),
+            ("old", "A.pay", 149),
+            ("own", "x.orders", 149),
+        ]
     }
-    assert {("new", "A.orders", 0), ("old", "A.pay", 0)} == of_this_life(flow, noted, ledger).keys()
+    assert {("new", "A.orders", 0), ("old", "A.pay", 0), ("own", "x.orders", 0)} == of_this_life(
+        flow, noted, ledger
+    ).keys()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,13 @@
 
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
-from twinlog.errors import TransientError
+import pytest
+
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
 from twinlog.relay.spec import LaneOutcome, LaneReport
 from twinlog.steps import follow_window
 from twinlog.steps.follow_window import Following
@@ -94,3 +98,69 @@ def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:
     overdue = follow_window.STRETCHES * flow.copy.follow_seconds + follow_window.LAST_WORD_SECONDS
     assert [False, True] == [following._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
     runner.ends["a"].set()
+
+
+def following(flow, rounds: SimpleNamespace) -> Following:
+    """A driver that looks at once, and again every second."""
+    often = replace(flow, copy=replace(flow.copy, follow_seconds=1))
+    far = time.monotonic() + 10_000
+    rounds.judge = lambda reports: None
+    return Following(often, None, None, rounds, None, far, threading.Event(), print, bool, None)
+
+
+def specs(*names: str) -> list[SimpleNamespace]:
+    return [SimpleNamespace(lane=name, ranges=(name,)) for name in names]
+
+
+REFUSED = ClusterRefused("rights were taken away")
+PAUSE = TerminalError("paused by jo", code="paused")
+TAKEN = FencedError("another twinlog took over")
+
+
+def raising(error: Exception) -> Callable[[object], object]:
+    def fail(_: object) -> object:
+        raise error
+
+    return fail
+
+
+def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> None:
+    """They copy on as if nothing were wrong, and end by themselves only after fifteen looks."""
+    runner = Runner(a="done")
+    monkeypatch.setattr(Following, "_look", raising(REFUSED))
+    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["a"].set())
+    with pytest.raises(ClusterRefused, match="rights"):
+        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+    assert runner.ends["a"].is_set()
+
+
+@pytest.mark.parametrize("fence", [REFUSED, PAUSE, TAKEN, RuntimeError("nobody foresaw it")])
+def test_lanes_that_nothing_calls_back_are_killed(flow, monkeypatch, fence: Exception) -> None:
+    """At once where there is no fence; where there is one, but they are deaf to it, after a while."""
+    monkeypatch.setattr(follow_window, "LAST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(Following, "_look", raising(REFUSED))
+    monkeypatch.setattr(Following, "_fence", raising(fence))
+    runner = Runner(a=TransientError("killed", code="tasks-died"))
+    runner.cancel = runner.ends["a"].set  # type: ignore[method-assign]
+    with pytest.raises(type(fence), match=str(fence)):
+        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+    assert runner.ends["a"].is_set()
+
+
+def test_who_fenced_a_lane_is_asked_until_the_target_answers(flow, monkeypatch) -> None:
+    """Otherwise the other lanes would go on without anybody who attends to them."""
+    monkeypatch.setattr(follow_window, "FENCE_AGAIN_SECONDS", 0.05)
+    runner = Runner(a="fenced", b="done")
+    runner.ends["a"].set()
+    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["b"].set())
+    silences = [ClusterUnreachable("B does not answer")] * 2
+
+    def stop_if_taken() -> None:
+        if silences:
+            raise silences.pop()
+
+    rounds = SimpleNamespace(runner=runner, stop_if_taken=stop_if_taken)
+    lanes = OpenLanes.start(runner, specs("a", "b"))
+    lanes.jobs[0].result()
+    assert following(flow, rounds)._call_back(lanes)
+    assert [] == silences

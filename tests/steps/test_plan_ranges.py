@@ -88,6 +88,17 @@ def test_a_log_that_ends_before_progress_stops_the_partition() -> None:
     assert settled(PartitionOffsets(0, 5, 5), 9) == ([], [("truncation", 5, 9)])
 
 
+def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_are_copied() -> None:
+    """Without a leader on the source nobody knows what is missing: that is no copy that has everything."""
+    whole = topic(PartitionOffsets(0, 5, 5), EMPTY, PartitionOffsets(0, 7, 7))
+    led = replace(whole, partitions=(whole.partitions[0], whole.partitions[2]))
+    result = settle(FLOW, [led], {TopicPartition("t", 1): 3}, {}, {})
+    assert [(0, 0, 5), (2, 0, 7)] == [(it.partition, it.start, it.end) for it in result.ranges]
+    (stopped,) = result.stopped
+    assert ("t", 1, "partition-unavailable") == (stopped.topic, stopped.partition, stopped.code)
+    assert "t-1: cluster A did not say" in stopped.message
+
+
 def test_a_partition_without_its_place_on_the_target_waits() -> None:
     """Its neighbours are copied."""
     assert settled(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])

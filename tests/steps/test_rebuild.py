@@ -310,3 +310,23 @@ def test_a_place_that_waits_in_a_life_that_has_ended_is_the_first_record(
     places = (GroupPosition("billing", 0, 4, 4),)
     begun(flow, clusters, RebuildPhase.COPYING, topic_id="earlier", groups=places)
     assert (replace(places[0], upstream=0),) == rebuild_plan.plan(flow, clusters, "orders").groups
+
+
+@pytest.mark.parametrize("value", [b"\x09\x00\x00", encode_piece(MapPiece(0, 4, (Run(0, 3, 4),)))[:-1]])
+def test_a_place_waits_while_the_new_map_cannot_be_read(flow, clusters, source, target, value) -> None:
+    """Whether its head or its runs are damaged: the copy's beginning would be read a second time."""
+    places = (GroupPosition("billing", 0, 4, 4),)
+    begun(flow, clusters, RebuildPhase.COPYING, topic_id=source.topics["orders"].topic_id, groups=places)
+    key = source_offset_key(flow.connector_name, "A", 0, "orders")
+    target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(3))
+    at = encode_map_key(MapKey("orders", source.topics["orders"].topic_id, 0, 0))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=at, value=value)
+    rebuild.restore_reached(flow, clusters)
+    assert {} == target.committed_offsets(["billing"]).found["billing"]
+    assert RebuildPhase.COPYING is read_ledger(flow, target).rebuilds["orders"].phase
+
+    whole = encode_piece(MapPiece(0, 4, (Run(0, 3, 4),)))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=at, value=whole)
+    rebuild.restore_reached(flow, clusters)
+    assert 7 == target.committed_offsets(["billing"]).found["billing"][ORDERS].offset
+    assert RebuildPhase.DONE is read_ledger(flow, target).rebuilds["orders"].phase

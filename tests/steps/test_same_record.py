@@ -8,6 +8,7 @@ import time
 import pytest
 
 from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.values import TopicPartition
 from twinlog.quality.gate_suites import Mode
 from twinlog.steps import gate, publish, same_record, sync_topics
 from twinlog.steps.gate import GateRequest
@@ -66,11 +67,25 @@ def test_the_gate_reads_them(flow, clusters, source, target, orders, copied):
     source.commit("billing", orders, 3)
     publish.run(flow, clusters, "run-1", None, int(time.time() * 1000))
 
-    def same() -> bool:
-        result = gate.run(flow, clusters, GateRequest(Mode.PLANNED), sleep=lambda _: None).result
-        return next(it.passed for it in result.checks if it.name == "group-same-record")
-
-    assert same()
+    assert passed(flow, clusters, "group-same-record")
     log = target.topics["A.orders"].logs[0]
     log.records[3] = dataclasses.replace(log.records[3], value=b"damage")
-    assert not same()
+    assert not passed(flow, clusters, "group-same-record")
+
+
+def passed(flow, clusters, name: str) -> bool:
+    result = gate.run(flow, clusters, GateRequest(Mode.PLANNED), sleep=lambda _: None).result
+    return next(it.passed for it in result.checks if it.name == name)
+
+
+def test_what_has_expired_there_is_no_other_record(flow, clusters, source, target, orders, copied):
+    """Unread and still on the source it forbids a failover, under its own name; expired on both it does not."""
+    copied(orders, 0, 5)
+    sync_topics.run(flow, clusters)
+    source.commit("billing", orders, 2)
+    publish.run(flow, clusters, "run-1", None, int(time.time() * 1000))
+    target.delete_records(TopicPartition("A.orders", 0), 4)
+    names = ("group-same-record", "group-all-there")
+    assert [True, False] == [passed(flow, clusters, name) for name in names]
+    source.delete_records(orders, 4)
+    assert [True, True] == [passed(flow, clusters, name) for name in names]

@@ -9,11 +9,12 @@ from twinlog.cluster.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.remembering import remembering
 from twinlog.config.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.config.secret import Secret
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger import FlowPhase, FlowState
-from twinlog.steps import apply_plan, sync_metadata, sync_topics
+from twinlog.steps import apply_plan, discover, sync_metadata, sync_topics
 from twinlog.steps.metadata_state import Subject
 from twinlog.steps.saved_plan import digest_of, parse_plan, plan_document
 
@@ -379,6 +380,28 @@ def test_a_topic_made_anew_takes_nothing_off_its_copy(everything, clusters, sour
     assert {"retention.ms": "6", "cleanup.policy": "compact"} == target.topics["A.orders"].configs
     assert [("configs of A.orders", "recreated")] == [(it.name, it.code) for it in result.refused]
     assert [("topic A.orders", "User:eve READ", None)] == rows(result.applied)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_made_anew_while_it_is_read_counts_as_made_anew(
+    everything, clusters, source, target, monkeypatch, side
+):
+    """Its configs are of another life than the ids seen before: nothing is changed by them, on either side."""
+    sync_metadata.run(everything, clusters)
+    cluster, name = {"source": (source, "orders"), "target": (target, "A.orders")}[side]
+    configs = cluster.topic_configs
+
+    def made_anew(names):
+        cluster.topics.pop(name)
+        cluster.add_topic(name)
+        return configs(names)
+
+    monkeypatch.setattr(cluster, "topic_configs", made_anew)
+    source.topics["orders"].configs |= {"retention.ms": "7"}
+    with remembering(clusters) as both:
+        discover.run(everything, both)
+        plan = sync_metadata.make_plan(everything, both)
+    assert ([], ["recreated"]) == (rows(plan.changes), [it.code for it in plan.refused])
 
 
 def test_a_copy_made_anew_keeps_what_it_was_given(everything, clusters, target):

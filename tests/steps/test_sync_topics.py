@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.values import NewTopic
+from twinlog.cluster.values import NewTopic, TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.jsonable import to_json
 from twinlog.steps import discover, sync_topics
@@ -80,6 +80,18 @@ def test_incarnations_are_noted_once(flow, clusters, source, target):
     sync_topics.run(flow, clusters)
     assert (topic.topic_id, "A.orders") == (first.topic_id, first.remote_topic)
     assert first == read_ledger(flow, target).incarnations["orders"]
+
+
+def test_whether_a_copy_was_empty_when_it_began_is_noted(flow, clusters, source, target):
+    """Made now, there and empty, or with records that MM2 may have copied before them."""
+    for topic in ("made", "empty", "filled"):
+        source.add_topic(topic)
+    for copy in ("A.empty", "A.filled"):
+        target.add_topic(copy)
+    target.append(TopicPartition("A.filled", 0), key=b"k", value=b"MM2's")
+    sync_topics.run(flow, clusters)
+    begun = read_ledger(flow, target).beginnings
+    assert {"made": True, "empty": True, "filled": False} == {it: begun[it].into_empty for it in begun}
 
 
 def test_the_result_is_json(flow, clusters, source):

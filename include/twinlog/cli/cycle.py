@@ -12,7 +12,7 @@ from twinlog.cli.failure import Failure
 from twinlog.cli.progress import shown
 from twinlog.cli.say import say, warn
 from twinlog.cli.topics import refuse_strangers
-from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that kept a topic, or one partition of it, from being copied or from being trusted."""
+    """Something that kept a topic, or one partition of it, from being copied or from being trusted.
+
+    `topic` is empty where it is the flow's copy as a whole that broke off.
+    """
 
     topic: str
     partition: int | None
@@ -71,8 +74,8 @@ class GroupsRun:
 class FlowRun:
     """What became of a flow: its report, what failed in it, and the checks that did not pass.
 
-    `error` is set when the flow as a whole could not be run; there is no report then.  `windows` counts those of
-    follow mode.
+    `error` is set when the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
+    ended by what may go away by itself.  `windows` counts those of follow mode.
     """
 
     flow: str
@@ -84,6 +87,7 @@ class FlowRun:
     groups: GroupsRun | None = None
     windows: int = 0
     error: Failure | None = None
+    broke_off: bool = False
 
     @property
     def state(self) -> str:
@@ -100,6 +104,13 @@ class FlowRun:
             and not any(it.severity == "critical" for it in self.failed_checks)
             and not (self.groups and self.groups.error)
         )
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with for its sake; that of an `error` is in it."""
+        if self.succeeded:
+            return ExitCode.DONE
+        return ExitCode.CLUSTER if self.broke_off else ExitCode.SAYS_NO
 
     @property
     def document(self) -> dict[str, Any]:
@@ -200,6 +211,7 @@ def conclude(
         latency_ms=beat.latency_ms,
         groups=groups,
         windows=windows,
+        broke_off=copied is not None and copied.broke_off,
     )
 
 
@@ -261,13 +273,18 @@ def _not_synced(synced: SyncTopicsResult) -> Iterator[Trouble]:
 def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[Trouble]:
     for it in stopped:
         yield Trouble(it.topic, it.partition, it.code, it.message)
-    for partition in copied.partitions if copied is not None else ():
+    if copied is None:
+        return
+    for partition in copied.partitions:
         if partition.error:
             yield Trouble(partition.topic, partition.partition, partition.error_code, partition.error)
+    if copied.error:  # partitions of tasks that died have no report that could carry it
+        yield Trouble("", None, copied.error_code, copied.error)
 
 
 def say_failures(failures: Iterable[Trouble], flow: str) -> None:
     """Name on stderr everything that failed."""
     for it in failures:
         where = it.topic if it.partition is None else f"{it.topic}-{it.partition}"
-        say(f"{flow}: {where} was not copied: {it.message}" + (f"; {it.hint}" if it.hint else ""))
+        what = f"{where} was not copied" if where else "not everything was copied"
+        say(f"{flow}: {what}: {it.message}" + (f"; {it.hint}" if it.hint else ""))

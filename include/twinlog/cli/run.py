@@ -26,7 +26,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.cli.times import parse_duration, parse_moment
 from twinlog.cli.topics import parse_topics
 from twinlog.cli.warm_spark import WarmSpark
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
@@ -78,9 +78,7 @@ def run(
     )
     for it in done.results:
         say_failures(it.failures, it.flow)
-    return done.exit_code or int(
-        ExitCode.DONE if all(it.succeeded for it in done.results) else ExitCode.SAYS_NO
-    )
+    return max([done.exit_code, *(it.exit_code for it in done.results)])
 
 
 def _seconds(duration: str | None, *, once: bool) -> int:

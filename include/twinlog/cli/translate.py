@@ -245,13 +245,15 @@ def _write(
         if offset is None:
             warn(f"{path} was not written: {answer.message}")
             return True
-        inexact += not answer.exact
+        inexact += not (answer.exact or answer.missing)
         topic = answer.source_topic if reverse else answer.topic
         entries.append(replace(entry, topic=topic, offset=offset))
     if not written(path, document.write(entries).encode()):
         return False
     if inexact:
         warn(f"{inexact} offset(s) in {path} are not exact: records may be read again")
+    if missing := sum(it.missing for it in translated.answers):
+        warn(f"{path} skips at most {missing} unread record(s): they are not on the other side")
     if unknown := next((it for it in translated.answers if it.reason is Reason.WAY_BACK_UNKNOWN), None):
         warn(f"{path}: {unknown.message}")
     return True

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     UNKNOWN_PARTITION = "unknown-partition"
     RECREATED = "recreated"
     BEYOND_END = "beyond-end"
+    MISSING_THERE = "missing-there"
     BEFORE_BEGINNING = "before-beginning"
     NOT_COPIED_YET = "not-copied-yet"
     NOT_MAPPED = "not-mapped"
@@ -58,7 +59,9 @@ class Answer:
     one of them is None where there is no answer.  `exact`: the answer is the first record not yet read.  `ahead`: the
     reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than late; with the
     reason WAY_BACK_UNKNOWN only as far as the records of this flow go.  `again` is how many records may be read again
-    at most, None where nobody knows.  `reason` and `message` say why there is no answer, or what else there is to know.
+    at most, None where nobody knows.  `missing` is how many unread records at most are not on the other side, although
+    the reader's own side may have them; no such answer is exact.  `reason` and `message` say why there is no answer,
+    or what else there is to know.
     """
 
     group: str
@@ -70,6 +73,7 @@ class Answer:
     exact: bool = False
     ahead: bool = False
     again: int | None = None
+    missing: int = 0
     basis: Basis = Basis.NONE
     reason: Reason = Reason.NONE
     message: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.client.answers import Ask
@@ -15,7 +15,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discover import all_partitions, left_out_reason
-from twinlog.steps.life_rules import about_source_life
+from twinlog.steps.life_rules import about_source_life, copied_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,27 @@ def records_at(
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-    names = clusters.target.topic_names()
-    policy, alias = flow.policy, flow.source.alias
-    copies = [
-        name
-        for name in names
-        if policy.topic_source(name) == alias
-        and not policy.is_internal_topic(name)
-        and (topics is None or policy.upstream_topic(name) in topics)
-    ]
+    ledger = read_ledger(flow, clusters.target)
+    sources = {
+        name: source
+        for name in clusters.target.topic_names()
+        if not flow.policy.is_internal_topic(name) and (source := copied_from(flow, ledger, name)) is not None
+    }
+    copies = [name for name, source in sources.items() if topics is None or source in topics]
+    missing = sorted(set(topics or ()) - set(sources.values()))
+    if missing or not copies:
+        raise UsageError(
+            f"{flow.target.alias} has no copy of {missing[0] if missing else 'any topic of flow ' + flow.name}",
+            hint="--topics takes source topics",
+        )
     described = clusters.target.describe_topics(copies).require()
     partitions = all_partitions(described.values())
     found = clusters.target.offsets_at(partitions, at_ms).require()
     ends = clusters.target.offsets(partitions).require()
     asks = [_first(it, found[it], ends[it].stable_end) for it in partitions]
-    return Standing(tuple(asks), (f"{alias} is out of reach: times are those of the copies",), back=True)
+    return Standing(
+        tuple(asks), (f"{flow.source.alias} is out of reach: times are those of the copies",), back=True
+    )
 
 
 def _records_at(
@@ -198,22 +204,22 @@ def _from_checkpoints(
     ledger = read_ledger(flow, clusters.target)
     asks: list[Ask] = []
     times: list[int] = []
-    earlier: set[tuple[str, str]] = set()
-    upstream: Callable[[str], str | None] = flow.policy.upstream_topic
+    left_out: dict[str, None] = {}
     for (group, topic, partition), it in sorted(found.items()):
-        source = upstream(topic)
+        source = copied_from(flow, ledger, topic)
         if source is None:
-            continue
-        if about_source_life(it.at_ms, source, ledger):
+            # It stands on a copy that came from the target; here are the offsets of the original.
+            text = (
+                f"{group}: its checkpoints of {topic} are about no copy of {flow.source.alias}, and left out"
+            )
+            left_out[text] = None
+        elif about_source_life(it.at_ms, source, ledger):
             asks.append(Ask(source, partition, it.checkpoint.upstream_offset, group))
             times.append(it.at_ms)
         else:
-            earlier.add((group, source))
-    left_out = tuple(
-        f"{group}: its checkpoints of {topic} are about the topic before it was made anew, and left out"
-        for group, topic in sorted(earlier)
-    )
-    known = {group for group, _, _ in found} - ({group for group, _ in earlier} - {it.group for it in asks})
+            text = f"{group}: its checkpoints of {source} are about the topic before it was made anew, and left out"
+            left_out[text] = None
+    known = {it.group for it in asks}
     missing = [name for name in groups.names if name not in known]
     if missing or not known:
         raise UsageError(

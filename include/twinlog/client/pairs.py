@@ -13,7 +13,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescrip
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.packed_map import PackedMap
-from twinlog.steps.life_rules import differ
+from twinlog.steps.life_rules import copied_from, differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,7 @@ class Pairing:
             known = self._ledger.incarnations.get(topic)
             remote = self._flow.policy.format_remote_topic(self._flow.source.alias, topic)
             return topic, known.remote_topic if known is not None else remote
-        for life in reversed(self._ledger.lives):
-            if life.remote_topic == topic:
-                return life.topic, topic
-        source = self._flow.policy.upstream_topic(topic)
-        ours = self._flow.policy.topic_source(topic) == self._flow.source.alias
-        return (source if source is not None and ours else ""), topic
+        return copied_from(self._flow, self._ledger, topic) or "", topic
 
     def _lives(self, topics: Sequence[str]) -> _Lives:
         if not self._source_reachable:

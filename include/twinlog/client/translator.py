@@ -6,8 +6,8 @@ Reads only.  The source may be gone: the map and the ledger are on the target.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twinlog.client.answers import Answer, Ask, Basis, Reason
@@ -19,14 +19,21 @@ from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
-from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
-from twinlog.steps.positions import Position, positions, positions_back, positions_both_ways
-from twinlog.steps.two_way import WayBack, read_way_back, way_back_ledger
+from twinlog.steps.positions import Position, never_copied, positions, positions_back, positions_both_ways
+from twinlog.steps.two_way import read_way_back, way_back_ledger
 
-LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
-"""Gaps in which nothing was ever copied."""
+Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
+"""Upstream offsets [first, end) that are in no copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WayBack:
+    """What the flow the other way knows: its maps, and what it never copied."""
+
+    maps: Maps[PackedMap]
+    lost: Lost
 
 
 class FlowTranslator:
@@ -69,6 +76,10 @@ class FlowTranslator:
         return read_ledger(self.flow, self._clusters.target)
 
     @cached_property
+    def _lost(self) -> Lost:
+        return never_copied(self._ledger)
+
+    @cached_property
     def _pairing(self) -> Pairing:
         reachable = self.source_reachable
         return Pairing(self.flow, self._clusters, self._ledger, self._packed, source_reachable=reachable)
@@ -102,20 +113,19 @@ class FlowTranslator:
                 answers[number] = answer
         return tuple(answers[number] for number in range(len(asks)))
 
-    def _way_back(self, pairs: Iterable[Pair]) -> WayBack | None:
+    def _way_back(self, pairs: Iterable[Pair]) -> _WayBack | None:
         """Read what the flow the other way keeps on the source, if there is one that has a say and can be asked."""
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
         source = self._clusters.source
-        return (
-            read_way_back(self.flow, source, same)
-            if latest_or_empty(source, way_back_ledger(self.flow))
-            else None
-        )
+        if not latest_or_empty(source, way_back_ledger(self.flow)):
+            return None
+        found = read_way_back(self.flow, source, same)
+        return _WayBack(found.maps, never_copied(found.ledger))
 
     def _in_partition(
-        self, pair: Pair, asks: Sequence[Ask], way_back: WayBack | None, *, back: bool
+        self, pair: Pair, asks: Sequence[Ask], way_back: _WayBack | None, *, back: bool
     ) -> list[Answer]:
         try:
             found = self._positions(pair, [it.offset for it in asks], way_back, back=back)
@@ -127,20 +137,23 @@ class FlowTranslator:
         ]
 
     def _positions(
-        self, pair: Pair, offsets: Sequence[int], way_back: WayBack | None, *, back: bool
+        self, pair: Pair, offsets: Sequence[int], way_back: _WayBack | None, *, back: bool
     ) -> list[Position | None]:
         life = SourceLife(pair.source_topic, pair.topic_id, pair.partition)
-        packed, gaps = self._packed.get(life), _gaps(self._ledger, life)
+        packed, gaps = self._packed.get(life), _in(self._lost, life)
         if way_back is not None and pair.same_name and pair.source is not None:
             their_life = SourceLife(pair.topic, pair.remote_topic_id, pair.partition)
             theirs, nothing = way_back.maps.get(their_life), PackedMap.of({})
             if back:
-                their_gaps = _gaps(way_back.ledger, their_life)
-                return positions_both_ways(theirs, packed or nothing, offsets, pair.source, their_gaps)
-            return positions_both_ways(packed, theirs or nothing, offsets, pair.target, gaps)
+                their_gaps = _in(way_back.lost, their_life)
+                return positions_both_ways(
+                    theirs, packed or nothing, offsets, pair.source, their_gaps, pair.target
+                )
+            return positions_both_ways(packed, theirs or nothing, offsets, pair.target, gaps, pair.source)
         if back:
-            return positions_back(packed, offsets, pair.source or PartitionOffsets(0, 1 << 62, 1 << 62))
-        return positions(packed, offsets, pair.target, gaps)
+            source = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
+            return positions_back(packed, offsets, source, pair.target)
+        return positions(packed, offsets, pair.target, gaps, pair.source)
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:
         base = Answer(
@@ -165,6 +178,7 @@ class FlowTranslator:
             exact=position.exact and not unknown,
             ahead=position.ahead,
             again=None if unknown else position.slack,
+            missing=position.missing,
             basis=Basis.MAP,
             reason=reason,
             message=message,
@@ -191,14 +205,9 @@ class FlowTranslator:
         )
 
 
-def _gaps(ledger: Ledger, life: SourceLife) -> list[tuple[int, int]]:
-    return [
-        (gap.first_offset, gap.last_offset + 1)
-        for gap in ledger.gaps
-        if (gap.topic, gap.partition) == (life.topic, life.partition)
-        and gap.topic_id in {"", life.topic_id}
-        and gap.cause in LOST
-    ]
+def _in(lost: Lost, life: SourceLife) -> list[tuple[int, int]]:
+    """What of a partition was never copied; an older release noted gaps without a life."""
+    return [*lost.get(life, ()), *lost.get(life._replace(topic_id=""), ())]
 
 
 def _against(pair: Pair, ask: Ask, *, back: bool) -> Impossible | None:
@@ -239,6 +248,11 @@ def _unmapped(base: Answer) -> Answer:
 
 def _remark(pair: Pair, ask: Ask, position: Position, *, back: bool) -> tuple[Reason, str]:
     log = pair.target if back else pair.source
+    if position.missing:
+        return (
+            Reason.MISSING_THERE,
+            f"{position.missing} unread record(s) at most are not there: expired on that side, or never copied",
+        )
     if log is not None and ask.offset < log.log_start:
         return (
             Reason.BEFORE_BEGINNING,

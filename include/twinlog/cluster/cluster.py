@@ -32,7 +32,7 @@ from twinlog.cluster.values import (
     TopicDescription,
     TopicPartition,
 )
-from twinlog.relay.epochs import EpochEnd
+from twinlog.relay.epochs import EpochEnd, ReadUpTo
 
 
 class ClusterReader(Protocol):
@@ -89,8 +89,8 @@ class ClusterReader(Protocol):
         Records of aborted transactions are among them, and say so.
         """
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
-        """Return where the leader epoch given for each partition ends; without those whose leader is moving."""
+    def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
+        """Return where the leader epoch ends that each partition was read up to; without those that nobody leads."""
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, up to the high watermark.

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.refusals import Asked
+from twinlog.cluster.request_size import requests
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
+from twinlog.errors import TwinlogError
 
 SOURCES = {
     kafka_admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value: ConfigSource.TOPIC,
@@ -56,9 +58,20 @@ def alter_topic_configs(
 
 
 def _alter(session: Session, changes: Mapping[str, Mapping[str, str | None]]) -> Answers[TopicConfig, None]:
-    resources = {_alteration(name, values): name for name, values in changes.items() if values}
-    if not resources:
-        return Answers({})
+    found: dict[TopicConfig, None] = {}
+    refused: dict[TopicConfig, TwinlogError] = {}
+    some = ((name, values) for name, values in changes.items() if values)
+    for request in requests(some, lambda item: len(item[1])):  # a config makes a record
+        answers = _alter_at_once(session, dict(request))
+        found |= answers.found
+        refused |= answers.refused
+    return Answers(found, refused)
+
+
+def _alter_at_once(
+    session: Session, changes: Mapping[str, Mapping[str, str | None]]
+) -> Answers[TopicConfig, None]:
+    resources = {_alteration(name, values): name for name, values in changes.items()}
     futures = session.admin.incremental_alter_configs(list(resources), request_timeout=REQUEST_SECONDS)
     by_name = {resources[resource]: future for resource, future in futures.items()}
     answers = session.answers(by_name, lambda name: _asked_to_alter(session, name, changes[name]))

@@ -41,7 +41,7 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
-from twinlog.relay.epochs import EpochEnd
+from twinlog.relay.epochs import EpochEnd, ReadUpTo
 
 V = TypeVar("V")
 
@@ -197,9 +197,9 @@ class FakeCluster(FakeAccess):
         }
         return LogDirs(sizes, 50.0)
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
+    def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
         """Say where leader epochs ended."""
-        return {it: self._log(it).epoch_end(epoch) for it, epoch in epochs.items()}
+        return {it: self._log(it).epoch_end(up_to.epoch) for it, up_to in read.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the last value per key; tombstoned keys are left out."""

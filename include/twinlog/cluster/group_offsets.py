@@ -1,4 +1,4 @@
-"""Committed offsets of groups: reading them, and committing for groups that nobody is in.
+"""Committed offsets of groups, read from their coordinators; and groups deleted there.
 
 Over our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen to
 garble metadata.
@@ -7,15 +7,12 @@ garble metadata.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twinlog.cluster.group import (
     GROUP_ACTIVE,
-    OFFSET_MOVED,
     CommittedOffset,
-    GroupPartition,
-    OffsetChange,
 )
 from twinlog.cluster.values import Answers, TopicPartition
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
@@ -26,14 +23,6 @@ from twinlog.relay.error_codes import AUTHORIZATION, COORDINATOR_MOVED, Code, er
 
 GROUPS_PER_REQUEST = 500
 """Groups whose offsets are read in one request (KIP-709)."""
-
-GROUPS_AT_ONCE = 20
-POSITIONS_AT_ONCE = 500
-"""Groups, and positions of theirs, that are compared and then committed without waiting in between.
-
-Kafka takes one group a request; with a round trip each, 5,000 groups would wait for 10,000 of them.  More at once would
-leave more time between reading a position and replacing it.
-"""
 
 NO_OFFSET = -1
 PATIENCE_SECONDS = 20.0
@@ -47,7 +36,7 @@ _MEMBERS_IN_IT = frozenset({
     Code.FENCED_MEMBER_EPOCH,
     Code.NON_EMPTY_GROUP,
 })
-_GONE = frozenset({Code.GROUP_ID_NOT_FOUND})
+GONE = frozenset({Code.GROUP_ID_NOT_FOUND})
 
 
 def committed_offsets(
@@ -62,30 +51,58 @@ def committed_offsets(
     def read(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         failed: dict[str, int] = {}
         for start in range(0, len(names), GROUPS_PER_REQUEST):
-            for name, error, topics in _fetch(connection, names[start : start + GROUPS_PER_REQUEST]):
-                if error and error not in _GONE:
+            for name, error, topics in fetch(connection, names[start : start + GROUPS_PER_REQUEST]):
+                if error and error not in GONE:
                     failed[name] = error
                 else:
-                    found[name] = _committed(topics)
+                    found[name] = committed_in(topics)
         return failed
 
-    return Answers(found, _by_coordinator(brokers, groups, "read the offsets of", read))
+    return Answers(found, by_coordinator(brokers, groups, "read the offsets of", read))
 
 
-def _fetch(connection: Connection, names: Sequence[str]) -> list[tuple[str, int, Any]]:
-    """Ask for all offsets of groups: (group, error code, topics).  Before version 8 it is one group a request."""
+def fetch(
+    connection: Connection,
+    names: Sequence[str],
+    places: Mapping[str, Iterable[TopicPartition]] | None = None,
+) -> list[tuple[str, int, Any]]:
+    """Ask for the offsets of groups: (group, error code, topics).  Before version 8 it is one group a request.
+
+    All of them, as they are committed; or those of `places` by group, with an error where a transaction is about to
+    replace one.  A place without a position is told so only where it is asked for by name.
+    """
+    request, stable = kafka_python.OFFSET_FETCH.request, places is not None
     if connection.version_of(kafka_python.OFFSET_FETCH) < 8:
-        alone = [
-            (name, connection.call(kafka_python.OFFSET_FETCH, group_id=name, topics=None)) for name in names
+        topic = request.OffsetFetchRequestTopic
+        answers = [
+            connection.call(
+                kafka_python.OFFSET_FETCH,
+                group_id=name,
+                topics=_asked(topic, places[name]) if places is not None else None,
+                require_stable=stable,
+            )
+            for name in names
         ]
-        return [(name, answer.error_code, answer.topics) for name, answer in alone]
-    group = kafka_python.OFFSET_FETCH.request.OffsetFetchRequestGroup
-    wanted = [group(group_id=name, topics=None) for name in names]
-    answer = connection.call(kafka_python.OFFSET_FETCH, groups=wanted, require_stable=False)
+        return [(name, it.error_code, it.topics) for name, it in zip(names, answers, strict=True)]
+    group = request.OffsetFetchRequestGroup
+    topic = group.OffsetFetchRequestTopics
+    wanted = [
+        group(group_id=name, topics=_asked(topic, places[name]) if places is not None else None)
+        for name in names
+    ]
+    answer = connection.call(kafka_python.OFFSET_FETCH, groups=wanted, require_stable=stable)
     return [(it.group_id, it.error_code, it.topics) for it in answer.groups]
 
 
-def _committed(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
+def _asked(topic: Callable[..., Any], places: Iterable[TopicPartition]) -> list[Any]:
+    partitions: dict[str, list[int]] = {}
+    for it in places:
+        partitions.setdefault(it.topic, []).append(it.partition)
+    return [topic(name=name, partition_indexes=numbers) for name, numbers in partitions.items()]
+
+
+def committed_in(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
+    """Read the positions out of an answer."""
     return {
         TopicPartition(topic.name, it.partition_index): CommittedOffset(
             it.committed_offset, it.metadata or "", it.committed_leader_epoch
@@ -96,112 +113,6 @@ def _committed(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
     }
 
 
-def alter_offsets(
-    brokers: Brokers, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Answers[GroupPartition, None]:
-    """Commit positions for groups nobody is in, each group read again right before it is written.
-
-    Refused with `offset-moved`: a position that is no longer the expected one.  With `group-active`: a group with
-    members; it is the broker that says so, in the write itself.  Between our read and our write a consumer may
-    still join, commit and leave: Kafka has no compare-and-set, and that is some milliseconds.
-    """
-    alias = brokers.settings.alias
-    found: dict[GroupPartition, None] = {}
-    refused: dict[GroupPartition, TwinlogError] = {}
-
-    def write(connection: Connection, names: Sequence[str]) -> dict[str, int]:
-        failed: dict[str, int] = {}
-        for part in _portions(names, changes):
-            writable: dict[str, Mapping[TopicPartition, OffsetChange]] = {}
-            for name, error, topics in _fetch(connection, part):
-                if error and error not in _GONE:
-                    failed[name] = error
-                    continue
-                moved = _moved(alias, name, changes[name], _committed(topics))
-                refused.update(moved)
-                writable[name] = {
-                    it: v for it, v in changes[name].items() if GroupPartition(name, *it) not in moved
-                }
-            for key, code in _commit(connection, {name: it for name, it in writable.items() if it}):
-                if code in COORDINATOR_MOVED:
-                    failed[key.group] = code
-                elif code:
-                    refused[key] = _refusal(alias, code, "commit offsets of", key.group)
-                else:
-                    found[key] = None
-        return failed
-
-    unreached = _by_coordinator(brokers, changes, "commit offsets of", write)
-    for name, error in unreached.items():
-        refused |= {GroupPartition(name, *it): error for it in changes[name]}
-    return Answers({it: None for it in found if it not in refused}, refused)
-
-
-def _moved(
-    alias: str,
-    group: str,
-    changes: Mapping[TopicPartition, OffsetChange],
-    standing: Mapping[TopicPartition, CommittedOffset],
-) -> dict[GroupPartition, TwinlogError]:
-    """Compare: the changes whose partition no longer has the expected position."""
-    now = {it: standing[it].offset if it in standing else None for it in changes}
-    return {
-        GroupPartition(group, *it): _has_moved(alias, group, it, change, now[it])
-        for it, change in changes.items()
-        if now[it] != change.expected
-    }
-
-
-def _portions(
-    names: Sequence[str], changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Iterator[Sequence[str]]:
-    """Cut groups into portions to be compared and committed at once."""
-    portion: list[str] = []
-    positions = 0
-    for name in names:
-        size = len(changes[name])
-        if portion and (len(portion) == GROUPS_AT_ONCE or positions + size > POSITIONS_AT_ONCE):
-            yield portion
-            portion, positions = [], 0
-        portion.append(name)
-        positions += size
-    if portion:
-        yield portion
-
-
-def _commit(
-    connection: Connection, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Iterator[tuple[GroupPartition, int]]:
-    """Commit as a simple consumer does: generation -1, no member; the broker refuses when there are members."""
-    requests = [_commit_request(group, offsets) for group, offsets in changes.items()]
-    answers = connection.call_each(kafka_python.OFFSET_COMMIT, requests)
-    for group, answer in zip(changes, answers, strict=True):
-        for topic in answer.topics:
-            for it in topic.partitions:
-                yield GroupPartition(group, topic.name, it.partition_index), it.error_code
-
-
-def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) -> dict[str, Any]:
-    request = kafka_python.OFFSET_COMMIT.request
-    topics: dict[str, list[Any]] = {}
-    for it, change in changes.items():
-        entry = request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
-            partition_index=it.partition,
-            committed_offset=change.offset,
-            committed_leader_epoch=-1,
-            committed_metadata=change.metadata,
-        )
-        topics.setdefault(it.topic, []).append(entry)
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "group_instance_id": None,
-        "retention_time_ms": -1,
-        "topics": [request.OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
-    }
-
-
 def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]:
     """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
     found: dict[str, None] = {}
@@ -209,17 +120,15 @@ def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]
     def delete(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         answer = connection.call(kafka_python.DELETE_GROUPS, groups_names=list(names))
         failed = {
-            it.group_id: it.error_code
-            for it in answer.results
-            if it.error_code and it.error_code not in _GONE
+            it.group_id: it.error_code for it in answer.results if it.error_code and it.error_code not in GONE
         }
         found.update({name: None for name in names if name not in failed})
         return failed
 
-    return Answers(found, _by_coordinator(brokers, groups, "delete", delete))
+    return Answers(found, by_coordinator(brokers, groups, "delete", delete))
 
 
-def _by_coordinator(
+def by_coordinator(
     brokers: Brokers,
     groups: Iterable[str],
     doing: str,
@@ -245,10 +154,10 @@ def _by_coordinator(
             failed |= work(connection, names)
         wanted = [name for name, code in failed.items() if code in COORDINATOR_MOVED]
         if not wanted or time.monotonic() > deadline:
-            refused |= {name: _refusal(alias, code, doing, name) for name, code in failed.items()}
+            refused |= {name: refusal(alias, code, doing, name) for name, code in failed.items()}
             break
         refused |= {
-            name: _refusal(alias, code, doing, name)
+            name: refusal(alias, code, doing, name)
             for name, code in failed.items()
             if code not in COORDINATOR_MOVED
         }
@@ -256,21 +165,8 @@ def _by_coordinator(
     return refused
 
 
-def _has_moved(
-    alias: str, group: str, it: TopicPartition, change: OffsetChange, now: int | None
-) -> TransientError:
-    was = "no position" if change.expected is None else f"position {change.expected}"
-    return TransientError(
-        f"group {group} had {was} in {it.topic}-{it.partition} on {alias}, and now has {now}",
-        hint="somebody else commits for it; the next cycle looks again",
-        code=OFFSET_MOVED,
-        group=group,
-        topic=it.topic,
-        partition=it.partition,
-    )
-
-
-def _refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
+def refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
+    """Make the error of a code that a coordinator answered."""
     data: dict[str, Any] = {"cluster": alias, "group": group, "kafka_code": int(code)}
     if code in _MEMBERS_IN_IT:
         return ClusterRefused(

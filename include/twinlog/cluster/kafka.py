@@ -10,6 +10,7 @@ from twinlog.cluster import (
     acls,
     brokers,
     configs,
+    group_commits,
     group_offsets,
     groups,
     log_dirs,
@@ -45,7 +46,7 @@ from twinlog.cluster.values import (
 )
 from twinlog.config.settings import ClusterSettings
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.epochs import EpochEnd, epoch_ends
+from twinlog.relay.epochs import EpochEnd, ReadUpTo, epoch_ends
 
 if TYPE_CHECKING:
     from twinlog.relay.log_reader import StateReader
@@ -125,12 +126,12 @@ class KafkaCluster:
         """Fingerprint up to `limit` records of a partition."""
         return read_prints(self._settings.connection, *it, start, limit)
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, EpochEnd]:
-        """Return where the leader epoch given for each partition ends."""
-        if not epochs:
+    def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
+        """Return where the leader epoch ends that each partition was read up to."""
+        if not read:
             return {}
         with Brokers(self._settings.connection) as brokers:
-            ends = epoch_ends(brokers, {(it.topic, it.partition): epoch for it, epoch in epochs.items()})
+            ends = epoch_ends(brokers, {(it.topic, it.partition): up_to for it, up_to in read.items()})
         return {TopicPartition(*it): end for it, end in ends.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
@@ -182,7 +183,7 @@ class KafkaCluster:
     ) -> Answers[GroupPartition, None]:
         """Commit positions for groups nobody is in."""
         with Brokers(self._settings.connection) as connected:
-            return group_offsets.alter_offsets(connected, changes)
+            return group_commits.alter_offsets(connected, changes)
 
     def connect_workers(self, group: str) -> ConnectWorkers:
         """Say what the workers of a Kafka Connect group run."""

@@ -1,7 +1,8 @@
 """One admin connection to a cluster: every request bounded in time, a dead cluster noticed early.
 
 librdkafka keeps on trying to connect until a request times out.  Its error callback knows sooner: when it has
-said that no broker can be used, and no request was answered for `GIVE_UP_SECONDS`, we stop waiting.
+said that no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting.  The next
+question has a client of its own: the cluster may be back, and who follows asks for weeks.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Session:
         librdkafka keeps to the controller it knows: when that broker is dead, it waits for it to come back, and learns
         of another one only with the next periodic metadata (topic.metadata.refresh.interval.ms, five minutes).
         """
+        self._trouble_since = None
         self.admin = AdminClient(self._properties)
 
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
@@ -79,7 +81,10 @@ class Session:
 
     def _stop_if_hopeless(self) -> None:
         if self._trouble_since is not None and time.monotonic() - self._trouble_since > GIVE_UP_SECONDS:
-            raise self._verdict or unreachable(self.alias, self._reason)
+            if self._verdict is not None:
+                raise self._verdict
+            self._begin_anew()
+            raise unreachable(self.alias, self._reason)
 
     def _heard(self, error: KafkaError) -> None:
         """Remember what the client library says about its connections (called from `poll`)."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.brokers import describe_cluster
 from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.request_size import requests
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
-V = TypeVar("V")
-
-REQUEST_PARTITIONS = 5_000
 SHOWN_SECONDS = 30.0
 SHOWN_POLL_SECONDS = 0.1
 
@@ -98,7 +95,7 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
 def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
     """Ask for topics and return what was refused."""
     refused: dict[str, TwinlogError] = {}
-    for request in requests(topics):
+    for request in requests(topics, _records):
         futures = session.admin.create_topics(
             [_new_topic(topic) for topic in request],
             operation_timeout=REQUEST_SECONDS,
@@ -109,26 +106,9 @@ def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogEr
     return refused
 
 
-def requests(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
-    """Cut creations into requests a controller takes."""
-    return _cut(topics, lambda topic: topic.partitions)
-
-
-def growth_requests(counts: Mapping[str, int]) -> Iterator[list[tuple[str, int]]]:
-    """Cut growth to `counts` partitions into requests a controller takes; no topic gets more than it shall have."""
-    return _cut(counts.items(), lambda item: item[1])
-
-
-def _cut(wanted: Iterable[V], partitions: Callable[[V], int]) -> Iterator[list[V]]:
-    """Cut where there would be too many partitions: KRaft refuses over 10,000 in one request."""
-    request: list[V] = []
-    for it in wanted:
-        if request and sum(map(partitions, request)) + partitions(it) > REQUEST_PARTITIONS:
-            yield request
-            request = []
-        request.append(it)
-    if request:
-        yield request
+def _records(topic: NewTopic) -> int:
+    """How many records its creation makes: itself, each partition, each config."""
+    return 1 + topic.partitions + len(topic.configs)
 
 
 def _exists_already(error: TwinlogError) -> bool:
@@ -143,7 +123,7 @@ def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[st
     """Grow topics to `counts` partitions and wait until metadata shows them; one somebody else grew is a success."""
     done: list[str] = []
     failed: dict[str, TwinlogError] = {}
-    for request in growth_requests(counts):
+    for request in requests(counts.items(), lambda item: item[1]):  # a partition makes a record
         futures = session.admin.create_partitions(
             [kafka_admin.NewPartitions(name, count) for name, count in request],
             operation_timeout=REQUEST_SECONDS,

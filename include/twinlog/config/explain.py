@@ -118,6 +118,7 @@ def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
         target_alias=flow.target.alias,
         heartbeats_replication=flow.heartbeats_replication,
         cycle_rule=flow.cycle_rule.value,
+        progress_topics=flow.progress_topics,
     )
     remote = flow.policy.format_remote_topic(flow.source.alias, topic) if reason is None else None
     return ExplainedTopic(topic, remote, reason)

@@ -35,6 +35,7 @@ from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPoli
 
 BROKER_DEFAULT = -1
 CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")
+STORAGE = "offset.storage."
 STEERING = ("isolation.level", "auto.offset.reset")
 FETCH_SIZES = {
     "fetch.max.bytes": "twinlog.fetch.bytes",
@@ -69,11 +70,12 @@ class _Sources:
     def of(cls, raw: Properties, source: str, target: str) -> _Sources:
         connector = precedence.connector_config(raw, source, target)
         worker = precedence.worker_config(raw, source, target)
-        storage = {key: value for key, value in worker.items() if key.startswith("offset.storage.")}
+        storage = {key: value for key, value in worker.items() if key.startswith(STORAGE)}
         consumer = precedence.source_client(connector, "consumer")
         steering = {f"consumer.{key}": consumer[key] for key in STEERING if key in consumer}
         own = _derived(consumer) | precedence.own_settings(raw, connector)
-        return cls(connector, worker, {**connector, **storage, **steering, **own})
+        no_storage = {key: value for key, value in connector.items() if not key.startswith(STORAGE)}
+        return cls(connector, worker, {**no_storage, **storage, **steering, **own})
 
 
 def _derived(consumer: Properties) -> dict[str, Property]:
@@ -109,6 +111,7 @@ def resolve_flow(
         offset_storage_partitions=read.integer("offset.storage.partitions", at_least=1, also=BROKER_DEFAULT),
         offset_syncs_topic_location=read.choice("offset-syncs.topic.location", Location).value,
         offset_storage_topic=_offsets_topic(read),
+        progress_on_source=_progress_on_source(raw, source, target, read),
         offset_lag_max=read.integer("offset.lag.max"),
         emit_offset_syncs=read.boolean("emit.offset-syncs.enabled"),
         emit_heartbeats=_switched_on(read, "emit.heartbeats"),
@@ -186,6 +189,15 @@ def _offsets_topic(read: Reader) -> str:
     own = read.text("offsets.storage.topic")
     worker = read.text("offset.storage.topic")
     return own or (worker if read.origin("offset.storage.topic").line else "")
+
+
+def _progress_on_source(raw: Properties, source: str, target: str, read: Reader) -> frozenset[str]:
+    """Name where flows into the source keep their progress, be they in this file or only the other side's."""
+    key = "offset.storage.topic"
+    worker = precedence.worker_config(raw, target, source)[key]
+    own = {it: value for it, value in raw.items() if it.endswith(f"->{source}.offsets.storage.topic")}
+    written = own | ({key: worker} if worker.origin.line else {})
+    return frozenset(filter(None, read.plain(written).values()))
 
 
 def _flow_schedule(read: Reader) -> str:

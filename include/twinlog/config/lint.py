@@ -25,9 +25,11 @@ from twinlog.config.java_keys import (
 )
 from twinlog.config.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
 from twinlog.config.librdkafka import MAPPED
+from twinlog.config.metadata import Profile
 from twinlog.config.origin import Origin, Properties
 from twinlog.config.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.settings import FlowSettings
+from twinlog.policy.replication import IdentityReplicationPolicy
 
 CLOSE = 0.8
 """How alike two keys must be (difflib's ratio) for one to be suggested for the other."""
@@ -57,6 +59,7 @@ def lint(
         elif not _is_of_a_tier(key):
             _top_level_key(key, value.origin, aliases, findings)
     _shared_offset_syncs(flows, findings)
+    _synced_both_ways(flows, findings)
     if aliases and not any(flow.enabled for flow in flows):
         findings.warn(findings.missing(), "no flow is enabled", "add a line such as A->B.enabled = true")
 
@@ -212,4 +215,32 @@ def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) ->
                 findings.missing(),
                 f"{name} and {target}->{source} write their offset syncs to the same topic on {source}",
                 "give both the same offset-syncs.topic.location",
+            )
+
+
+def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
+    """Warn of rights and quotas that go both ways: neither flow knows a source's own from what the other brought.
+
+    Under profile `mm2` only topics' ACLs are synced, and these come back only where copies keep their topics' names.
+    """
+    enabled = {(flow.source.alias, flow.target.alias): flow for flow in flows if flow.enabled}
+    for (source, target), flow in enabled.items():
+        back = enabled.get((target, source))
+        if back is None or source > target:
+            continue
+        pair = (flow, back)
+        extended = all(it.metadata.profile is not Profile.MM2 for it in pair)
+        same_names = all(isinstance(it.policy, IdentityReplicationPolicy) for it in pair)
+        if all(it.sync_topic_acls for it in pair) and (extended or same_names):
+            findings.warn(
+                findings.missing(),
+                f"{flow.name} and {back.name} both sync ACLs: what is revoked on one side can come back from the other",
+                f"let one of them sync ACLs: {back.name}.sync.topic.acls.enabled = false",
+            )
+        if all(it.metadata.quotas for it in pair) and extended:
+            findings.warn(
+                findings.missing(),
+                f"{flow.name} and {back.name} both sync quotas: what is deleted on one side can come back from the"
+                " other",
+                f"let one of them sync quotas: {back.name}.twinlog.sync.quotas.enabled = false",
             )

@@ -78,7 +78,7 @@ def _scram_users(read: Reader) -> tuple[DeclaredUser, ...]:
         if iterations < DEFAULT_ITERATIONS:
             read.refuse(key, f"{found['name']} has {iterations} iterations; Kafka takes 4096 or more")
             continue
-        password = _password(read, key, found["password"])
+        password = _password(read, key, found)
         user = DeclaredUser(
             found["name"].strip(), Secret(password), found["mechanism"] or DEFAULT_MECHANISM, iterations
         )
@@ -88,8 +88,11 @@ def _scram_users(read: Reader) -> tuple[DeclaredUser, ...]:
     return tuple(users.values())
 
 
-def _password(read: Reader, key: str, text: str) -> str:
+def _password(read: Reader, key: str, user: re.Match[str]) -> str:
     try:
-        return read.expand(Property(text.strip(), read.origin(key)))
+        password = read.expand(Property(user["password"].strip(), read.origin(key)))
     except ConfigError:
         return ""  # said already, when the key was read as a whole
+    if not password:
+        read.refuse(key, f"{user['name']} has an empty password", "check where its reference leads")
+    return password

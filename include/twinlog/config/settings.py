@@ -228,7 +228,8 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (MirrorMakerConfig).
-    `way_back` is the flow the other way where that one copies nothing and only beats.
+    `way_back` is the flow the other way where that one copies nothing and only beats.  `progress_on_source` names the
+    topics of the source in which flows into it keep their progress, where somebody gave them a name.
     `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
     is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
     """
@@ -251,6 +252,7 @@ class FlowSettings:
     offset_storage_partitions: int = 25
     offset_syncs_topic_location: str = "source"
     offset_storage_topic: str = ""
+    progress_on_source: frozenset[str] = frozenset()
     offset_lag_max: int = 100
     emit_offset_syncs: bool = True
     emit_heartbeats: bool = True
@@ -298,6 +300,11 @@ class FlowSettings:
     def offsets_topic(self) -> str:
         """Where Connect would keep this flow's source offsets, on the target (MirrorMakerConfig.workerConfig)."""
         return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
+
+    @property
+    def progress_topics(self) -> frozenset[str]:
+        """Names under which no flow may take a topic of the source: progress is kept there, or in its namesake."""
+        return self.progress_on_source | {self.offsets_topic}
 
     @property
     def offset_map_topic(self) -> str:

@@ -68,7 +68,8 @@ class Beginning(LedgerEntry):
 
     Noted when a topic is copied for the first time.  Nothing was promised about what lies before: the source had
     deleted it (`log_starts` is then the same), or `consumer.auto.offset.reset=latest` leaves it out.  A partition
-    that is not listed was added later, and begins at its first record.
+    that is not listed was added later, and begins at its first record.  `into_empty`: the copy held no record then, so
+    that nothing from before `log_starts` is in it, as MM2 may have left in one that is taken over.
     """
 
     KIND: ClassVar[str] = "beginning"
@@ -78,13 +79,15 @@ class Beginning(LedgerEntry):
     offsets: Mapping[str, int]
     log_starts: Mapping[str, int]
     at_ms: int
+    into_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpoch(LedgerEntry):
     """The source's leader epoch of the last copied batch at or after upstream offset `since_offset` (KIP-101).
 
-    What the source's log says about this epoch tells whether it still holds what was copied from it.
+    Where progress ends in a hole, of the batch behind the hole.  What the source's log says about this epoch tells
+    whether it still holds what was copied from it.
     """
 
     KIND: ClassVar[str] = "leader-epoch"

@@ -160,16 +160,28 @@ class PackedMap:
         return opened.reverse_many(downstream) if len(opened.length) else None
 
     def records_between(self, start: int, end: int) -> int:
-        """Count the mapped records with downstream offsets in [start, end), opening a part at a time."""
+        """Count the mapped records with downstream offsets in [start, end).
+
+        Opens the pieces that may hold some, a part at a time; all of them only where pieces overlap.
+        """
+        return self._counted(self.downstream, lambda it: it.downstream, start, end)
+
+    def upstream_records_between(self, start: int, end: int) -> int:
+        """Count the mapped records with upstream offsets in [start, end), as `records_between`."""
+        return self._counted(self.first, lambda it: it.upstream, start, end)
+
+    def _counted(
+        self, index: Column, offsets: Callable[[PieceTable | OffsetMap], Column], start: int, end: int
+    ) -> int:
         if end <= start:
             return 0
         with_runs = np.flatnonzero(self.runs > 0)
-        if self._overlapping or self.run_count <= self.open_runs:
-            before = self.open().records_before([start, end])
-            return int(before[1] - before[0])
-        low = max(0, int(np.searchsorted(self.downstream[with_runs], start, side="right")) - 1)
-        high = int(np.searchsorted(self.downstream[with_runs], end, side="left"))
-        return sum(_counted(part, start, end) for part in self._parts(with_runs[low:high]))
+        if self._overlapping:
+            known = self.open()
+            return _inside(offsets(known), known.length, start, end)
+        low, high = np.searchsorted(index[with_runs], [start + 1, end])
+        parts = self._parts(with_runs[max(0, int(low) - 1) : int(high)])
+        return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
     @property
     def _overlapping(self) -> bool:
@@ -233,8 +245,8 @@ def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tu
     return int(firsts[0]) if len(firsts) else 0, error
 
 
-def _counted(part: PieceTable, start: int, end: int) -> int:
-    inside = np.minimum(part.downstream + part.length, end) - np.maximum(part.downstream, start)
+def _inside(first: Column, length: Column, start: int, end: int) -> int:
+    inside = np.minimum(first + length, end) - np.maximum(first, start)
     return int(np.maximum(inside, 0).sum())
 
 

@@ -186,24 +186,9 @@ class OffsetMap:
         exact = inside | (~first & (connected | (wanted == last_read) | (after == len(self.length))))
         return Translations(result, exact, wanted > end)
 
-    def covers(self, upstream: int) -> bool:
-        """Whether the map knows what becomes of a reader at `upstream`: it lies in a covered stretch, or at its end."""
-        return bool(((self.covered_from <= upstream) & (upstream <= self.covered_to)).any())
-
     def covers_all(self, first: int, end: int) -> bool:
         """Whether the map knows what became of every upstream offset in [first, end)."""
         return bool(((self.covered_from <= first) & (self.covered_to >= end)).any())
-
-    def records_before(self, downstream: Sequence[int] | Column) -> Column:
-        """Count the mapped records below each of many downstream offsets."""
-        wanted = np.asarray(downstream, dtype=np.int64)
-        total = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.length)))
-        after = np.searchsorted(self.downstream, wanted, side="right")
-        if not len(self.length):
-            return np.zeros_like(wanted)
-        last = np.maximum(after - 1, 0)
-        beyond = np.clip(wanted - self.downstream[last], 0, self.length[last])
-        return np.where(after > 0, total[last] + beyond, 0)
 
     @property
     def first_upstream(self) -> int:

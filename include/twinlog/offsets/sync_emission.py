@@ -7,7 +7,9 @@ record of all does when the task commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -35,9 +37,11 @@ def due_syncs(known: OffsetMap, last: Pair | None, lag_max: int) -> list[Pair]:
     runs = _behind(known, last)
     if len(runs) > MANY:
         runs = [runs[at] for at in _spaced(len(runs))]
-    due = list(_due(runs, last, max(0, lag_max)))
-    if len(due) > MANY:
-        due = [due[at] for at in _spaced(len(due))]
+    step = 1 + max(0, lag_max)
+    rows = list(_due(runs, last, step))
+    ends = list(accumulate(count for _, _, count in rows))
+    total = ends[-1] if ends else 0
+    due = [_at(rows, ends, step, place) for place in (range(total) if total <= MANY else _spaced(total))]
     return due if due and due[-1] == newest else [*due, newest]
 
 
@@ -64,18 +68,25 @@ def _behind(known: OffsetMap, last: Pair | None) -> list[tuple[int, int, int]]:
     return rows
 
 
-def _due(runs: list[tuple[int, int, int]], last: Pair | None, lag_max: int) -> Iterator[Pair]:
-    """MM2's rule record by record, a run at a time."""
+def _due(runs: list[tuple[int, int, int]], last: Pair | None, step: int) -> Iterator[tuple[int, int, int]]:
+    """MM2's rule record by record, a run at a time: where the first sync in it lies, and how many, a step apart."""
     previous, synced = last if last is not None else (-1, -1)
     for upstream, downstream, length in runs:
-        at = -1
-        if synced < 0 or upstream != previous + 1:
-            yield upstream, downstream
-            synced, at = downstream, 0
-        while (at := max(at + 1, synced + 1 + lag_max - downstream)) < length:
-            yield upstream + at, downstream + at
-            synced = downstream + at
+        begins = synced < 0 or upstream != previous + 1
+        first = 0 if begins else max(0, synced + step - downstream)
+        if first < length:
+            count = (length - 1 - first) // step + 1
+            yield upstream + first, downstream + first, count
+            synced = downstream + first + (count - 1) * step
         previous = upstream + length - 1
+
+
+def _at(rows: Sequence[tuple[int, int, int]], ends: Sequence[int], step: int, place: int) -> Pair:
+    """Take one of all the syncs by its number; they may be as many as the records."""
+    row = bisect_right(ends, place)
+    upstream, downstream, count = rows[row]
+    into = (place - ends[row] + count) * step
+    return upstream + into, downstream + into
 
 
 def _spaced(count: int) -> list[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import regex
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
@@ -19,11 +21,13 @@ class NameFilter:
 
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = ()
+    _included: regex.Pattern[str] | None = field(init=False, repr=False, compare=False)
+    _excluded: regex.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for patterns in (self.include, self.exclude):
-            if patterns:
-                _validate(patterns)
+        """Compile both lists once: thousands of elements are asked about thousands of names."""
+        object.__setattr__(self, "_included", _compile(self.include))
+        object.__setattr__(self, "_excluded", _compile(self.exclude))
 
     def accepts(self, name: str) -> bool:
         """Whether `name` is in, by both lists."""
@@ -31,21 +35,19 @@ class NameFilter:
 
     def includes(self, name: str) -> bool:
         """Whether the include list matches `name`."""
-        return _matches(self.include, name)
+        return self._included is not None and self._included.match(name) is not None
 
     def excludes(self, name: str) -> bool:
         """Whether the exclude list matches `name`."""
-        return _matches(self.exclude, name)
+        return self._excluded is not None and self._excluded.match(name) is not None
 
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    return bool(patterns) and compile_java("|".join(patterns)).match(name) is not None
-
-
-def _validate(patterns: tuple[str, ...]) -> None:
+def _compile(patterns: tuple[str, ...]) -> regex.Pattern[str] | None:
     """Only the joined expression counts, but the element at fault is what a person can find in the file."""
+    if not patterns:
+        return None
     try:
-        compile_java("|".join(patterns))
+        return compile_java("|".join(patterns))
     except ConfigError:
         for pattern in patterns:
             compile_java(pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
@@ -23,14 +24,18 @@ def why_left_out(
     target_alias: str,
     heartbeats_replication: bool,
     cycle_rule: str,
+    progress_topics: Container[str] = (),
 ) -> str | None:
     """Say for people why the flow does not replicate `topic` of the source; None when it does.
 
     Heartbeats pass the filter when `heartbeats_replication`, but not the rules on internal topics and cycles.
-    `cycle_rule` is "mm2-4.3" or "mm2-4.4".
+    `cycle_rule` is "mm2-4.3" or "mm2-4.4".  `progress_topics` hold what flows have read, under names of people's own:
+    copied, they would grow by being copied, both ways and forever.
     """
     if is_internal(topic, policy):
         return "internal topic"
+    if topic in progress_topics:
+        return "holds the progress of a flow (offset.storage.topic)"
     through = cycle_alias(
         topic, policy=policy, source_alias=source_alias, target_alias=target_alias, cycle_rule=cycle_rule
     )
@@ -38,11 +43,13 @@ def why_left_out(
         return f"cycle: by its name it came through {through}"
     if heartbeats_replication and policy.is_heartbeats_topic(topic):
         return None
+    return _why_filtered(topic, topics)
+
+
+def _why_filtered(topic: str, topics: NameFilter) -> str | None:
     if not topics.includes(topic):
         return "no pattern of topics matches it"
-    if topics.excludes(topic):
-        return "a pattern of topics.exclude matches it"
-    return None
+    return "a pattern of topics.exclude matches it" if topics.excludes(topic) else None
 
 
 def is_internal(topic: str, policy: ReplicationPolicy) -> bool:

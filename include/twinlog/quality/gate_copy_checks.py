@@ -196,6 +196,15 @@ GROUP_NOT_AHEAD = Check(
     "no group would start on the target behind records that it has still to read on the source",
     "right if it read them on the target; if not, reset it there by hand (`twinlog groups` shows both positions)",
 )
+GROUP_ALL_THERE = Check(
+    "group-all-there",
+    CRITICAL,
+    "missing_records",
+    Relation.EQUAL,
+    0,
+    "every record that a group has not read, and the source still has, is on the target",
+    "it would miss them: let it read them on the source; keep records on the target as long as there",
+)
 GROUP_NOT_BELOW = Check(
     "group-in-log",
     CRITICAL,

@@ -98,6 +98,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
         (*_GATE_TOPICS, copy.SURVIVES, copy.ALL_READ, copy.NO_GAPS, *_AUDIT),
         (
             *(copy.GROUP_COVERED, copy.GROUP_SAME_RECORD, copy.GROUP_NOT_REWOUND, copy.GROUP_NOT_AHEAD),
+            copy.GROUP_ALL_THERE,
             *(() if still_writing else (copy.GROUP_CURRENT,)),
             *_GROUP_RANGES,
         ),

@@ -14,6 +14,9 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable
 _TIMEOUT_SECONDS = 10
 _UNSECURED_LIFETIME_SECONDS = 3600
 
+_LATER = frozenset({408, 429})
+"""HTTP statuses that ask to come again, besides those of a server in trouble."""
+
 
 def token(sasl: SaslSettings) -> str:
     """Fetch a token with client credentials, or make an unsecured one where no endpoint is configured.
@@ -38,6 +41,8 @@ def token(sasl: SaslSettings) -> str:
         raise ClusterUnreachable(
             f"token endpoint {host} cannot be reached: {type(error).__name__}", code="oauth"
         ) from None
+    if answer.status_code >= requests.codes.server_error or answer.status_code in _LATER:
+        raise ClusterUnreachable(f"token endpoint {host} answered {answer.status_code}", code="oauth")
     if answer.status_code != requests.codes.ok:
         raise ClusterRefused(
             f"token endpoint {host} answered {answer.status_code}",

@@ -148,6 +148,10 @@ class Brokers:
         """Return the node id that leads a partition as far as `metadata` has told; -1 when it has not."""
         return self._leaders.get((topic, partition), -1)
 
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """Forget who leads a partition, after an answer said that it may have changed."""
+        self._leaders.pop((topic, partition), None)
+
     def forget_leaders(self) -> None:
         """Forget who leads what, after an answer said that it has changed."""
         self._leaders.clear()
@@ -270,7 +274,7 @@ class Brokers:
             if code != Code.UNKNOWN_TOPIC_OR_PARTITION and not repeats(Request.LOOK_UP, code):
                 doing = f"the question for offsets of {topic}-{partition}"
                 raise error_for(code, doing, self.settings.alias)
-            self._leaders.pop((topic, partition), None)
+            self.forget_leader(topic, partition)
         return found
 
     def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:

@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 
+_GONE = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""What TLS says of a peer that went away: it shuts down, or nobody is behind the load balancer."""
+
 _LOOK_SECONDS = 0.1
 """How long a write may take before we look whether the broker waits for us to read."""
 
@@ -79,11 +82,11 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether the broker has closed it; False while something is in flight, whose loss is no secret."""
-        if self._in_flight:
-            return False
-        # Nothing was asked, so what can be read is the end, or TLS announcing it.
-        return self.fileno() < 0 or bool(answering([self], 0.0))
+        """Whether it is closed, by us or by the broker; the latter shows only while nothing is in flight."""
+        if self.fileno() < 0:
+            return True
+        # Where nothing was asked, what can be read is the end, or TLS announcing it.
+        return not self._in_flight and bool(answering([self], 0.0))
 
     def fileno(self) -> int:
         """Return the socket's descriptor, for `answering`."""
@@ -167,6 +170,9 @@ class Connection:
             return plain
         try:
             return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
+        except _GONE:
+            plain.close()
+            raise self._unreachable("it ended the connection during the TLS handshake") from None
         except ssl.SSLError as error:
             plain.close()
             raise ClusterRefused(

@@ -12,7 +12,6 @@ then the one between has been taken, which waits until all of the first has gone
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Iterator
 
@@ -32,7 +31,7 @@ from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.patience import Patience
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.recall import Recall
-from twinlog.relay.remedies import Remedy, Request, remedy
+from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
@@ -118,11 +117,10 @@ class LaneCopy:
         follow = self._spec.follow
         if follow is None:
             rhythm.drain(self, throttle)
-        elif follow.fence is None:
-            rhythm.follow(self, follow, throttle, threading.Event())
-        else:
-            with Recall(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
-                rhythm.follow(self, follow, throttle, recall.heard)
+            return
+        pace = rhythm.EXACTLY_ONCE if self._spec.exactly_once else rhythm.AT_LEAST_ONCE
+        with Recall(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
+            rhythm.follow(self, pace, follow, throttle, recall.heard)
 
     # --- what a rhythm is made of ----------------------------------------------------------------------------
 
@@ -232,11 +230,10 @@ class LaneCopy:
     # --- trouble -------------------------------------------------------------------------------------------
 
     def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
-        what = remedy(Request.FETCH, fetched.error)
         if fetched.error in ANOTHER_LIFE:
             copy.trouble = inquiry.another_life(self._source, copy)
-        elif what is Remedy.REPEAT:
-            self._source.forget_leaders()
+        elif repeats(Request.FETCH, fetched.error):
+            return  # by the fetcher, in a while
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             copy.trouble = inquiry.out_of_range(self._source, copy)
         else:

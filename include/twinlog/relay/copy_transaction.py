@@ -146,10 +146,11 @@ class CopyTransaction:
     def open_ahead(self) -> None:
         """Begin the next transaction with the partitions that moved in each of the last two.
 
-        One that has nothing this time gets a marker for nothing, so not with those that move now and then.
+        One that has nothing this time gets a marker for nothing, so not with those that move now and then.  At least
+        once there is nothing to begin.
         """
         ranges = [self._by_target[target] for target in self._streaming]
-        if ranges:
+        if ranges and self._spec.exactly_once:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
     def _foreseen(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
@@ -184,11 +185,12 @@ class CopyTransaction:
                 return False
             if aside:
                 queues.setdefault((state.quarantine_topic, 0), []).extend(aside)
-        refused = self._lane.write_state(queues)
-        self._require_state(refused)
-        if refused:
-            self._give_up(refused)
-            return False
+        for part in self._in_order(queues):
+            refused = self._lane.write_state(part)
+            self._require_state(refused)
+            if refused:
+                self._give_up(refused)
+                return False
         written = [it for it in self._lane.take_written() if it.partition in self._by_target]
         # Brokers answer for a request's partitions in an order of their own.
         if sorted(map(_where, written)) != sorted(map(_where, foreseen)):
@@ -196,6 +198,13 @@ class CopyTransaction:
             self._abort()
             return False
         return True
+
+    def _in_order(self, queues: Queues) -> list[Queues]:
+        """Without a transaction progress goes last: what it speaks of is there (steps/at_least_once.py)."""
+        if self._spec.exactly_once:
+            return [queues]
+        last = {it: queue for it, queue in queues.items() if it[0] == self._spec.state.offsets_topic}
+        return [{it: queue for it, queue in queues.items() if it not in last}, last]
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +80,12 @@ class Cutter:
 
         `aborted` None means read_uncommitted: aborted records are copied like any other, markers never are.
         """
+        done = self._cut(block, position, aborted)
+        if done.poison is not None:  # of a run, behind which more was looked at
+            done.leader_epoch = _epoch_at(block, position, done.next_upstream)
+        return done
+
+    def _cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         done, run = Cut([], position), Run()
         failure: FormatError | None = None
         next_offset = 0
@@ -95,7 +102,8 @@ class Cutter:
                 else:
                     header, start = step
                     if header.base_offset >= self.end:
-                        position = self.end
+                        if position < self.end:  # that nothing lies between is what this batch says
+                            position, done.leader_epoch = self.end, header.leader_epoch
                         break
                     _require_possible(header, next_offset)
                     next_offset = header.next_offset
@@ -312,6 +320,19 @@ class Cutter:
                 yield Outgoing.built(
                     uncompressed(records.where(slice(first, end))), stretches, rewritten=True
                 )
+
+
+def _epoch_at(block: memoryview, position: int, offset: int) -> int:
+    """The leader epoch of the batch before `offset`, or of the one behind it where a hole lies between (`Cut`)."""
+    epoch, reached = -1, 0
+    with suppress(FormatError):  # of what is not in front of it
+        for header, _ in walk_headers(block):
+            if header.base_offset < reached:
+                break
+            if header.base_offset >= offset:
+                return header.leader_epoch if max(position, reached) < offset else epoch
+            epoch, reached = header.leader_epoch, header.next_offset
+    return epoch
 
 
 def _require_possible(header: BatchHeader, next_offset: int) -> None:

@@ -33,7 +33,7 @@ from twinlog.relay.backoff import until
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.lane import Lane
-from twinlog.relay.log_reader import StateLog, read_state
+from twinlog.relay.log_reader import StateLog
 from twinlog.relay.log_state import LogState
 from twinlog.relay.lost_progress import LostProgressError, lost_progress
 from twinlog.relay.remedies import Request, repeats
@@ -64,14 +64,14 @@ class Grant:
 
     `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
     absent.  `copy_ends` is where the copies ended with it (downstream), as far as it says so.  `mark` tells this fence
-    from later ones; None where nothing was fenced.  `writers` are those of all lanes that were fenced, granted or not;
-    `ours` are the producer ids of all lanes there ever were.
+    from later ones.  `writers` are those of all lanes that were fenced, granted or not; `ours` are the producer ids of
+    all lanes there ever were.
     """
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
     progress: Mapping[tuple[str, int], int]
-    mark: FenceMark | None = None
+    mark: FenceMark
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
     copy_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -89,15 +89,20 @@ def upkeep_id(flow: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FenceLogs:
-    """The two topics a fence reads; a driver that fences again and again keeps them, to read only what is new."""
+    """The topics a fence reads; a driver that fences again and again keeps them, to read only what is new.
+
+    The map is read where there are no transactions (steps/at_least_once.py).
+    """
 
     ledger: StateLog
     progress: StateLog
+    offset_map: StateLog
 
     @classmethod
     def of(cls, state: StateTopics) -> FenceLogs:
         """Begin at the logs' beginnings."""
-        return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic))
+        offset_map = StateLog(state.map_topic, cached=True)
+        return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic), offset_map)
 
 
 def fence(
@@ -170,17 +175,6 @@ def _fenced(
     return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, copy_ends(log, state))
 
 
-def at_least_once_grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int) -> Grant:
-    """Return idempotent writers without transactions, and progress: for targets that have no transactions.
-
-    Nothing is fenced: two drivers at once both copy.  That is what at-least-once means here.
-    """
-    granted = [GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes)]
-    return Grant(
-        run_id, tuple(granted), own_progress(read_state(target, state.offsets_topic).committed, state)
-    )
-
-
 def last_fence(ledger: LogState) -> LaneFence | None:
     """Return the last fence the ledger knows of, if the flow was ever fenced."""
     return next(_fences(ledger.committed), None)
@@ -248,7 +242,7 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
 def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:
     entries = [StateRecord(state.ledger_topic, 0, record.key(), record.value()) for record in records]
     try:
-        _write(gate, entries)
+        write_own(gate, entries)
         gate.settle()  # whoever sees a batch of ours can see in the ledger that it is ours
     except FencedError:
         raise FencedError(
@@ -272,12 +266,16 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[st
         if own_key(state, key) is not None
     ]
     if repairs:
-        _write(gate, repairs)
+        write_own(gate, repairs)
     return own_progress(log.committed, state)
 
 
-def _write(gate: Lane, records: list[StateRecord]) -> None:
-    """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail."""
+def write_own(gate: Lane, records: list[StateRecord]) -> None:
+    """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail.
+
+    Leaders are waited for.  Raises TerminalError `state-refused` for a record that the target refuses, TransientError
+    where nobody takes it in time, FencedError.
+    """
 
     def committed() -> bool | None:
         refused = gate.write_state(batches(records, clock.now_ms()))

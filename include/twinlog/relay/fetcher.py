@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.relay import fetch_by_id
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection, answering
-from twinlog.relay.error_codes import Code, error_for
+from twinlog.relay.error_codes import Code, code_name, error_for
 from twinlog.relay.patience import NOBODY, Patience
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.wire import (
@@ -92,7 +92,8 @@ class Fetcher:
     a topic of the same name made later.  `asked_by_name` says whether any was not.
 
     With `patience` a leader whose connection is lost is asked again later, or the one elected in its place; without,
-    ClusterUnreachable is raised.  One that says nothing for `request.timeout.ms` is lost, too.
+    ClusterUnreachable is raised.  One that says nothing for `request.timeout.ms` is lost, too.  A partition that was
+    answered with an error that may pass is asked for again later, while the others of its leader go on.
     """
 
     def __init__(
@@ -125,10 +126,14 @@ class Fetcher:
     def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
         """Send a fetch to every leader without one on the way, for its partitions.
 
-        Returns the partitions that no longer exist, may not be seen, or had no leader for too long, with the reason.
+        Returns the partitions that no longer exist, may not be seen, or were not served for too long, with the reason.
         Raises ClusterUnreachable when no broker answers at all.
         """
         refused: dict[TopicPartition, TwinlogError] = {}
+        resting = self._patience.resting() if self._patience is not None else ()
+        if self._patience is not None and resting:
+            refused |= self._patience.given_up(it for it in positions if it in resting)
+            positions = {it: position for it, position in positions.items() if it not in resting}
         for node, wanted in self._by_leader(positions, refused).items():
             if self._patience is not None and (node == NOBODY or self._patience.rests(node)):
                 refused |= self._patience.given_up(wanted)
@@ -181,13 +186,13 @@ class Fetcher:
         return {it: errors[it[0]] for it in positions if it[0] in errors}
 
     def _lose(self, node: int, error: ClusterUnreachable) -> None:
-        """Forget a leader's conversation: what was asked is asked again.  Raises the error without patience."""
-        if self._patience is None:
-            raise error
+        """Forget a leader's conversation: what was asked is asked again.  Without patience it raises the error, too."""
         leader = self._leaders.pop(node, None)
         if leader is not None:
             self._brokers.drop(leader.connection)
         self._brokers.forget_leaders()
+        if self._patience is None:
+            raise error
         self._patience.lost(node, error.message)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
@@ -210,8 +215,6 @@ class Fetcher:
                 continue
             self._buffers.turn()
             leader.asked = False
-            if self._patience is not None:
-                self._patience.answered(node, leader.told)
             if leader.by_id:
                 error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:
@@ -224,7 +227,21 @@ class Fetcher:
                 leader.session = _following(leader.session, session)
             for fetched in partitions:
                 fetched.asked_offset = leader.told.get((fetched.topic, fetched.partition), -1)
+            if self._patience is not None:
+                self._note(node, leader, partitions, self._patience)
             yield partitions
+
+    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: Patience) -> None:
+        """Let the partitions rest that were answered with an error that may pass; another may lead them by now."""
+        refused = {
+            (it.topic, it.partition): it.error
+            for it in answer
+            if it.error and repeats(Request.FETCH, it.error)
+        }
+        patience.answered(node, (it for it in leader.told if it not in refused))
+        for partition, error in refused.items():
+            patience.refused(partition, f"the source answered {code_name(error)}")
+            self._brokers.forget_leader(*partition)
 
     def _lose_the_silent(self, unready: Sequence[tuple[int, _Leader]]) -> None:
         """Lose leaders that have not begun to answer in time: frozen, or cut off without a word to this side.

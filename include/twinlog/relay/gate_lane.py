@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog import clock
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, TransientError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane
 from twinlog.relay.lane import Lane
@@ -20,16 +20,23 @@ def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateReco
     """Commit `records` through the gate lane of a fence that was just passed, and wait until readers see them.
 
     Raises FencedError when another driver fenced the flow meanwhile, TerminalError `state-refused` for a record
-    the target refuses; nothing is written then.
+    the target refuses, and TransientError for one that nobody takes now; nothing is written then.
     """
     sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
     lane = Lane(target, gate.writer, sequences)
     refused = lane.write_state(batches(records, clock.now_ms()))
     if refused:
         lane.abort()
-        topic, partition = refused[0].partition
+        final = next((it for it in refused if not it.resend), None)
+        topic, partition = (final or refused[0]).partition
+        if final is None:
+            raise TransientError(
+                f"{topic}-{partition} took no record of twinlog's: {refused[0].message}",
+                hint="its leader has moved, or has gone; try again",
+                code="unsettled",
+            )
         raise TerminalError(
-            f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
+            f"{topic}-{partition} refused twinlog's own record: {final.message}",
             hint="run `twinlog check` for what is missing",
             code="state-refused",
             topic=topic,

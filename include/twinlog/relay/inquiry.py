@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from twinlog.errors import TwinlogError
 from twinlog.relay import trouble
 from twinlog.relay.brokers import Brokers
-from twinlog.relay.epochs import diverged_at, epoch_ends
+from twinlog.relay.epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.relay.error_codes import Code
 from twinlog.relay.list_offsets import EARLIEST
 from twinlog.relay.range_copy import RangeCopy
@@ -24,7 +24,7 @@ def other_history(source: Brokers, copy: RangeCopy) -> Trouble | None:
     if copy.epoch < 0:
         return None
     try:
-        ends = epoch_ends(source, {copy.source: copy.epoch})
+        ends = epoch_ends(source, {copy.source: ReadUpTo(copy.epoch, copy.sent)})
     except TwinlogError as error:
         return trouble.stopped_at(copy.name, copy.sent, error.message)
     if copy.source not in ends:

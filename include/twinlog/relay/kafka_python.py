@@ -46,6 +46,8 @@ from kafka.protocol.admin.users import (
     DescribeUserScramCredentialsResponse,
 )
 from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetCommitRequest,
@@ -104,6 +106,8 @@ OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
 DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+FETCH = Api(FetchRequest, FetchResponse, 11)
+"""For a look at a batch; what is copied is fetched by `twinlog.relay.wire`."""
 EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)

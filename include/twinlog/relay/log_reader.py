@@ -40,7 +40,7 @@ class StateLog:
     made anew in between (another topic id) is read from its beginning.
 
     With `cached` a large topic is kept on this machine for the next process (relay/state_cache.py).  `overshadowed` is
-    then not complete.
+    then empty.
     """
 
     def __init__(self, topic: str, *, cached: bool = False) -> None:
@@ -56,12 +56,18 @@ class StateLog:
         Raises TerminalError when the topic does not exist, FormatError when it is damaged, TransientError when the
         cluster does not serve it.
         """
+        self.catch_up(brokers)
+        return state_of(self._resolvers.values())
+
+    def catch_up(self, brokers: Brokers) -> None:
+        """Read as `read` does, for who asks for `records` only."""
         self._follow_topic(_described(brokers, self._topic))
         before = sum(self._positions.values())
         _read_to_the_end(brokers, self._positions, self._resolvers)
         if self._cached and sum(self._positions.values()) - before >= COSTLY_RECORDS:
             self._save()
-        return state_of(self._resolvers.values())
+        for resolver in self._resolvers.values():
+            resolver.forget_deleted()
 
     @property
     def records(self) -> dict[bytes, KeptRecord]:
@@ -83,14 +89,14 @@ class StateLog:
             if self._cached and metadata.topic_id:
                 self._load()
         for number in sorted(metadata.leaders):
-            self._resolvers.setdefault((self._topic, number), Resolver(number))
+            self._resolvers.setdefault((self._topic, number), Resolver(number, sees_all=not self._cached))
             self._positions.setdefault((self._topic, number), 0)
 
     def _load(self) -> None:
         found = state_cache.load(state_cache.cache_file(self._topic, self._topic_id)) or {}
         for number, it in found.items():
             kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = Resolver(number, committed=kept)
+            self._resolvers[self._topic, number] = Resolver(number, committed=kept, sees_all=False)
             self._positions[self._topic, number] = it.position
 
     def _save(self) -> None:
@@ -157,7 +163,7 @@ class StateReader:
         """Return the latest committed record per key, tombstoned keys left out.  Raises as `StateLog.read`."""
         log = self._logs.setdefault(topic, StateLog(topic, cached=True))
         with Brokers(self._connection) as brokers:
-            log.read(brokers)
+            log.catch_up(brokers)
         return log.records
 
 

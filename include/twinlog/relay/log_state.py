@@ -57,17 +57,35 @@ _NOTHING = KeptRecord(-1, None, -1, -1)
 class Resolver:
     """Resolves one partition: values wait per producer until a marker decides them.
 
-    Latest means by offset, not by time of commit, so each key keeps the offset of its value.
+    Latest means by offset, not by time of commit, so each key keeps the offset of its value.  `newest` is the offset of
+    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.
     """
 
     partition: int
     committed: dict[bytes, KeptRecord] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict)
     undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
+    sees_all: bool = True
+    deleted: set[bytes] = field(default_factory=set)
 
     def forget(self) -> None:
         """Know nothing again."""
-        self.committed, self.newest, self.undecided = {}, {}, {}
+        self.committed, self.newest, self.undecided, self.deleted = {}, {}, {}, set()
+
+    def forget_deleted(self) -> None:
+        """Drop keys whose last word is a tombstone: a topic that is read for weeks has many times more than it holds.
+
+        Not those with a record that is undecided, which may be older than the tombstone, or whose newest was aborted.
+        """
+        waiting = {key for records in self.undecided.values() for key, _ in records}
+        for key in self.deleted - waiting:
+            kept = self.committed[key]
+            if kept.value is None and self.newest.get(key, kept.offset) > kept.offset:
+                continue
+            self.deleted.discard(key)
+            if kept.value is None:
+                del self.committed[key]
+                self.newest.pop(key, None)
 
     def add(self, block: memoryview, position: int) -> int:
         """Take one fetched block; return the position behind it.
@@ -85,7 +103,8 @@ class Resolver:
                 key, value, headers = key_value_headers(record.rest)
                 if key is None:
                     continue
-                self.newest[key] = record.offset
+                if self.sees_all:
+                    self.newest[key] = record.offset
                 kept = KeptRecord(record.offset, value, record.timestamp, self.partition, headers)
                 if header.transactional:
                     self.undecided.setdefault(header.producer_id, []).append((key, kept))
@@ -101,6 +120,8 @@ class Resolver:
     def _keep(self, key: bytes, record: KeptRecord) -> None:
         if self.committed.get(key, _NOTHING).offset < record.offset:
             self.committed[key] = record
+            if record.value is None:
+                self.deleted.add(key)
 
 
 def state_of(resolvers: Collection[Resolver]) -> LogState:

@@ -102,18 +102,21 @@ def _records(offset: int, magic: int, message: memoryview) -> tuple[int, list[Re
             raise _bad(offset, "does not fit its checksum", "corrupt-batch")
         codec = outer.compression_type
         if not codec:
-            return 0, [_record(_whole(message, magic), offset)]
-        inner = [_whole(each, kind) for _, kind, each in _messages(_unwrapped(message, magic, codec))]
+            return 0, [_record(_whole(offset, message, magic), offset)]
+        inner = [_whole(offset, each, kind) for _, kind, each in _messages(_unwrapped(message, magic, codec))]
     except kafka_python.OLD_MESSAGE_ERRORS as error:
         raise _bad(offset, f"cannot be read ({error})") from None
     return codec, _placed(offset, magic, outer, inner)
 
 
-def _whole(message: memoryview, magic: int) -> Any:
-    """Read the record of a message without codec, which must be as long as the message."""
-    (record,) = kafka_python.old_message(message, magic)
+def _whole(offset: int, message: memoryview, magic: int) -> Any:
+    """Read the record of a message at `offset`, or in the wrapper there: without codec, and as long as the message."""
+    found = kafka_python.old_message(message, magic)
+    if found.compression_type:  # consumers refuse it, too, and kafka-python would unpack it without a bound
+        raise _bad(offset, "holds a compressed message")
+    (record,) = found
     if _KEY_AT[magic] + 8 + len(record.key or b"") + len(record.value or b"") != len(message):
-        raise _bad(record.offset, "has a key or value of another length than it says")
+        raise _bad(offset, "has a key or value of another length than it says")
     return record
 
 

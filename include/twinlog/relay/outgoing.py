@@ -60,7 +60,8 @@ class Cut:
     """What became of one fetched block: batches to send, the position behind it, and poison met on the way.
 
     With `poison` set, `next_upstream` is the poisonous record's offset: nothing behind it was looked at.
-    `leader_epoch` is the source's, of the last batch looked at; -1 when there was none.
+    `leader_epoch` is the source's, of the last batch in front of `next_upstream`, or of the first one behind it where a
+    hole lies between; -1 when none was looked at.
     """
 
     outgoing: list[Outgoing]

@@ -2,11 +2,16 @@
 
 drain    ask ahead, send, commit when the transaction is full or old, until every range has come to its end
 follow   wait for the first record, copy what has gathered, commit, rest until the next beat
+
+Without transactions a record is visible when it is written, and beats need no commit: a lane that follows at least once
+writes down less often how far it is (`Pace`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -27,7 +32,7 @@ IDLE_WAIT_SECONDS = 1.0
 """How long a lane waits for an answer before it looks at what it has open, and asks again."""
 
 BEAT_SECONDS = 0.015
-"""How often a lane that follows commits while records stream."""
+"""How often a lane that follows exactly once commits while records stream."""
 
 AHEAD_SECONDS = 0.006
 """Before the next beat its transaction is begun: about as long as that takes."""
@@ -35,8 +40,23 @@ AHEAD_SECONDS = 0.006
 BACKLOG_BYTES = 1 << 20
 """An answer of this size means that more is waiting: the lane neither rests nor commits after it."""
 
-BACKLOG_BEATS = 24
-"""Beats between two commits while there is a backlog: transactions grow with the load."""
+BACKLOG_SECONDS = 24 * BEAT_SECONDS
+"""Between two commits while there is a backlog: transactions grow with the load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a lane that follows copies, and how often it commits, while records stream without backlog (seconds).
+
+    What was not committed is copied again after a death.
+    """
+
+    beat: float
+    commit: float
+
+
+EXACTLY_ONCE = Pace(beat=BEAT_SECONDS, commit=0.0)
+AT_LEAST_ONCE = Pace(beat=0.006, commit=0.25)
 
 
 def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
@@ -58,7 +78,7 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
             return
 
 
-def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
+def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
     """Copy what arrives until the terms say that it ends, or no range is left.
 
     A record that arrives at rest is copied at once; while records stream, each beat copies what has gathered since
@@ -66,11 +86,13 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
     """
     look = time.monotonic() + terms.seconds
     end = look - terms.seconds + terms.longest_seconds
+
+    def over(now: float) -> bool:
+        return recalled.is_set() or now >= end or (now >= look and copy.troubled)
+
     backlog = False
-    while not recalled.is_set() and copy.positions() and (began := time.monotonic()) < end:
+    while copy.positions() and not over(began := time.monotonic()):
         if began >= look:
-            if copy.troubled:
-                break
             look += terms.seconds
         sizes: list[int] = []
         sent = 0
@@ -82,11 +104,11 @@ def follow(copy: LaneCopy, terms: Follow, throttle: Throttle | None, recalled: E
         except SourceTroubleError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
-        if not backlog or copy.transaction.age_ms() >= BEAT_SECONDS * 1000 * BACKLOG_BEATS:
+        if copy.transaction.age_ms() >= 1000 * (BACKLOG_SECONDS if backlog else pace.commit):
             copy.transaction.commit()
-        _wait_for(copy, throttle, sent)
+        _wait_for(copy, throttle, sent, over)
         if sizes and not backlog:
-            _rest(copy, began + BEAT_SECONDS if any(sizes) else time.monotonic() + PAUSE_SECONDS)
+            _rest(copy, began + pace.beat if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
     if recalled.is_set():
         raise FencedError(
@@ -101,14 +123,21 @@ def _rest(copy: LaneCopy, until: float) -> None:
     time.sleep(max(until - time.monotonic(), 0.0))
 
 
-def _wait_for(copy: LaneCopy, throttle: Throttle | None, sent: int) -> None:
-    """Wait as the throttle says, without letting the open transaction grow too old."""
+def _wait_for(
+    copy: LaneCopy, throttle: Throttle | None, sent: int, over: Callable[[float], bool] = lambda now: False
+) -> None:
+    """Wait as the throttle says, without letting the open transaction grow too old, at most until it is `over`.
+
+    Of what is left then nothing is forgiven: the lane ends, and the driver waits (steps/follow.py).
+    """
     if throttle is None or not sent:
         return
-    until = time.monotonic() + throttle.spend(sent, time.monotonic())
-    while (left := until - time.monotonic()) > 0:
+    now = time.monotonic()
+    until = now + throttle.spend(sent, now)
+    while now < until and not over(now):
         copy.transaction.commit_if_due()
-        time.sleep(min(left, 1.0))
+        time.sleep(min(until - now, 1.0))
+        now = time.monotonic()
 
 
 class _Stall:

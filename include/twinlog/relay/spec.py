@@ -28,7 +28,7 @@ class FenceMark:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A lane stays, and commits with every beat (relay/rhythm.py) while records arrive.
+    """A lane stays, and copies with every beat (relay/rhythm.py) what has arrived.
 
     After `seconds`, and every `seconds` again, it ends if a partition is in trouble: the driver should look.  Otherwise
     it goes on until the flow is fenced anew (later than `fence`), at most for `longest_seconds`.
@@ -36,7 +36,7 @@ class Follow:
 
     seconds: float
     longest_seconds: float
-    fence: FenceMark | None = None
+    fence: FenceMark
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ SOURCE_LOST = "source-lost"
 NO_LEADER = "no-leader"
 """Code of ranges whose copy nobody leads; the next cycle goes on with them."""
 
+TOPIC_DELETED = "topic-deleted"
+"""Code of ranges whose source topic has gone; whoever discovers that finds no trouble in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -45,7 +48,7 @@ def unreadable(name: str, error: TwinlogError) -> Trouble:
 
 def topic_deleted(name: str) -> Trouble:
     """The source topic is gone."""
-    return Trouble("topic-deleted", f"{name}: the source topic no longer exists")
+    return Trouble(TOPIC_DELETED, f"{name}: the source topic no longer exists")
 
 
 def not_readable(name: str, why: TwinlogError) -> Trouble:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pickle
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ from twinlog.steps.copy_round import TASKS_DIED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 
@@ -33,12 +36,11 @@ class SparkLaneRunner:
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
-        Raises TransientError when a task died without a report.
+        Raises TransientError when a task died without a report, or Spark itself.
         """
         task = functools.partial(copy_lanes, pickle.dumps(tuple(lanes)), twinlog.__version__)
-        frame = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA)
         try:
-            rows = frame.collect()
+            rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
             raise TransientError(
                 f"the Spark job of {lanes[0].flow} failed: {reason_of(error)}",
@@ -65,11 +67,14 @@ class SparkLaneRunner:
 
 
 def cancel_jobs(spark: SparkSession) -> None:
-    """Cancel the jobs of a session, from any thread."""
-    if _is_remote(spark):
-        spark.interruptAll()
-    else:
-        spark.sparkContext.cancelAllJobs()
+    """Cancel the jobs of a session, from any thread; those of a Spark that has died are over."""
+    try:
+        if _is_remote(spark):
+            spark.interruptAll()
+        else:
+            spark.sparkContext.cancelAllJobs()
+    except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them
+        log.warning("Spark's jobs cannot be cancelled: %s", reason_of(error))
 
 
 def _is_remote(spark: SparkSession) -> bool:
@@ -78,6 +83,8 @@ def _is_remote(spark: SparkSession) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Find the line that says what happened in the pages Spark says it with."""
+    if isinstance(error, ConnectionError):  # bare, it would be taken for a broker's
+        return f"Spark's JVM does not answer: {error}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _EXCEPTION_LINE.match(line)]
     return (named or lines or [type(error).__name__])[-1 if named else 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -16,6 +17,8 @@ from twinlog.spark.master import check_master, without_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,6 +30,8 @@ CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "twinlog.spark.daemon",
+    # Lanes hold passwords and keys.  A function above this size PySpark writes to a file, in clear, to broadcast it.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -75,7 +80,15 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
+        _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop a session; of one whose Spark has died nothing is left to stop, and it takes no result or error along."""
+    try:
         spark.stop()
+    except Exception as error:  # noqa: BLE001  py4j and gRPC have an error each for a process that is gone
+        log.warning("the Spark session cannot be stopped: %s: %s", type(error).__name__, error)
 
 
 def slots(spark: SparkSession, master: str) -> int:

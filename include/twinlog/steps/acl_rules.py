@@ -7,7 +7,7 @@ goes, prefixes and `*` with it; what an ALLOW gives is cut down to the profile, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.access_values import ANY_NAME, AclBinding
 from twinlog.config.metadata import Profile
@@ -38,11 +38,20 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """The topics under a prefix: whether there are any, and the names of their copies where no prefix holds these."""
+
+    some: bool
+    apart: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AclScope:
     """A flow, and the topics of the source that it replicates at this moment."""
 
     flow: FlowSettings
     topics: tuple[str, ...]
+    _covered: dict[str, Covered] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def bring(self, binding: AclBinding) -> Brought:
         """Say what becomes of one ACL of the source."""
@@ -92,14 +101,14 @@ class AclScope:
 
     def _topics(self, binding: AclBinding, prefix: str) -> Brought:
         """Bring an ACL of all topics that begin with `prefix`: as a prefix, where the copies have one in common."""
-        covered = [topic for topic in self.topics if topic.startswith(prefix)]
-        if prefix and not covered and binding.permission == "ALLOW":
+        covered = self._under(prefix)
+        if prefix and not covered.some and binding.permission == "ALLOW":
             return Brought(reason="the flow has no topic with this prefix")
         remote = self._remote(prefix)
-        if prefix and not covered and remote != prefix and self._names_copies(prefix):
+        if prefix and not covered.some and remote != prefix and self._names_copies(prefix):
             return Brought(reason=f"it is about copies from {self.flow.target.alias}")
-        if any(not self._remote(topic).startswith(remote) for topic in covered):
-            return Brought(tuple(self._literal(binding, topic) for topic in covered))
+        if covered.apart:
+            return Brought(tuple(replace(binding, pattern="LITERAL", name=copy) for copy in covered.apart))
         if not remote:
             return Brought((binding,))
         return Brought((replace(binding, pattern="PREFIXED", name=remote),))
@@ -108,8 +117,14 @@ class AclScope:
         """Whether all that begins with it came from the target: a DENY brought back would grow an alias each time."""
         return self.flow.policy.topic_source(f"{prefix}x") == self.flow.target.alias
 
-    def _literal(self, binding: AclBinding, topic: str) -> AclBinding:
-        return replace(binding, pattern="LITERAL", name=self._remote(topic))
+    def _under(self, prefix: str) -> Covered:
+        """Look through the topics once for each prefix: many users have an ACL on the same."""
+        if prefix not in self._covered:
+            copies = tuple(self._remote(topic) for topic in self.topics if topic.startswith(prefix))
+            remote = self._remote(prefix)
+            together = all(copy.startswith(remote) for copy in copies)
+            self._covered[prefix] = Covered(bool(copies), () if together else copies)
+        return self._covered[prefix]
 
     def _group(self, binding: AclBinding) -> Brought:
         if binding.permission == "DENY" or self.flow.groups.accepts(binding.name):

@@ -83,7 +83,7 @@ def _waits_since(it: KnownTopic, at_ms: int) -> int:
 
 def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:
     """Join what is at risk with what could not be asked; of a blocked topic the cycle's failure tells."""
-    unread = 0 if topic.blocked else topic.partition_count - len(topic.partitions)
+    unread = 0 if topic.blocked else len(topic.unread)
     if risk is None:
         return KnownTopic(topic.topic, topic.partition_count, 0, None if unread else 0, None, (), unread)
     waits = risk.records > 0 and risk.seconds is not None

@@ -6,13 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from twinlog.cluster.group import GroupPartition, GroupState
 from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, GroupSyncPolicy
-from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
@@ -23,6 +20,8 @@ from twinlog.steps.group_verdict import (
     checkpoint_of,
     judge,
     row_of,
+    stopped_row,
+    too_long,
 )
 from twinlog.steps.group_view import GroupView, Route
 from twinlog.steps.life_rules import about_life, differ
@@ -77,7 +76,12 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
             if partition in seen.routes:
                 by_partition[partition].append(group)
     decided: list[Decided] = []
-    stopped: list[GroupPartitionRow] = []
+    stopped = [
+        _stopped(seen, group, partition, SyncReason.NOT_COPIED, seen.unread[partition].why)
+        for group, offsets in seen.committed.items()
+        for partition in offsets
+        if partition in seen.unread
+    ]
     for partition, groups in by_partition.items():
         why, text = SyncReason.NOT_COPIED, seen.routes[partition].trouble
         if not text:
@@ -108,6 +112,23 @@ def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> 
     )
 
 
+def without(plan: CheckpointPlan, seen: GroupView, made_anew: Collection[str]) -> CheckpointPlan:
+    """Leave out what was decided about copies that are not there any more: their offsets are of another log.  Pure."""
+    kept = tuple(it for it in plan.decided if it.standing.remote.topic not in made_anew)
+    stopped = [
+        _stopped(
+            seen,
+            it.standing.group,
+            TopicPartition(it.standing.topic, it.standing.remote.partition),
+            SyncReason.RECREATED,
+            f"{it.standing.remote.topic} was deleted or made anew in this very moment; the next cycle looks again",
+        )
+        for it in plan.decided
+        if it.standing.remote.topic in made_anew
+    ]
+    return replace(plan, decided=kept, stopped=tuple(sorted((*plan.stopped, *stopped), key=row_order)))
+
+
 def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
     """Order of the report."""
     return row.group, row.topic, row.partition
@@ -134,9 +155,8 @@ def _of_partition(
         standing = _standing(flow, seen, group, partition, position)
         verdict = _refused_there(seen, group) or judge(standing, sync)
         checkpoint = checkpoint_of(standing, seen.at_ms, repeat_ms) if flow.emit_checkpoints else None
-        if checkpoint is not None and not _fits(checkpoint):
-            verdict = _too_long(standing)
-            checkpoint = None
+        if checkpoint is not None and (refused := too_long(checkpoint)) is not None:
+            verdict, checkpoint = refused, None
         if group in seen.there_refused and sync.on and _rewinds(standing, checkpoint):
             checkpoint = None  # as `after_commits`: whether the position there is ours is not known now
         again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
@@ -149,10 +169,10 @@ def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
         return [None for _ in committed]
     packed, way_back = _usable(route.packed), _usable(route.way_back)
     if route.back:
-        return positions_back(packed, committed, route.target)
+        return positions_back(packed, committed, route.target, route.source)
     if way_back is not None:
-        return positions_both_ways(packed, way_back, committed, route.target, route.gaps)
-    return positions(packed, committed, route.target, route.gaps)
+        return positions_both_ways(packed, way_back, committed, route.target, route.gaps, route.source)
+    return positions(packed, committed, route.target, route.gaps, route.source)
 
 
 def _usable(known: PackedMap | UnreadableMap | None) -> PackedMap | None:
@@ -222,19 +242,6 @@ def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
     )
 
 
-def _fits(checkpoint: Checkpoint) -> bool:
-    try:
-        return bool(checkpoint.key() and checkpoint.value())
-    except FormatError:
-        return False
-
-
-def _too_long(standing: GroupStanding) -> PositionVerdict:
-    size = len(standing.committed.metadata.encode())
-    text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
-    return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, text)
-
-
 def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int | None:
     """Count mapped records the group would read again; None when it has no position there, or no translation."""
     there = (
@@ -263,34 +270,18 @@ def _mapped(route: Route, start: int, end: int) -> int:
     packed = _usable(route.packed)
     if start >= end or packed is None:
         return 0
-    if not route.back:
-        return packed.records_between(start, end)
-    opened = packed.open()
-    inside = np.minimum(opened.upstream + opened.length, end) - np.maximum(opened.upstream, start)
-    return int(np.maximum(inside, 0).sum())
+    count = packed.upstream_records_between if route.back else packed.records_between
+    return count(start, end)
 
 
 def _stopped(
     seen: GroupView, group: str, partition: TopicPartition, reason: SyncReason, text: str
 ) -> GroupPartitionRow:
-    route = seen.routes[partition]
-    there = seen.there.get(group, {}).get(route.remote)
-    return GroupPartitionRow(
-        group=group,
-        topic=partition.topic,
-        remote_topic=route.remote.topic,
-        partition=partition.partition,
-        upstream_offset=seen.committed[group][partition].offset,
-        downstream_offset=None,
-        exact=False,
-        ahead=False,
-        committed_there=there.offset if there is not None else None,
-        state=SyncState.WRONGLY_NOT,
-        reason=reason,
-        text=text,
-        expected_duplicates=None,
-        at_ms=seen.at_ms,
-    )
+    known = seen.unread[partition] if partition in seen.unread else seen.routes[partition]
+    remote = known.remote
+    there = seen.there.get(group, {}).get(remote)
+    committed = seen.committed[group][partition]
+    return stopped_row(group, partition.topic, remote, committed, there, reason, text, seen.at_ms)
 
 
 def _ended(seen: GroupView) -> Iterator[GroupPartition]:

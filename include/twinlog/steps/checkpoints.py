@@ -18,7 +18,14 @@ from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.steps import rebuild
-from twinlog.steps.checkpoint_plan import CheckpointPlan, Decided, after_commits, make_plan, row_order
+from twinlog.steps.checkpoint_plan import (
+    CheckpointPlan,
+    Decided,
+    after_commits,
+    make_plan,
+    row_order,
+    without,
+)
 from twinlog.steps.group_report import (
     CheckpointAge,
     CheckpointsResult,
@@ -28,6 +35,7 @@ from twinlog.steps.group_report import (
 )
 from twinlog.steps.group_verdict import PositionVerdict, settled
 from twinlog.steps.group_view import GroupView, look
+from twinlog.steps.life_rules import differ
 
 CHECKPOINTS_PARTITION = 0
 
@@ -46,12 +54,25 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     plan = make_plan(flow, seen)
     if dry_run:
         return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset())
+    plan = without(plan, seen, _made_anew(clusters.target, seen, plan))
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
     rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
     return _result(flow, seen, plan, rows, written, synced)
+
+
+def _made_anew(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> frozenset[str]:
+    """Name the copies that are gone, or others, since they were looked at: a rebuild asks nobody.
+
+    The compare in a commit does not find it out: with a topic its positions are forgotten, and a group that had none
+    and one that lost it look the same.
+    """
+    due = {it.standing.remote.topic for it in plan.decided if it.writes or it.checkpoint is not None}
+    known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
+    now = target.describe_topics(known).found if known else {}
+    return frozenset(name for name, it in known.items() if name not in now or differ(it, now[name].topic_id))
 
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:

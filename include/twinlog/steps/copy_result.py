@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, RangeReport, RangeSpec
-from twinlog.relay.trouble import NO_LEADER, SOURCE_LOST
-from twinlog.steps.discovery import Discovery, Problem
+from twinlog.relay.trouble import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
+from twinlog.steps.discovery import Discovery, Problem, ProblemCode
 from twinlog.steps.plan_ranges import StoppedPartition
 
-TRANSIENT_CODES = frozenset({SOURCE_LOST, NO_LEADER, "stalled", "fence-again", "no-target-partition"})
+TRANSIENT_CODES = frozenset({
+    SOURCE_LOST,
+    NO_LEADER,
+    ProblemCode.PARTITION_UNAVAILABLE.value,
+    "stalled",
+    "fence-again",
+    "no-target-partition",
+})
 """Trouble of a partition that may be gone at the next cycle."""
 
 
@@ -41,8 +48,9 @@ class CopyResult:
     `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
     copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
     upstream offsets between its last copied one and its end as it was when the ranges were settled.
-    `error` says why the last round ended, when it left something over.  `taken_over_by` names the run that follows
-    the source from then on, if this one followed it and was taken over in order.
+    `error` says why the last round ended, when it left something over, `error_code` what that is called.
+    `taken_over_by` names the run that follows the source from then on, if this one followed it and was taken over in
+    order.
     """
 
     flow: str
@@ -55,12 +63,18 @@ class CopyResult:
     stopped: tuple[StoppedPartition, ...] = ()
     problems: tuple[Problem, ...] = ()
     error: str = ""
+    error_code: str = ""
     transient: bool = False
     rounds: int = 1
     lanes: int = 0
     transactions: int = 0
     lane_cpu_seconds: float = 0.0
     taken_over_by: str = ""
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether its last round ended by what may go away by itself, and nothing else stands against it."""
+        return bool(self.error) and self.transient
 
 
 @dataclass(slots=True)
@@ -77,9 +91,30 @@ class Tally:
         for item in ranges:
             self.ends[item.topic, item.partition] = item.end
 
-    def troubles(self) -> dict[tuple[str, int], str]:
-        """Say by source partition what ended its newest range before its end."""
-        return {place: it.error for place, it in self.ranges.items() if it.error}
+    def end_at(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Note where the source ends as a run does that followed it; what it no longer shows ends with its copy."""
+        for place, it in self.ranges.items():
+            self.ends[place] = max(ends.get(place, 0), it.next_upstream)
+
+    def forget_gone(self, topics: Collection[str]) -> None:
+        """Take the deletion of topics for what it is: no trouble, once the source has only `topics`."""
+        for place, it in self.ranges.items():
+            if it.error_code == TOPIC_DELETED and it.topic not in topics:
+                self.ranges[place] = replace(it, error_code="", error="")
+
+    def troubles(
+        self, well: Iterable[RangeSpec], progress: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], str]:
+        """Say by source partition what ended its newest range before its end, and is not known to be over.
+
+        It is over where `progress` (last copied upstream offset) has passed it, and in ranges that are followed `well`.
+        """
+        over = {(it.topic, it.partition) for it in well}
+        return {
+            place: it.error
+            for place, it in self.ranges.items()
+            if it.error and place not in over and progress.get(place, -1) < it.next_upstream
+        }
 
     def add(self, report: LaneReport) -> None:
         """Add a lane's report of this round."""
@@ -129,6 +164,7 @@ def result_of(
         stopped=stopped,
         problems=problems,
         error=str(failure or ""),
+        error_code=failure.code if failure is not None else "",
         transient=failed and codes <= TRANSIENT_CODES and not problems,
         rounds=rounds,
         lanes=lanes,

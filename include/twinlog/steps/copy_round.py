@@ -75,9 +75,12 @@ class Rounds:
     def begin(
         cls, flow: FlowSettings, clusters: Clusters, runner: LaneRunner, run_id: str, lanes: int | None = None
     ) -> Rounds:
-        """Find the flow's state topics.  Raises the refusal when sync_topics has not made them yet."""
+        """Find the flow's state topics; use at most `lanes` lanes (twinlog.lanes, or slots, if not said).
+
+        Raises the refusal when sync_topics has not made them yet.
+        """
         state = state_topics(flow, clusters)
-        count = flow.copy.lanes or lanes or runner.slots
+        count = lanes or flow.copy.lanes or runner.slots
         return cls(flow, runner, run_id, state, count, FenceLogs.of(state))
 
     def fence(self) -> Grant:
@@ -240,6 +243,7 @@ def lane_specs(
 ) -> tuple[LaneSpec, ...]:
     """Give each packed lane the identity the fence granted, and its share of the throttle.  Pure."""
     settings = flow.copy
+    shares = rate_shares(settings.bytes_per_second, packed, followed=follow is not None)
     return tuple(
         LaneSpec(
             flow=flow.name,
@@ -263,16 +267,20 @@ def lane_specs(
             bytes_per_second=share,
             follow=follow,
         )
-        for lane, ranges, share in zip(
-            grant.lanes, packed, rate_shares(settings.bytes_per_second, packed), strict=False
-        )
+        for lane, ranges, share in zip(grant.lanes, packed, shares, strict=False)
     )
 
 
-def rate_shares(rate: int | None, packed: Sequence[Sequence[RangeSpec]]) -> tuple[float | None, ...]:
-    """Share the throttle between lanes by what each has to copy, so that they end together.  Pure."""
-    if rate is None:
+def rate_shares(
+    rate: int | None, packed: Sequence[Sequence[RangeSpec]], *, followed: bool = False
+) -> tuple[float | None, ...]:
+    """Share the throttle between lanes by what each has to copy, so that they end together.  Pure.
+
+    What lanes that follow will have to copy nobody knows: half of it is dealt evenly, so that each has some.
+    """
+    if rate is None or not packed:
         return (None,) * len(packed)
+    even = rate / (2 * len(packed)) if followed else 0.0
     weights = [sum(item.weight for item in lane) for lane in packed]
-    total = sum(weights)
-    return tuple(rate * weight / total for weight in weights)
+    rest, total = rate - even * len(packed), sum(weights)
+    return tuple(even + rest * weight / total for weight in weights)

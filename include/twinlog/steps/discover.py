@@ -71,7 +71,7 @@ def with_later_ends(
     """Read the ends of those logs again that what was copied lies beyond; of `topics` seen before `progress` was read.
 
     A copy that goes on meanwhile may have read further than the discovery saw.  An end that is still before it is that
-    of a log that lost records; a partition whose leader does not answer now is left out.  Where logs begin stays as it
+    of a log that lost records; a partition whose leader does not answer now is `unread`.  Where logs begin stays as it
     was seen: what retention took since, `progress` may not have reached.
     """
     found = tuple(topics)
@@ -89,7 +89,7 @@ def with_later_ends(
 def with_offsets(
     topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
 ) -> tuple[DiscoveredTopic, ...]:
-    """Put newer source offsets into discovered topics; partitions without any are left out.  Pure."""
+    """Put newer source offsets into discovered topics; partitions without any are `unread`.  Pure."""
     return tuple(
         replace(
             topic,
@@ -113,6 +113,7 @@ def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
         target_alias=flow.target.alias,
         heartbeats_replication=flow.heartbeats_replication,
         cycle_rule=flow.cycle_rule,
+        progress_topics=flow.progress_topics,
     )
 
 

@@ -143,6 +143,12 @@ class DiscoveredTopic:
         return not self.blocked and not self.paused and self.remote is not None
 
     @property
+    def unread(self) -> tuple[int, ...]:
+        """Partitions whose offsets the source did not tell: nobody knows what there is to copy."""
+        read = {it.partition for it in self.partitions}
+        return tuple(number for number in range(self.partition_count) if number not in read)
+
+    @property
     def unended(self) -> tuple[int, ...]:
         """Partitions whose copy has a transaction open: a lane is at it, or the target lost the end."""
         found = ((it.partition, it.target) for it in self.partitions)

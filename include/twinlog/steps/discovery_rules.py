@@ -162,14 +162,17 @@ def _unavailable(source: SourceState) -> Iterable[Problem]:
             ProblemCode.PARTITION_UNAVAILABLE,
             topic,
             f"offsets of {len(partitions)} partition(s) of {topic} cannot be read; of {first}: {error.message}",
-            "its other partitions are copied; the next cycle tries again",
+            "its other partitions are copied; these stop until the source tells",
         )
 
 
 def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
     """Plain names in `topics` that the source does not have: a typo, or a missing DESCRIBE."""
+    known = frozenset(source.names)
     for name in flow.topics.include:
-        if re.fullmatch(r"[\w.-]*\w", name) and not any(re.fullmatch(name, known) for known in source.names):
+        if name in known or not re.fullmatch(r"[\w.-]*\w", name):
+            continue
+        if "." not in name or not any(map(re.compile(name).fullmatch, source.names)):
             yield Problem(
                 ProblemCode.NO_SUCH_TOPIC,
                 name,

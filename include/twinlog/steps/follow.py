@@ -20,12 +20,14 @@ from dataclasses import replace
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError
+from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.quality.coverage import copied_from
+from twinlog.relay.fence import Grant
 from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, result_of
-from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds
+from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds
+from twinlog.steps.discovery import ProblemCode
 from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import prepare
 from twinlog.steps.follow_window import Following, Window
@@ -55,20 +57,26 @@ def run(
 ) -> CopyResult:
     """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
 
+    Also where twinlog.lanes says more: a lane never gives its slot back, and one without would copy nothing.
+
     `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `run_state`
     is kept up to date for whoever reports on the run meanwhile (steps/follow_report.py).  Setting `stop` ends it early,
     sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
     result counts what was not copied at the end.
 
     A driver for whose run id `gives_way_to` is true may take over; this run then ends in order.  What a lane commits in
-    the moment it dies is counted in neither run's result.  Raises FencedError when any other twinlog takes the flow,
-    TerminalErrors, and the failure of tasks that keep dying; clusters out of reach are waited for.
+    the moment it dies is counted in neither run's result.  Tasks that keep dying end the run with a failed result.
+    Raises FencedError when any other twinlog takes the flow, and TerminalErrors; clusters out of reach are waited for.
     """
     began = time.monotonic()
     end = began + seconds
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
-    rounds = Rounds.begin(flow, clusters, runner, run_id, lanes)
+    share = lanes or runner.slots
+    wanted = flow.copy.lanes or share
+    if wanted > share:
+        on_look(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
+    rounds = Rounds.begin(flow, clusters, runner, run_id, min(wanted, share))
     rounds.read_ahead()
     following = Following(
         flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, run_state
@@ -94,22 +102,42 @@ def run(
         on_window(window)
         deaths = deaths + 1 if _died(window) else 0
         if window.failure is not None and deaths == MAX_DEATHS:
-            raise window.failure
+            return _result(following, window, time.monotonic() - began)
         idle = not window.records and window.seconds < length / 2
         pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
-        if time.monotonic() + pause >= end:
+        rest = max(pause, owed_seconds(window, flow.copy.bytes_per_second))
+        if time.monotonic() + rest >= end:
             return _result(following, window, time.monotonic() - began)
-        stop.wait(pause)
+        stop.wait(rest)
+
+
+def owed_seconds(window: Window, rate: int | None) -> float:
+    """Return how long nothing more may be sent: lanes that are called back do not wait for the throttle.  Pure."""
+    return 0.0 if rate is None else max(0.0, window.bytes / rate - window.seconds)
 
 
 def _count_unreported(following: Following) -> None:
     """Fence once more after lanes were ended, and count by the map what they committed but did not report.
 
-    Without the fence, readers would wait for the time-out of what the lanes had open.
+    Without the fence, readers would wait for the time-out of what the lanes had open.  Where a pause or a target out of
+    reach is in the way, what was reported is all there is to say.
     """
-    grant = following.rounds.fence()
-    if not following.unreported:
+    if not following.open_ranges:
         return
+    try:
+        grant = following.rounds.fence()
+        if following.unreported:
+            _count(following, grant)
+    except FencedError:
+        raise
+    except TransientError:
+        return
+    except TerminalError as error:
+        if error.code != PAUSED:
+            raise
+
+
+def _count(following: Following, grant: Grant) -> None:
     maps = read_packed(following.flow, following.clusters.target)
     for item in following.unreported:
         life = SourceLife(item.topic, item.topic_id, item.partition)
@@ -128,15 +156,20 @@ def _result(following: Following, last: Window, seconds: float) -> CopyResult:
     except TransientError:
         # What was copied is not lost with a cluster; what is left is as of the last look.
         discovery = following.prepared.discovery
-    for topic in discovery.topics:
-        for item in topic.partitions:
-            tally.ends[topic.topic, item.partition] = item.source.readable_end(read_committed=read_committed)
+    there = {it.topic for it in discovery.topics}
+    tally.forget_gone(there)
+    tally.end_at({
+        (topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        for topic in discovery.topics
+        for it in topic.partitions
+    })
     return result_of(
         following.flow,
         rounds.run_id,
         discovery,
         tally,
-        last.stopped,
+        # Nobody could tell the offsets of a topic that was just being deleted.
+        tuple(it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE),
         last.failure,
         following.number,
         rounds.lanes,

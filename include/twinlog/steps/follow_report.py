@@ -31,7 +31,7 @@ class RunState:
     """What the driver of a run tells whoever reports on it meanwhile; another thread reads it, so fields change whole.
 
     `started_ms` is when the run began (epoch ms), `stopped` are partitions that the open window does not copy, and
-    `troubles` say by source partition what ended its copy in an earlier one.
+    `troubles` say by source partition what ended its copy in an earlier one and is not over.
     """
 
     run_id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.clusters import Clusters
@@ -15,16 +15,13 @@ from twinlog.relay.fence import Grant
 from twinlog.relay.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.copy_round import PAUSED, Rounds, lane_specs
-from twinlog.steps.discover import with_offsets
-from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.follow_opening import Opening, fixed_lanes, settle_open
 from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import Prepared, prepare
 from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
 from twinlog.steps.packing import deal_open, stable_ends
 from twinlog.steps.plan_ranges import StoppedPartition
-from twinlog.steps.settling import settle_now
-from twinlog.steps.two_way import with_echoes
 
 PREPARE_SECONDS = 3.0
 """How long before lanes may end by themselves the driver looks what the next window would follow."""
@@ -119,8 +116,9 @@ class Following:
             if self.prepared.discovery.stands_by:  # paused: look again, after a pause, whether it still is
                 failure = self._look()
             else:
-                specs, stopped = self._open()
-                failure = self._run(specs, renew=bool(stopped))
+                specs, opening = self._open()
+                stopped = opening.stopped
+                failure = self._run(specs, renew=opening.partial)
         except FencedError as error:
             taken = error  # this driver gives way, or the two would fence for ever
         except TransientError as error:
@@ -143,35 +141,29 @@ class Following:
             taken=taken,
         )
 
-    def _open(self) -> tuple[Sequence[LaneSpec], tuple[StoppedPartition, ...]]:
+    def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
         """Fence, and give every partition that can be followed to a lane."""
         grant, self.grant = self.grant or self._fence(), None
-        progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        seen = self._seen_now()
-        settled = settle_now(
-            self.flow, self.clusters, seen, progress, {}, self.prepared.max_bytes, follow=True
-        )
-        settled = with_echoes(self.flow, self.clusters.source, settled)
-        settled = self.rounds.without_lost_ends(self.clusters, settled, seen, grant)
-        self.open_ranges = settled.ranges
+        opening = settle_open(self.flow, self.clusters, self.rounds, self.prepared, grant)
+        self.open_ranges = opening.ranges
         if self.run_state is not None:
-            self.run_state.stopped = settled.stopped
-            self.run_state.troubles = self.rounds.tally.troubles()
-        self.rounds.tally.settle(settled.ranges)
+            self.run_state.stopped = opening.stopped
+        self._tell_troubles(grant.progress, well=())
+        self.rounds.tally.settle(opening.ranges)
         packed = deal_open(
             self.clusters.source,
-            settled.ranges,
-            seen,
+            opening.ranges,
+            opening.topics,
             lately=self.last,
             least=self.least_lanes,
             most=self.rounds.lanes,
-            configured=self.flow.copy.lanes,
+            configured=fixed_lanes(self.flow, self.rounds.lanes),
         )
         self.loads = OpenLoads(packed)
         stretch = self.flow.copy.follow_seconds
-        longest = stretch * STRETCHES if grant.mark is not None else stretch
-        terms = Follow(stretch, max(0.0, min(longest, self.end - time.monotonic())), grant.mark)
-        return lane_specs(self.flow, self.rounds.state, grant, packed, terms), settled.stopped
+        longest = min(stretch * STRETCHES, self.end - time.monotonic())
+        terms = Follow(stretch, max(0.0, longest), grant.mark)
+        return lane_specs(self.flow, self.rounds.state, grant, packed, terms), opening
 
     def _fence(self) -> Grant:
         """Fence, but not back from a driver that we give way to.  Raises FencedError when another has the flow."""
@@ -185,25 +177,19 @@ class Following:
         self.fenced = True
         return grant
 
-    def _seen_now(self) -> tuple[DiscoveredTopic, ...]:
-        """Where the source's logs begin and end behind the fence.
-
-        What was prepared is older than what the last window copied, and progress beyond the end of a log would
-        look like a truncated log.
-        """
-        names = [
-            TopicPartition(topic.topic, it.partition)
-            for topic in self.prepared.topics
-            for it in topic.partitions
-        ]
-        return with_offsets(self.prepared.topics, self.clusters.source.offsets(names).found)
-
     def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
         """Run the lanes to their end; `renew` ends them at the first look."""
         lanes = OpenLanes.start(self.rounds.runner, specs)
         called_back = False
         try:
-            called_back = self._attend(lanes, renew=renew)
+            try:
+                self._attend(lanes, renew=renew)
+            finally:  # also when a look went wrong: lanes do not hear of that
+                called_back = self._call_back(lanes)
+        except BaseException:
+            if not lanes.over:  # then nothing calls them back
+                self.rounds.runner.cancel()
+            raise
         finally:
             reports = lanes.reports()
             self.unreported = tuple(lanes.unreported())
@@ -215,8 +201,8 @@ class Following:
             failure = self.rounds.judge(reports)
         return lanes.death() or failure or self.unprepared
 
-    def _attend(self, lanes: OpenLanes, *, renew: bool) -> bool:
-        """Look every so often, until the lanes have ended or have to; return whether they were called back."""
+    def _attend(self, lanes: OpenLanes, *, renew: bool) -> None:
+        """Look every so often, until the lanes have ended or have to."""
         stretch = self.flow.copy.follow_seconds
         began = time.monotonic()
         look = began + stretch - PREPARE_SECONDS
@@ -225,13 +211,12 @@ class Following:
                 look += stretch
                 before = self.prepared
                 self._look()
-                if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock():
+                if renew or self.prepared.asks_for_lanes_unlike(before) or self._take_stock(lanes, began):
                     break
             lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
         over = self.stop.is_set() or time.monotonic() >= self.end
         if lanes.jobs and not over and time.monotonic() - self.looked > 2 * PREPARE_SECONDS:
             self._look()
-        return self._call_back(lanes)
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
         """Whether a window opened `age` seconds ago is over, or should be.
@@ -246,35 +231,38 @@ class Following:
         return lanes.over or late or (lanes.some_ended and age >= patience)
 
     def _call_back(self, lanes: OpenLanes) -> bool:
-        """End the lanes that still run, by a new fence; at least once, which has none, they end by themselves.
+        """End the lanes that still run, by a new fence; return whether there were any.
 
-        Raises FencedError when another driver has taken the flow, TerminalError PAUSED when somebody has paused it.
+        Raises FencedError when another driver has taken the flow, TerminalError PAUSED when somebody has paused it; in
+        both cases there was a fence.  Raises other TerminalErrors with lanes that run on.
         """
-        while not lanes.over and self.flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
-            if lanes.some_fenced:
-                self.rounds.stop_if_taken()
+        while not lanes.over:
             try:
+                if lanes.some_fenced:
+                    self.rounds.stop_if_taken()
                 self.grant = self._fence()
             except FencedError:  # the other driver's fence calls them back
+                self._see_out(lanes)
                 raise
             except TransientError:
                 lanes.wait(FENCE_AGAIN_SECONDS)
                 continue
             except TerminalError as error:
-                if error.code != PAUSED:  # then nothing calls them back
-                    self.rounds.runner.cancel()
+                if error.code == PAUSED:
+                    self._see_out(lanes)
                 raise
             self._see_out(lanes)
+            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                self.grant = None  # its progress is from before what they wrote last
             return True
-        self._see_out(lanes, self.flow.copy.follow_seconds)
         return False
 
-    def _see_out(self, lanes: OpenLanes, seconds: float = 0.0) -> None:
-        """Wait until the lanes have ended, which they should within `seconds`; kill those that do not.
+    def _see_out(self, lanes: OpenLanes) -> None:
+        """Wait until the lanes have ended; kill those that do not.
 
         Behind a fence what they write is refused, so nothing but their report is lost.
         """
-        if not lanes.ended_within(seconds + LAST_WORD_SECONDS):
+        if not lanes.ended_within(LAST_WORD_SECONDS):
             self.rounds.runner.cancel()
 
     def _look(self) -> TransientError | None:
@@ -286,18 +274,20 @@ class Following:
             self.unprepared = error
         return self.unprepared
 
-    def _take_stock(self) -> bool:
+    def _take_stock(self, lanes: OpenLanes, began: float) -> bool:
         """See how far the lanes are, and say so; return whether to deal anew, then to more lanes if there are any.
 
-        Under a throttle more lanes would copy no more.
+        One that has been in trouble ends at its first look: those that go on behind it are well.
         """
         try:
             progress = self.rounds.progress()
         except TransientError:
             return False
+        are_well = time.monotonic() - began > self.flow.copy.follow_seconds and not lanes.some_ended
+        self._tell_troubles(progress, well=self.open_ranges if are_well else ())
         loads = self.loads.look(progress, stable_ends(self.prepared.topics))
-        fixed = self.flow.copy.lanes or self.flow.copy.bytes_per_second
-        if another_deal_helps(loads, 0 if fixed else self.rounds.lanes - len(loads)):
+        most = fixed_lanes(self.flow, self.rounds.lanes) or self.rounds.lanes
+        if another_deal_helps(loads, most - len(loads)):
             self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
             return True
         self.on_look(
@@ -305,6 +295,13 @@ class Following:
             f" of {len(self.open_ranges):,} partitions so far, {sum(it.behind for it in loads):,} to go"
         )
         return False
+
+    def _tell_troubles(self, progress: Mapping[tuple[str, int], int], *, well: Sequence[RangeSpec]) -> None:
+        """Tell whoever reports on the run what an earlier window could not copy, as far as that is not over."""
+        tally = self.rounds.tally
+        tally.forget_gone({it.topic for it in self.prepared.discovery.topics})
+        if self.run_state is not None:
+            self.run_state.troubles = tally.troubles(well, progress)
 
     def _weigh(self) -> None:
         """Note how much each partition had in this window, for the packing of the next."""

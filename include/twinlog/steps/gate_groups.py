@@ -22,7 +22,7 @@ from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import StandbyState, known_topics
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.steps.life_rules import about_life, differ
+from twinlog.steps.life_rules import about_life, copied_from, differ
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 """Of groups that stand beyond their translation, those that are to keep that place, or to be taken back by a cycle."""
@@ -80,6 +80,7 @@ def group_row(
         "same_record": None if same is None else int(same),
         "rewound_records": row.records_skipped if row.reason in REWOUND else 0,
         "skipped_records": row.records_skipped,
+        "missing_records": row.records_missing,
         **_place(offsets.get(TopicPartition(row.remote_topic, row.partition)), row.committed_there),
     }
 
@@ -140,7 +141,7 @@ def of_this_life(
     """Leave out what was written before a topic was made anew: it places nobody in the copy that is there.  Pure."""
 
     def life(topic: str) -> Incarnation | None:
-        source: str | None = flow.policy.upstream_topic(topic)
+        source = copied_from(flow, ledger, topic)
         return ledger.incarnations.get(source) if source is not None else None
 
     return {place: it for place, it in noted.items() if about_life(it.at_ms, life(it.checkpoint.topic))}

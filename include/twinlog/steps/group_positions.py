@@ -7,13 +7,12 @@ all of the new copy.  So positions are turned into upstream offsets by the old c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import OFFSET_MOVED, GroupPartition, OffsetChange
-from twinlog.cluster.progress import SourceLife, read_packed, read_progress
+from twinlog.cluster.progress import Maps, SourceLife, read_maps, read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
@@ -45,7 +44,7 @@ def readers(target: ClusterReader, remote_topic: str) -> dict[str, Reader]:
 def upstream_positions(
     topic: DiscoveredTopic,
     using: Mapping[str, Reader],
-    maps: Mapping[SourceLife, OffsetMap],
+    maps: Maps[OffsetMap],
     life: Incarnation | None,
     same_life: bool,
     same_copy: bool,
@@ -66,7 +65,7 @@ def upstream_positions(
             elif not same_copy:
                 upstream = None
             else:
-                upstream = _upstream(maps.get(SourceLife(topic.topic, life.topic_id, partition)), downstream)
+                upstream = _upstream(maps.seen(SourceLife(topic.topic, life.topic_id, partition)), downstream)
             found.append(GroupPosition(group, partition, downstream, upstream))
     return tuple(found)
 
@@ -88,37 +87,29 @@ def carried_over(
     )
 
 
-def _upstream(known: OffsetMap | None, downstream: int) -> int | None:
-    if known is None:
+def _upstream(known: OffsetMap | UnreadableMap | None, downstream: int) -> int | None:
+    if not isinstance(known, OffsetMap):
         return None
     # Ahead of the map lie the last commit's markers, or others' records: everything of ours was read.
     back = known.reverse(downstream)
     return back.offset if back is not None and back.exact else None
 
 
-def maps_of(flow: FlowSettings, cluster: ClusterReader, topic: str) -> dict[SourceLife, OffsetMap]:
-    """Read the maps of one topic; without those that cannot be read: they cannot tell a position."""
-    maps: dict[SourceLife, OffsetMap] = {}
-    for life, packed in read_packed(flow, cluster).items():
-        if life.topic == topic:
-            with suppress(UnreadableMap):
-                maps[life] = packed.open()
-    return maps
-
-
 def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Mapping[str, int]) -> Rebuild:
     """Commit what the new copy has come to; the rebuild is done when no position is waiting.
 
     `begins` are the upstream offsets the new copy begins at, by partition.  A group that has committed something by
-    itself meanwhile keeps that; one that has members waits until they are gone.
+    itself meanwhile keeps that; one that has members waits until they are gone, and one in a partition whose new map
+    cannot be read until it can be.
     """
-    maps = maps_of(flow, clusters.target, rebuilt.topic)
+    lives = {SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
+    maps = read_maps(flow, clusters.target, lives)
     progress = read_progress(flow, clusters.target)
     ready: dict[GroupPosition, int] = {}
     for it in rebuilt.groups:
         if it.upstream is None or it.restored:
             continue
-        known = maps.get(SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition))
+        known = maps.seen(SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition))
         last = progress.get(TopicPartition(rebuilt.topic, it.partition))
         downstream = new_position(it.upstream, begins.get(str(it.partition), 0), known, last)
         if downstream is not None:
@@ -129,11 +120,16 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
     return replace(rebuilt, groups=groups, phase=RebuildPhase.COPYING if waiting else RebuildPhase.DONE)
 
 
-def new_position(upstream: int, begins: int, known: OffsetMap | None, last: int | None) -> int | None:
-    """Where a reader goes on in the new copy; None while the copy has not come that far.  Pure."""
+def new_position(
+    upstream: int, begins: int, known: OffsetMap | UnreadableMap | None, last: int | None
+) -> int | None:
+    """Where a reader goes on in the new copy; None while it has not come that far, or nobody can tell.  Pure.
+
+    Without a map nothing was copied before that place: the reader begins with the copy.
+    """
     if upstream <= begins:
         return 0
-    if last is None or last + 1 < upstream:
+    if last is None or last + 1 < upstream or isinstance(known, UnreadableMap):
         return None
     there = known.translate(upstream) if known is not None else None
     return there.offset if there is not None else 0

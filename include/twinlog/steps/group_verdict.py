@@ -11,6 +11,7 @@ from twinlog.cluster.group import CommittedOffset, GroupState
 from twinlog.cluster.mm2_topics import DatedCheckpoint
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import GroupSyncPolicy
+from twinlog.errors import FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.steps.positions import Position
@@ -173,6 +174,18 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     return due if rewound or moved or wrong or (holds and old) else None
 
 
+def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
+    """Say why a checkpoint cannot be written, None when it can."""
+    try:
+        checkpoint.key()
+        checkpoint.value()
+    except FormatError:
+        size = len(checkpoint.metadata.encode())
+        text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
+        return _wrong(SyncReason.METADATA_TOO_LONG, text)
+    return None
+
+
 def row_of(
     standing: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
 ) -> GroupPartitionRow:
@@ -182,6 +195,9 @@ def row_of(
     a position beyond it.
     """
     position = standing.position
+    # A group whose place has expired on the source as well starts where its reset takes it, there and here.
+    stands = standing.committed.offset >= standing.source.log_start
+    missing = position.missing if position is not None and stands else 0
     return GroupPartitionRow(
         group=standing.group,
         topic=standing.topic,
@@ -194,10 +210,44 @@ def row_of(
         committed_there=standing.there.offset if standing.there is not None else None,
         state=verdict.state,
         reason=verdict.reason,
-        text=verdict.text,
+        text=f"{verdict.text}; {_missing_there(missing)}" if missing else verdict.text,
         expected_duplicates=None if again is None or position is None else again + position.slack,
         at_ms=at_ms,
         records_skipped=skipped,
+        records_missing=missing,
+    )
+
+
+def _missing_there(records: int) -> str:
+    return f"at most {records} unread record(s) are not on the target: expired there, or never copied"
+
+
+def stopped_row(
+    group: str,
+    topic: str,
+    remote: TopicPartition,
+    committed: CommittedOffset,
+    there: CommittedOffset | None,
+    reason: SyncReason,
+    text: str,
+    at_ms: int,
+) -> GroupPartitionRow:
+    """Make the row of a position that cannot be translated for now; `there` is the one on the target."""
+    return GroupPartitionRow(
+        group=group,
+        topic=topic,
+        remote_topic=remote.topic,
+        partition=remote.partition,
+        upstream_offset=committed.offset,
+        downstream_offset=None,
+        exact=False,
+        ahead=False,
+        committed_there=there.offset if there is not None else None,
+        state=SyncState.WRONGLY_NOT,
+        reason=reason,
+        text=text,
+        expected_duplicates=None,
+        at_ms=at_ms,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,16 +15,13 @@ from twinlog.cluster.progress import SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
-from twinlog.steps.discovery import Discovery
+from twinlog.steps.discovery import Discovery, ProblemCode, remote_name
 from twinlog.steps.group_report import UncoveredGroup
+from twinlog.steps.positions import never_copied
 from twinlog.steps.two_way import read_way_back, way_back_ledger
-
-LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
-"""Gaps in which nothing was ever copied."""
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -36,7 +32,8 @@ class Route:
 
     `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the map is that of the
     flow which copied it, read backwards.  `way_back` is the map of the flow the other way where both keep the topic's
-    name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be translated.
+    name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be translated.  `remote_id`
+    is the life of the topic on the target that this is about, "" where it is not known.
     """
 
     remote: TopicPartition
@@ -47,6 +44,15 @@ class Route:
     back: bool = False
     way_back: PackedMap | UnreadableMap | None = None
     trouble: str = ""
+    remote_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A partition that the flow replicates and whose offsets could not be read, and why."""
+
+    remote: TopicPartition
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +60,15 @@ class GroupView:
     """The flow's groups at `at_ms`.
 
     `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
-    the target's groups.  `routes` has the partitions they can go to.  `checkpoints` is the topic's content; `gone` are
-    groups in it that no longer exist on the source.
+    the target's groups.  `routes` has the partitions they can go to, `unread` those nobody can tell about now.
+    `checkpoints` is the topic's content; `gone` are groups in it that no longer exist on the source.
     """
 
     at_ms: int
     committed: Mapping[str, Offsets]
     uncovered: tuple[UncoveredGroup, ...]
     routes: Mapping[TopicPartition, Route]
+    unread: Mapping[TopicPartition, Unread]
     there: Mapping[str, Offsets]
     there_refused: Mapping[str, TwinlogError]
     states: Mapping[str, GroupListing]
@@ -87,11 +94,13 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     wanted = {it for offsets in committed.found.values() for it in offsets}
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.source.alias)
+    discovery = discover.run(flow, clusters) if wanted else None
     return GroupView(
         at_ms=at_ms,
         committed=committed.found,
         uncovered=(*_uncovered(listed), *_refused(committed.refused)),
-        routes=dict(_routes(flow, clusters, ledger, wanted)) if wanted else {},
+        routes=dict(_routes(flow, clusters, ledger, discovery, wanted)) if discovery is not None else {},
+        unread=dict(_unread(flow, discovery, wanted)) if discovery is not None else {},
         there=there.found,
         there_refused=there.refused,
         states=states,
@@ -125,16 +134,12 @@ def _routes(
     flow: FlowSettings,
     clusters: Clusters,
     ledger: Ledger,
+    discovery: Discovery,
     wanted: set[TopicPartition],
 ) -> Iterator[tuple[TopicPartition, Route]]:
-    discovery = discover.run(flow, clusters)
     packed = read_packed(flow, clusters.target)
     ways_back = _ways_back(flow, clusters.source, discovery)
-    gaps: defaultdict[SourceLife, list[tuple[int, int]]] = defaultdict(list)
-    for gap in ledger.gaps:
-        if gap.cause in LOST:
-            life = SourceLife(gap.topic, gap.topic_id, gap.partition)
-            gaps[life].append((gap.first_offset, gap.last_offset + 1))
+    gaps = never_copied(ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
@@ -151,9 +156,25 @@ def _routes(
                         gaps=tuple(gaps.get(life, ())),
                         way_back=ways_back.get(it),
                         trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
+                        remote_id=topic.remote.topic_id if topic.remote is not None else "",
                     ),
                 )
     yield from _routes_back(flow, clusters, wanted)
+
+
+def _unread(
+    flow: FlowSettings, discovery: Discovery, wanted: set[TopicPartition]
+) -> Iterator[tuple[TopicPartition, Unread]]:
+    """Partitions whose topic the source would not describe, or whose offsets it would not tell."""
+    codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
+    problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
+    found = {
+        TopicPartition(topic.topic, it.partition) for topic in discovery.topics for it in topic.partitions
+    }
+    counts = {topic.topic: topic.partition_count for topic in discovery.topics}
+    for it in wanted - found:
+        if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
+            yield it, Unread(TopicPartition(remote_name(flow, it.topic), it.partition), problems[it.topic])
 
 
 def _ways_back(
@@ -202,4 +223,5 @@ def _routes_back(
         if it in here.found:
             topic_id = lives[original.topic].topic_id if original.topic in lives else ""
             packed = maps.seen(SourceLife(original.topic, topic_id, original.partition))
-            yield it, Route(original, here.found[it], there.found.get(original), packed, back=True)
+            target = there.found.get(original)
+            yield it, Route(original, here.found[it], target, packed, back=True, remote_id=topic_id)

@@ -6,6 +6,7 @@ All of a change goes into one transaction behind the fence: progress, map and le
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,7 +71,9 @@ def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False)
         return None
     starts = {str(it.partition): it.source.log_start for it in topic.partitions}
     latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
-    return Beginning(topic.topic, topic.topic_id, latest if from_latest else starts, starts, now_ms)
+    copies = [it.target for it in topic.partitions]
+    empty = topic.remote is None or all(it is not None and it.log_start == it.end for it in copies)
+    return Beginning(topic.topic, topic.topic_id, latest if from_latest else starts, starts, now_ms, empty)
 
 
 def adoption(
@@ -145,7 +148,7 @@ def rewinding(
     number = str(lost.partition)
     if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
         offsets = {**begins.offsets, number: lost.first_offset}
-        yield noted(state, Beginning(begins.topic, begins.topic_id, offsets, begins.log_starts, begins.at_ms))
+        yield noted(state, replace(begins, offsets=offsets))
 
 
 def cut(known: MapPiece, at: int) -> MapPiece | None:

@@ -36,6 +36,20 @@ def differ(known: str, seen: str) -> bool:
     return known != seen and known not in _NO_ID and seen not in _NO_ID
 
 
+def copied_from(flow: FlowSettings, ledger: Ledger, remote_topic: str) -> str | None:
+    """Name the source topic that this flow copies, or copied, into a topic of the target; None for every other topic.
+
+    The ledger knows what went where.  A name alone tells less: `x.y` may be the target's own, and an alias that
+    contains the separator is not found again in the names it made.
+    """
+    for life in reversed(ledger.lives):
+        if life.remote_topic == remote_topic:
+            return life.topic
+    ours = flow.policy.topic_source(remote_topic) == flow.source.alias
+    source: str | None = flow.policy.upstream_topic(remote_topic) if ours else None
+    return source
+
+
 def about_life(at_ms: int, life: Incarnation | None) -> bool:
     """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
 
@@ -101,8 +115,9 @@ def _orphans(
 ) -> Iterator[Orphan]:
     reasons = {it.topic: it.reason for it in source.left_out}
     known = {it.remote_topic for it in ledger.incarnations.values()}
+    on_source, on_target = frozenset(source.names), frozenset(target.names)
     for topic, life in ledger.incarnations.items():
-        if life.remote_topic not in target.names or topic in source.topics.found:
+        if life.remote_topic not in on_target or topic in source.topics.found:
             continue
         deleted = ledger.deleted.get(topic)
         if topic in source.gone:
@@ -116,7 +131,7 @@ def _orphans(
         upstream = flow.policy.upstream_topic(name)
         if upstream is None or upstream == name or name in known or flow.policy.is_internal_topic(name):
             continue
-        if flow.policy.topic_source(name) == flow.source.alias and upstream not in source.names:
+        if flow.policy.topic_source(name) == flow.source.alias and upstream not in on_source:
             yield Orphan(name, upstream, OrphanKind.UNKNOWN)
 
 

@@ -19,6 +19,7 @@ from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import Gap
 from twinlog.formats.ledger_topics import DeletedTopic
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
+from twinlog.relay.epochs import ReadUpTo
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps import discover, rebuild
 from twinlog.steps.discovery import Discovery
@@ -104,8 +105,9 @@ def make_plan(
     (in the discovery), then progress, then the ledger with the leader epochs of what was copied, then logs' ends.
     """
     topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
-    epochs = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
-    ends = clusters.source.epoch_ends(epochs)
+    noted = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
+    read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
+    ends = clusters.source.epoch_ends(read)
     return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
 
 

@@ -18,13 +18,14 @@ from twinlog.formats.offset_map import MapKey, decode_map_key, decode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.relay.brokers import Brokers, TopicPartition
-from twinlog.relay.fence import FenceLogs, Grant, at_least_once_grant, fence
+from twinlog.relay.fence import FenceLogs, Grant, fence
 from twinlog.relay.hanging import find_hanging, wait_until_ended, wait_until_led
 from twinlog.relay.log_reader import read_state
 from twinlog.relay.log_state import LogState
 from twinlog.relay.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
 from twinlog.relay.partition_reader import Block, PartitionReader
 from twinlog.relay.spec import StateTopics
+from twinlog.steps import at_least_once
 from twinlog.steps.discovery import remote_name
 from twinlog.steps.lost_ends import LEADER_SECONDS, MARKERS_SECONDS, end_again
 from twinlog.steps.verdicts import Ending, MapSeen, of_map, of_progress, together
@@ -46,7 +47,9 @@ def take_fence(
 ) -> Grant:
     """Take the flow as its guarantee asks: `fence_and_mend`, whose errors it raises, or at least once, unfenced."""
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-        return at_least_once_grant(target, state, run_id=run_id, lanes=lanes)
+        return at_least_once.grant(
+            target, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
+        )
     return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
 
 

@@ -133,17 +133,17 @@ def _configs(
     flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _Asking
 ) -> TopicConfigState:
     remote = {topic: remote_name(flow, topic) for topic in topics}
-    described = clusters.target.describe_topics(remote.values()).found
+    there = clusters.target.describe_topics(remote.values()).found
+    remote = {topic: name for topic, name in remote.items() if name in there}
+    source, target = clusters.source.topic_configs(remote), clusters.target.topic_configs(remote.values())
+    # Ids are read after configs: what was made anew in between shows that these may be of another life.
+    lives = clusters.source.fresh.describe_topics(remote).found
+    described = clusters.target.fresh.describe_topics(remote.values()).found
     copied = {topic: described[name] for topic, name in remote.items() if name in described}
-    copies, refused = copied_lives(flow, ledger, clusters.source.describe_topics(copied).found, copied)
+    copies, refused = copied_lives(flow, ledger, lives, copied)
     asking.refused += refused
     asking.unknown += [ChangeKind.TOPIC_CONFIG] if refused else []
-    return TopicConfigState(
-        copies,
-        clusters.source.topic_configs(copies),
-        clusters.target.topic_configs(copy.name for copy in copies.values()),
-        clusters.target.broker_count(),
-    )
+    return TopicConfigState(copies, source, target, clusters.target.broker_count())
 
 
 def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:

@@ -16,7 +16,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.relay.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.steps import discover
-from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 from twinlog.steps.packing import deal
 
 ASSUMED_SLOTS = 2
@@ -132,12 +132,14 @@ def settle(
     """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
 
     Ranges that are to be followed have no end, and there is one for each partition.
-    A partition whose next offset is no longer in the source's log, or beyond its end, stops: its neighbours go on.
+    A partition whose next offset is no longer in the source's log, or beyond its end, stops, and so does one whose
+    offsets the source did not tell: its neighbours go on.
     One that was added since the copy was made waits for its place.  `leader_epochs` are those of what was copied last.
     """
     ranges: list[RangeSpec] = []
     stopped: list[StoppedPartition] = []
     for topic in topics:
+        stopped.extend(_unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
         for partition in topic.placed:
             place = TopicPartition(topic.topic, partition.partition)
@@ -167,6 +169,14 @@ def settle(
                     )
                 )
     return Settled(tuple(ranges), tuple(stopped))
+
+
+def _unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
+    message = (
+        f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends; it needs a"
+        " leader that answers"
+    )
+    return StoppedPartition(topic.topic, number, ProblemCode.PARTITION_UNAVAILABLE.value, message)
 
 
 def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.progress import SourceLife, read_maps
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredTopic, Discovery, ProblemCode
-from twinlog.steps.group_positions import carried_over, maps_of, readers, upstream_positions
+from twinlog.steps.group_positions import carried_over, readers, upstream_positions
 from twinlog.steps.life_rules import differ
 from twinlog.steps.sharing import other_writers
 
@@ -82,7 +83,8 @@ def plan_of(
     positions = [TopicPartition(found.remote_topic, number) for number in partitions]
     bounds = clusters.target.offsets(positions).found
     using = readers(clusters.target, found.remote_topic)
-    maps = maps_of(flow, clusters.target, topic)
+    copied_now = {SourceLife(topic, life.topic_id, it) for it in partitions} if life is not None else set()
+    maps = read_maps(flow, clusters.target, copied_now)
     groups = (
         known.groups
         if begun and known is not None

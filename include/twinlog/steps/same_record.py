@@ -73,7 +73,10 @@ def position_of(
     if run == len(known.length):
         return None
     upstream = max(row.upstream_offset, int(known.upstream[run]))
-    return Position(row, upstream, int(known.downstream[run]) + upstream - int(known.upstream[run]))
+    downstream = int(known.downstream[run]) + upstream - int(known.upstream[run])
+    there = state.offsets.get(TopicPartition(row.remote_topic, row.partition))
+    expired = there is not None and downstream < there.log_start
+    return None if expired else Position(row, upstream, downstream)
 
 
 def same(position: Position, ours: RecordPrint | None, theirs: RecordPrint | None) -> bool | None:

@@ -1,0 +1,94 @@
+"""A flow without transactions, on real brokers: nothing is lost, and in order nothing is there twice."""
+
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets, wait_until
+from test_follow import copied, followed
+
+from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.progress import read_maps
+from twinlog.errors import FencedError
+from twinlog.relay.brokers import Brokers
+from twinlog.relay.fence import GrantedLane, init_writer
+from twinlog.relay.gate_lane import write_fenced
+from twinlog.relay.state_records import progress_record
+from twinlog.steps.copy_round import state_topics
+
+pytestmark = pytest.mark.integration
+
+AT_LEAST_ONCE = {"twinlog__guarantee": "at_least_once"}
+
+
+def records(first: int, count: int) -> list[Seen]:
+    return [Seen(b"k%d" % n, b"v%d" % n, 1_700_000_000_000 + n) for n in range(first, first + count)]
+
+
+def test_it_copies_without_transactions(cluster_a: Any, cluster_b: Any, tmp_path: Any) -> None:
+    """No marker in the copy's log: offsets are dense.  Progress and map follow the acknowledgements."""
+    topic = create_topic(cluster_a, f"loose-{uuid.uuid4().hex[:6]}")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **AT_LEAST_ONCE)
+    for _ in range(2):
+        produce(cluster_a, topic, records(0, 200))
+        assert 200 == cycle(flow).records
+    assert "nothing" == cycle(flow).state
+    assert list(enumerate(records(0, 200) * 2)) == read_with_offsets(cluster_b, f"A.{topic}")
+
+
+def test_a_map_beyond_progress_is_cut(cluster_a: Any, cluster_b: Any, tmp_path: Any) -> None:
+    """As a lane leaves it that dies between the two: the rest is copied again, and every offset is translated."""
+    topic = create_topic(cluster_a, f"loose-{uuid.uuid4().hex[:6]}")
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **AT_LEAST_ONCE)
+    produce(cluster_a, topic, records(0, 10))
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        state = state_topics(flow, clusters)
+    with Brokers(flow.target.connection) as target:
+        behind = progress_record(state, topic, 0, 6)
+        write_fenced(target, GrantedLane(0, init_writer(target, None, 0)), [behind])
+    assert 3 == cycle(flow).records
+    assert records(0, 10) + records(7, 3) == read(cluster_b, f"A.{topic}")
+    with open_clusters(flow) as clusters:
+        [mapped] = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
+    assert [*range(7), 10, 11, 12] == [mapped.translate(upstream).offset for upstream in range(10)]
+
+
+def test_windows_change_without_a_record_twice(cluster_a, cluster_b, tmp_path) -> None:
+    """Lanes that are called back write down how far they are, and the next window begins behind that.
+
+    They are called back for a topic that is born, by the end, and by another driver: no broker would stop them.
+    """
+    stem = f"loose-{uuid.uuid4().hex[:6]}"
+    topic = create_topic(cluster_a, f"{stem}-1", 2)
+    settings = {"twinlog__follow__seconds": "2", **AT_LEAST_ONCE}
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [f"{stem}.*"], **settings)
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(followed, flow, 120, stop=over)
+        for turn in range(60):  # some of it while windows change
+            produce(cluster_a, topic, records(turn * 5, 5), turn % 2)
+            if turn == 20:
+                create_topic(cluster_a, f"{stem}-2")
+                produce(cluster_a, f"{stem}-2", records(0, 5))
+            time.sleep(0.1)
+        wait_until(lambda: copied(cluster_b, topic) == 300)
+        wait_until(lambda: len(read(cluster_b, f"A.{stem}-2")) == 5)
+        over.set()
+        result, windows = following.result(60)
+    assert ("done", 305, 2) == (result.state, result.records, len(windows))
+    assert "nothing" == cycle(flow).state
+
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(followed, flow, 120)
+        produce(cluster_a, topic, records(300, 5))
+        wait_until(lambda: copied(cluster_b, topic) == 305)
+        time.sleep(1)  # until it is written down as well
+        assert "nothing" == cycle(flow).state
+        with pytest.raises(FencedError, match="another twinlog"):
+            following.result(60)
+    for name, partition in ((topic, 0), (topic, 1), (f"{stem}-2", 0)):
+        assert read(cluster_a, name, partition) == read(cluster_b, f"A.{name}", partition)
