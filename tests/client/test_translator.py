@@ -12,6 +12,7 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger_topics import Beginning
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.offsets.piece import MapPiece
@@ -106,6 +107,21 @@ def test_what_is_unread_and_not_there_is_said(orders: Any) -> None:
     orders.lose_source()
     [found] = orders.translate(("orders", 0, 1))
     assert (False, 4) == (found.exact, found.missing)
+
+
+@pytest.mark.parametrize(
+    ("into_empty", "expected"),
+    [(True, (0, True, 0, Reason.NONE)), (False, (0, False, 2, Reason.MISSING_THERE))],
+)
+def test_back_from_in_front_of_the_first_copied_record(
+    orders: Any, into_empty: bool, expected: tuple[object, ...]
+) -> None:
+    """An aborted transaction holds nothing, if the ledger says that the copy began empty; it may be MM2's otherwise."""
+    life = orders.source.topics["orders"].topic_id
+    begins = Beginning("orders", life, {"0": 0}, {"0": 0}, 1, into_empty)
+    write_ledger(orders.flow, orders.target, [begins])
+    [found] = orders.reverse(("A.orders", 0, 0))
+    assert expected == (found.upstream_offset, found.exact, found.missing, found.reason)
 
 
 def test_a_recreated_topic(orders: Any) -> None:

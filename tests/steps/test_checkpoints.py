@@ -13,7 +13,14 @@ from twinlog.config.settings import FlowSettings, GroupSyncPolicy, GroupSyncSett
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.ledger import FlowPhase, FlowState
-from twinlog.formats.ledger_topics import GroupPosition, Incarnation, LifeReason, Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import (
+    Beginning,
+    GroupPosition,
+    Incarnation,
+    LifeReason,
+    Rebuild,
+    RebuildPhase,
+)
 from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
@@ -134,7 +141,7 @@ def test_what_a_rewind_has_yet_to_give_back_is_counted(step, flow, clusters, ord
     ]
 
 
-@pytest.mark.parametrize(("expired_here", "missing", "exact"), [(0, 2, False), (3, 0, False), (4, 0, True)])
+@pytest.mark.parametrize(("expired_here", "missing", "exact"), [(0, 2, False), (3, 1, False), (4, 0, True)])
 def test_what_has_expired_there_unread_is_told(
     step, orders, copied, source, target, expired_here, missing, exact
 ) -> None:
@@ -146,7 +153,21 @@ def test_what_has_expired_there_unread_is_told(
     row = only(step())
     assert (SYNCED, SyncReason.WRITTEN, 4, 4, 0) == seen(row)
     assert (missing, exact) == (row.records_missing, row.exact)
-    assert bool(missing) == ("at most 2 unread record(s) are not on the target" in row.text)
+    assert bool(missing) == (f"at most {missing} unread record(s) are not on the target" in row.text)
+
+
+def test_a_group_whose_place_has_expired_misses_what_only_the_source_still_has(
+    step, orders, copied, source, target
+) -> None:
+    """No reset happens there, where its position lies within the log: from 2 on it would have read on the source."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 1)
+    source.delete_records(orders, 2)
+    target.delete_records(REMOTE, 5)
+    row = only(step())
+    assert (SYNCED, SyncReason.WRITTEN, 5, 5, 0) == seen(row)
+    assert (False, 3) == (row.exact, row.records_missing)
+    assert "at most 3 unread record(s) are not on the target" in row.text
 
 
 def test_a_group_that_read_on_there_is_moved_forward_only(step, orders, copied, source, target):
@@ -330,6 +351,37 @@ def test_old_checkpoints_are_repeated(step, flow, orders, copied, source, target
     assert 0 == step().checkpoints
 
 
+@pytest.mark.parametrize(
+    ("into_empty", "expected"), [(True, (True, 0)), (False, (False, 2)), (None, (False, 2))]
+)
+def test_in_front_of_what_came_from_the_target_nothing_is_missing_if_its_ledger_says_so(
+    step, source, with_internal, into_empty, expected
+) -> None:
+    """The first transaction was aborted; without the ledger of the other flow these offsets may hold records."""
+    target, copy, original = with_internal, TopicPartition("B.t", 0), TopicPartition("t", 0)
+    for cluster, partition, count in ((source, copy, 6), (target, original, 4)):
+        cluster.add_topic(partition.topic)
+        for _ in range(count):
+            cluster.append(partition, key=b"k", value=b"v")
+    lives = {
+        cluster: cluster.topics[it.topic].topic_id for cluster, it in ((source, copy), (target, original))
+    }
+    source.add_topic("mm2-offset-map.B.internal")
+    source.add_topic("mm2-ledger.B.internal")
+    key, piece = MapKey("t", lives[target], 0, 0), MapPiece(0, 4, (Run(0, 2, 4),))
+    source.append(
+        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_piece(piece)
+    )
+    life = Incarnation("t", lives[target], 1, "B.t", lives[source])
+    begins = Beginning("t", lives[target], {"0": 0}, {"0": 0}, 1, into_empty or False)
+    for it in (life,) if into_empty is None else (life, begins):
+        source.append(TopicPartition("mm2-ledger.B.internal", 0), key=it.key(), value=it.value())
+    source.commit("billing", copy, 0)
+    row = only(step())
+    assert (SYNCED, SyncReason.WRITTEN, 0, 0, 0) == seen(row)
+    assert expected == (row.exact, row.records_missing)
+
+
 def test_a_topic_that_came_from_the_target_goes_back_by_one_hop(step, flow, source, with_internal, clusters):
     """`B.x.y` on A is `x.y` on B, by the map of B->A read backwards."""
     target = with_internal
@@ -439,6 +491,28 @@ def test_a_copy_that_is_made_anew_meanwhile_gets_no_place_of_the_old_one(
     row = only(step())
     assert (WRONG, SyncReason.RECREATED, None, None, None) == seen(row)
     assert ({}, []) == (there(target), written(target))
+
+
+def test_a_copy_that_is_not_shown_any_more_gets_no_place_until_it_is(
+    step, monkeypatch, orders, copied, source, target
+) -> None:
+    """It may have been made anew meanwhile; what is reported is the refusal."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    look = checkpoints.look
+
+    def looked(*both: object) -> object:
+        seen = look(*both)
+        target.refuse("describe_topics", "A.orders", ClusterRefused("B does not show it"))
+        return seen
+
+    monkeypatch.setattr(checkpoints, "look", looked)
+    row = only(step())
+    assert (WRONG, SyncReason.REFUSED, None, None, None) == seen(row)
+    assert ("B does not show it", {}, []) == (row.text, there(target), written(target))
+    monkeypatch.undo()
+    target.allow("describe_topics", "A.orders")
+    assert (SYNCED, SyncReason.WRITTEN, 3, 3, 0) == seen(only(step()))
 
 
 @pytest.mark.parametrize("policy", ["never-rewind", "force"])

@@ -8,7 +8,7 @@ from twinlog.formats.offset_map import encode_piece
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.steps.positions import positions, positions_both_ways
+from twinlog.steps.positions import Position, positions, positions_both_ways
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
 
@@ -127,3 +127,22 @@ def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:
     there = PartitionOffsets(0, 20, 20)
     found = positions_both_ways(None, way_back, [30, 50, 55], there)
     assert [0, 0, 15] == [it.offset for it in found if it is not None]
+
+
+def test_the_other_sides_own_records_may_have_expired_before_anything_came_over() -> None:
+    """Its first hundred are all copied here; who has read none of them, or thirty, finds fifty fewer there."""
+    there, here = PartitionOffsets(50, 100, 100), PartitionOffsets(0, 100, 100)
+    assert [Position(50, False, False, 0, 50), Position(50, False, True, 30, 20)] == [
+        found
+        for offset in (0, 30)
+        for found in positions_both_ways(None, packed([Run(0, 0, 100)], 100), [offset], there, (), here)
+    ]
+
+
+def test_what_has_expired_in_a_hole_of_the_way_back_is_not_passed_over() -> None:
+    """MM2 copied the other side's second hundred: their copies here may be unread, and fifty are not there any more."""
+    pieces = (MapPiece(0, 100, (Run(0, 0, 100),)), MapPiece(200, 300, (Run(200, 200, 100),)))
+    way_back = PackedMap.of({it.first_upstream: encode_piece(it) for it in pieces})
+    there, here = PartitionOffsets(150, 300, 300), PartitionOffsets(0, 300, 300)
+    found = positions_both_ways(packed([], 300), way_back, [100, 50, 250], there, (), here)
+    assert [50, 100, 0] == [it.missing for it in found if it is not None]

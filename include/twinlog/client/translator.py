@@ -21,7 +21,14 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
-from twinlog.steps.positions import Position, never_copied, positions, positions_back, positions_both_ways
+from twinlog.steps.positions import (
+    Position,
+    begun_empty,
+    never_copied,
+    positions,
+    positions_back,
+    positions_both_ways,
+)
 from twinlog.steps.two_way import read_way_back, way_back_ledger
 
 Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
@@ -78,6 +85,10 @@ class FlowTranslator:
     @cached_property
     def _lost(self) -> Lost:
         return never_copied(self._ledger)
+
+    @cached_property
+    def _begun_empty(self) -> frozenset[SourceLife]:
+        return begun_empty(self._ledger)
 
     @cached_property
     def _pairing(self) -> Pairing:
@@ -152,7 +163,8 @@ class FlowTranslator:
             return positions_both_ways(packed, theirs or nothing, offsets, pair.target, gaps, pair.source)
         if back:
             source = pair.source or PartitionOffsets(0, 1 << 62, 1 << 62)
-            return positions_back(packed, offsets, source, pair.target)
+            known = life in self._begun_empty
+            return positions_back(packed, offsets, source, pair.target, gaps, begun_empty=known)
         return positions(packed, offsets, pair.target, gaps, pair.source)
 
     def _answer(self, pair: Pair, ask: Ask, position: Position | None, *, back: bool) -> Answer:

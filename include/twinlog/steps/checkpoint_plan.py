@@ -169,7 +169,8 @@ def _positions(route: Route, committed: Sequence[int]) -> list[Position | None]:
         return [None for _ in committed]
     packed, way_back = _usable(route.packed), _usable(route.way_back)
     if route.back:
-        return positions_back(packed, committed, route.target, route.source)
+        known = route.begun_empty
+        return positions_back(packed, committed, route.target, route.source, route.gaps, begun_empty=known)
     if way_back is not None:
         return positions_both_ways(packed, way_back, committed, route.target, route.gaps, route.source)
     return positions(packed, committed, route.target, route.gaps, route.source)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
-from twinlog.cluster.values import InternalRecord, TopicPartition
+from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.steps import rebuild
@@ -54,7 +55,8 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     plan = make_plan(flow, seen)
     if dry_run:
         return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset())
-    plan = without(plan, seen, _made_anew(clusters.target, seen, plan))
+    others = _not_as_seen(clusters.target, seen, plan)
+    plan = _refusals_told(without(plan, seen, others), others)
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
@@ -63,16 +65,32 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     return _result(flow, seen, plan, rows, written, synced)
 
 
-def _made_anew(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> frozenset[str]:
+def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:
     """Name the copies that are gone, or others, since they were looked at: a rebuild asks nobody.
 
-    The compare in a commit does not find it out: with a topic its positions are forgotten, and a group that had none
-    and one that lost it look the same.
+    Also those that the target does not show any more, with its refusal: they may be.  The compare in a commit does not
+    find it out: with a topic its positions are forgotten, and a group that had none and one that lost it look the same.
     """
     due = {it.standing.remote.topic for it in plan.decided if it.writes or it.checkpoint is not None}
     known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
-    now = target.describe_topics(known).found if known else {}
-    return frozenset(name for name, it in known.items() if name not in now or differ(it, now[name].topic_id))
+    if not known:
+        return {}
+    now = target.describe_topics(known)
+    found = {name: it.topic_id for name, it in now.found.items()}
+    others = [name for name, it in known.items() if name not in found or differ(it, found[name])]
+    refused = {name: error for name, error in now.refused.items() if error.code != NO_SUCH_TOPIC}
+    return {**dict.fromkeys(others), **refused}
+
+
+def _refusals_told(plan: CheckpointPlan, others: Mapping[str, TwinlogError | None]) -> CheckpointPlan:
+    """Give the rows of copies that the target does not show its reason: nobody knows that they were made anew."""
+    stopped = tuple(
+        replace(row, reason=SyncReason.REFUSED, text=str(error))
+        if row.reason is SyncReason.RECREATED and (error := others.get(row.remote_topic)) is not None
+        else row
+        for row in plan.stopped
+    )
+    return replace(plan, stopped=stopped)
 
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:

@@ -58,8 +58,7 @@ class GroupPartitionRow:
     `committed_there` below the translation costs duplicates, never records.  Beyond it, where nobody is in the group,
     `records_skipped` counts what it would not read any more, though it stands before that on the source; also where a
     policy takes it back, until that is written.  `records_missing` counts, at most, what it has not read and the
-    source still has, and the target has not: expired there, or never copied.  A group whose place
-    has expired on the source has none: its reset decides where it starts, here and there.
+    source still has, and the target has not: expired there, or never copied.
     """
 
     group: str

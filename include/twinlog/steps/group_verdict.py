@@ -195,9 +195,7 @@ def row_of(
     a position beyond it.
     """
     position = standing.position
-    # A group whose place has expired on the source as well starts where its reset takes it, there and here.
-    stands = standing.committed.offset >= standing.source.log_start
-    missing = position.missing if position is not None and stands else 0
+    missing = position.missing if position is not None else 0
     return GroupPartitionRow(
         group=standing.group,
         topic=standing.topic,

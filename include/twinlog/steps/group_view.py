@@ -20,7 +20,7 @@ from twinlog.policy.replication import ReplicationPolicy
 from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery, ProblemCode, remote_name
 from twinlog.steps.group_report import UncoveredGroup
-from twinlog.steps.positions import never_copied
+from twinlog.steps.positions import begun_empty, never_copied
 from twinlog.steps.two_way import read_way_back, way_back_ledger
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
@@ -32,8 +32,10 @@ class Route:
 
     `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the map is that of the
     flow which copied it, read backwards.  `way_back` is the map of the flow the other way where both keep the topic's
-    name.  Either may be the reason why it cannot be read.  `trouble` says why nothing can be translated.  `remote_id`
-    is the life of the topic on the target that this is about, "" where it is not known.
+    name.  Either may be the reason why it cannot be read.  `gaps` are offsets that are in no copy, by the ledger of the
+    flow whose map that is; `begun_empty` says of one that goes `back` that its copy held no record when it began.
+    `trouble` says why nothing can be translated.  `remote_id` is the life of the topic on the target that this is
+    about, "" where it is not known.
     """
 
     remote: TopicPartition
@@ -45,6 +47,7 @@ class Route:
     way_back: PackedMap | UnreadableMap | None = None
     trouble: str = ""
     remote_id: str = ""
+    begun_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +218,25 @@ def _routes_back(
     if not originals:
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
-    maps = read_way_back(flow, clusters.source, {name: it.topic_id for name, it in copies.items()}).maps
+    maps, ledger = read_way_back(flow, clusters.source, {name: it.topic_id for name, it in copies.items()})
+    gaps, empty = never_copied(ledger), begun_empty(ledger)
     lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)
     there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)
     for it, original in originals.items():
         if it in here.found:
             topic_id = lives[original.topic].topic_id if original.topic in lives else ""
-            packed = maps.seen(SourceLife(original.topic, topic_id, original.partition))
-            target = there.found.get(original)
-            yield it, Route(original, here.found[it], target, packed, back=True, remote_id=topic_id)
+            life = SourceLife(original.topic, topic_id, original.partition)
+            yield (
+                it,
+                Route(
+                    remote=original,
+                    source=here.found[it],
+                    target=there.found.get(original),
+                    packed=maps.seen(life),
+                    gaps=tuple(gaps.get(life, ())),
+                    back=True,
+                    remote_id=topic_id,
+                    begun_empty=life in empty,
+                ),
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,20 @@ def never_copied(ledger: Ledger) -> Mapping[SourceLife, Sequence[tuple[int, int]
     return found
 
 
+def begun_empty(ledger: Ledger) -> frozenset[SourceLife]:
+    """List the partitions of lives whose copy held no record when it began: all that is in it was copied by the flow.
+
+    Not where the source was truncated since: its copy keeps what it has lost, and the map forgets that.
+    """
+    truncated = {(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
+    return frozenset(
+        SourceLife(it.topic, it.topic_id, int(number))
+        for it in ledger.beginnings.values()
+        for number in (it.log_starts if it.into_empty else ())
+        if (it.topic, int(number)) not in truncated
+    )
+
+
 def positions(
     packed: PackedMap | None,
     committed: Sequence[int],
@@ -74,15 +88,17 @@ def positions(
     unread = _still_unread(committed, here)
     opened = packed.opened_at([*committed, *unread]).with_gaps(gaps) if packed is not None else None
     if packed is None or opened is None or not len(opened.length):
-        return [_without_records(opened, offset, there) for offset in committed]
-    way = _Way(
-        opened.translate_many,
-        packed.records_between,
-        opened.upstream,
-        opened.downstream,
-        opened.length,
-        there,
-    )
+        return [
+            _without_records(opened, offset, still, there)
+            for offset, still in zip(committed, unread, strict=True)
+        ]
+    froms, tos, length = opened.upstream, opened.downstream, opened.length
+    begins = _upstream_of(opened, there.log_start)
+
+    def known(still: int, _: Translation) -> bool:
+        return opened.covers_all(still, begins)
+
+    way = _Way(opened.translate_many, packed.records_between, known, froms, tos, length, there)
     return way.placed(committed, unread)
 
 
@@ -91,14 +107,31 @@ def positions_back(
     committed: Sequence[int],
     there: PartitionOffsets,
     here: PartitionOffsets | None = None,
+    gaps: Iterable[tuple[int, int]] = (),
+    *,
+    begun_empty: bool = False,
 ) -> list[Position | None]:
-    """Translate committed offsets of a copy back to the partition it was copied from; as `positions`."""
+    """Translate committed offsets of a copy back to the partition it was copied from; as `positions`.
+
+    With `begun_empty` the copy held no record when it began.  Where the map tells all from upstream offset 0 on, too,
+    nothing can be read in front of the first mapped record: markers, and records that were aborted.
+    """
     unread = _still_unread(committed, here)
-    opened = packed.opened_back_at([*committed, *unread]) if packed is not None else None
+    opened = packed.opened_back_at([*committed, *unread]).with_gaps(gaps) if packed is not None else None
     if packed is None or opened is None or not len(opened.length):
         return [None for _ in committed]
     froms, tos, length = opened.downstream, opened.upstream, opened.length
-    way = _Way(opened.reverse_many, packed.upstream_records_between, froms, tos, length, there)
+    nothing_before = begun_empty and opened.covers_all(0, int(tos[0]))
+
+    def translate(wanted: Sequence[int]) -> Translations:
+        found = opened.reverse_many(wanted)
+        in_front = np.asarray(wanted, dtype=np.int64) < froms[0]
+        return replace(found, exact=found.exact | in_front) if nothing_before else found
+
+    def known(_: int, found: Translation) -> bool:
+        return opened.covers_all(found.offset, min(there.log_start, opened.end_upstream))
+
+    way = _Way(translate, packed.upstream_records_between, known, froms, tos, length, there)
     return way.placed(committed, unread)
 
 
@@ -126,20 +159,18 @@ def positions_both_ways(
         others = max(
             there.log_start, min(there.end, _unread_of_the_other_side(opened, offset, there.log_start))
         )
+        gone = _gone_there(opened, still, there.log_start)
         if own is None and packed is not None and packed.run_count:
             result.append(None)
             continue
         beyond = max(0, offset - (packed.end_upstream if packed is not None else 0))
         if own is None:
-            result.append(Position(others, exact=False, ahead=beyond > 0, slack=beyond))
+            result.append(Position(others, exact=False, ahead=beyond > 0, slack=beyond, missing=gone))
             continue
         start = min(own.offset, others)
         again = packed.records_between(start, own.offset) if packed is not None else 0
         again += _copied_back(opened, start, others)
         slack = (beyond if own.ahead else own.slack) + again
-        gone = _copied_back(
-            opened, _unread_of_the_other_side(opened, still, there.log_start), there.log_start
-        )
         exact, missing = own.exact and not gone, own.missing + gone
         result.append(Position(start, exact, own.ahead, slack, missing))
     return result
@@ -176,6 +207,28 @@ def _copied_back(way_back: OffsetMap, start: int, end: int) -> int:
     return int(np.maximum(inside, 0).sum())
 
 
+def _gone_there(way_back: OffsetMap, unread: int, log_start: int) -> int:
+    """Count records of the other side that have expired there, and whose copies here lie at `unread` or behind it.
+
+    The offsets, where a hole lies among them: others' copies of them may be unread here.
+    """
+    first = _unread_of_the_other_side(way_back, unread, log_start)
+    known = way_back.covers_all(first, min(log_start, way_back.end_upstream))
+    return _copied_back(way_back, first, log_start) if known else max(0, log_start - first)
+
+
+def _upstream_of(opened: OffsetMap, downstream: int) -> int:
+    """Upstream offset of the first mapped record at `downstream` or behind it; the end of the copy behind them all.
+
+    Right behind a record it is the next upstream offset, whatever became of that.  A later one, which more has to be
+    known for, where the map is opened only in part.
+    """
+    row = int(np.searchsorted(opened.downstream + opened.length, downstream))
+    if row == len(opened.length):
+        return opened.end_upstream
+    return int(opened.upstream[row]) + max(0, downstream - int(opened.downstream[row]))
+
+
 def _still_unread(committed: Sequence[int], here: PartitionOffsets | None) -> list[int]:
     """Where readers would go on in their own log: what has expired there is behind all of them."""
     begins = here.log_start if here is not None else 0
@@ -186,11 +239,13 @@ def _still_unread(committed: Sequence[int], here: PartitionOffsets | None) -> li
 class _Way:
     """One way over: translations, the count of mapped records between two offsets there, runs, and the log there.
 
-    Runs are from where, to where, and how long.
+    `known` says of an unread offset and its translation whether one stretch of the map holds all from there on to where
+    the log there begins: in a hole others may have copied.  Runs are from where, to where, and how long.
     """
 
     translate: Callable[[Sequence[int]], Translations]
     count: Callable[[int, int], int]
+    known: Callable[[int, Translation], bool]
     froms: Column
     tos: Column
     length: Column
@@ -210,27 +265,33 @@ class _Way:
                 result.append(None)  # what lies there before the first mapped record may be what comes next
                 continue
             slack = max(0, offset - read_to[row]) if one.ahead or not (one.exact or below) else 0
-            missing = self._missing(one, following.one(row), unread[row])
+            missing = self._missing(following.one(row), unread[row])
             exact = (one.exact or below) and one.offset <= there.end and not missing
             held = min(max(one.offset, there.log_start), there.end)
             result.append(Position(held, exact, one.ahead, slack, missing))
         return result
 
-    def _missing(self, one: Translation, following: Translation, unread: int) -> int:
+    def _missing(self, following: Translation, unread: int) -> int:
         """Count the unread records that are not there; the offsets, where the map does not know which are records."""
         unmapped = 0 if following.exact else max(0, int(self.froms[0]) - unread)
-        if one.offset >= self.there.log_start:
-            return unmapped
-        if following.exact:
-            return self.count(following.offset, self.there.log_start)
-        return unmapped + max(0, self.there.log_start - following.offset)
+        lost = max(0, self.there.log_start - following.offset)
+        if lost and self.known(unread, following):
+            lost = self.count(following.offset, self.there.log_start)
+        return unmapped + lost
 
 
-def _without_records(opened: OffsetMap | None, committed: int, there: PartitionOffsets) -> Position | None:
-    """Nothing was copied yet: the next copied record comes at the end, unless somebody else wrote there."""
+def _without_records(
+    opened: OffsetMap | None, committed: int, unread: int, there: PartitionOffsets
+) -> Position | None:
+    """No record is mapped: the next copied record comes at the end, unless somebody else wrote there.
+
+    Nothing was copied yet, or what was copied has expired there and the map forgot it: then all of it that the map does
+    not tell may be missing.
+    """
     if there.log_start != there.end:
         return None
-    # All of the copy from there on is known to hold nothing; what was in it before may have expired there.
-    end = opened.end_upstream if opened is not None else -1
-    covered = opened is not None and committed <= end and opened.covers_all(committed, end)
-    return Position(there.end, exact=covered, ahead=not covered, slack=0 if covered else committed)
+    if opened is None or not len(opened.covered_to) or committed > opened.end_upstream:
+        return Position(there.end, exact=False, ahead=True, slack=committed)
+    end = opened.end_upstream
+    missing = 0 if opened.covers_all(unread, end) else end - unread
+    return Position(there.end, exact=not missing, ahead=False, missing=missing)
