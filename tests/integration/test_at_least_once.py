@@ -11,7 +11,8 @@ from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_off
 from test_follow import copied, followed
 
 from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps
+from twinlog.cluster.progress import read_maps, read_progress
+from twinlog.config.settings import FlowSettings
 from twinlog.errors import FencedError
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane, init_writer
@@ -79,16 +80,59 @@ def test_windows_change_without_a_record_twice(cluster_a, cluster_b, tmp_path) -
         wait_until(lambda: len(read(cluster_b, f"A.{stem}-2")) == 5)
         over.set()
         result, windows = following.result(60)
-    assert ("done", 305, 2) == (result.state, result.records, len(windows))
+    assert ("done", 305) == (result.state, result.records)
+    assert 2 <= len(windows)
     assert "nothing" == cycle(flow).state
 
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(followed, flow, 120)
         produce(cluster_a, topic, records(300, 5))
         wait_until(lambda: copied(cluster_b, topic) == 305)
-        time.sleep(1)  # until it is written down as well
-        assert "nothing" == cycle(flow).state
+        assert "nothing" == cycle(flow).state  # the lanes had a moment to write down how far they are
         with pytest.raises(FencedError, match="another twinlog"):
             following.result(60)
     for name, partition in ((topic, 0), (topic, 1), (f"{stem}-2", 0)):
         assert read(cluster_a, name, partition) == read(cluster_b, f"A.{name}", partition)
+        assert_mapped(flow, cluster_a, cluster_b, name, partition)
+
+
+def test_a_flow_taken_in_the_middle_of_traffic_keeps_its_map(cluster_a, cluster_b, tmp_path) -> None:
+    """Again and again, by drivers that copy what comes meanwhile: no record is lost, every offset is translated."""
+    topic = create_topic(cluster_a, f"loose-{uuid.uuid4().hex[:6]}", 2)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic], **AT_LEAST_ONCE)
+    cycle(flow)
+    over = threading.Event()
+
+    def traffic() -> None:
+        turn = 0
+        while not over.is_set():
+            produce(cluster_a, topic, records(turn * 5, 5))
+            turn += 1
+            time.sleep(0.002)
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(traffic)
+        for _ in range(4):
+            before = copied(cluster_b, topic)
+            following = pool.submit(followed, flow, 120)
+            wait_until(lambda before=before: copied(cluster_b, topic) > before + 100)
+            cycle(flow)
+            with pytest.raises(FencedError, match="another twinlog"):
+                following.result(60)
+        over.set()
+        writing.result(60)
+    cycle(flow)
+    assert set(read(cluster_a, topic)) == set(read(cluster_b, f"A.{topic}"))
+    assert_mapped(flow, cluster_a, cluster_b, topic, 0)
+
+
+def assert_mapped(flow: FlowSettings, source: Any, target: Any, topic: str, partition: int) -> None:
+    """Every upstream offset up to progress is translated exactly, to a copy of its record."""
+    with open_clusters(flow) as clusters:
+        last = read_progress(flow, clusters.target)[topic, partition]
+        maps = read_maps(flow, clusters.target)
+        [mapped] = [it for life, it in maps.items() if (life.topic, life.partition) == (topic, partition)]
+    found = [mapped.translate(upstream) for upstream in range(last + 1)]
+    assert all(it is not None and it.exact for it in found)
+    there = dict(read_with_offsets(target, f"A.{topic}", partition))
+    assert read(source, topic, partition)[: last + 1] == [there[it.offset] for it in found if it is not None]

@@ -80,6 +80,7 @@ class Copy:
         self.troubled = troubled
         self.transaction = self
         self.commits = 0
+        self.waits: list[float] = []
         self._age_ms = age_ms
         self._size = size
         self._answers = [[FetchedBlock()]] if backlog else []
@@ -91,6 +92,7 @@ class Copy:
         pass
 
     def answers(self, within=None):
+        self.waits.append(within)
         time.sleep(0.005)
         return iter(self._answers)
 
@@ -170,15 +172,41 @@ def test_commits_keep_the_pace(pace: rhythm.Pace, backlog: bool, age_ms: float, 
     assert 1 <= copy.commits
 
 
+def called_back_after(
+    seconds: float, copy: Copy, pace: rhythm.Pace, throttle: Throttle | None = None
+) -> None:
+    """Follow until somebody else has the flow."""
+    heard = Event()
+    Timer(seconds, heard.set).start()
+    with pytest.raises(FencedError):
+        rhythm.follow(copy, pace, Follow(60, 60, MARK), throttle, heard)
+
+
+@pytest.mark.parametrize(("age_ms", "wait"), [(100, 0.15), (0, rhythm.IDLE_WAIT_SECONDS)])
+def test_what_is_open_waits_for_nothing_new_longer_than_its_pace(age_ms: float, wait: float) -> None:
+    """A burst, and then silence: progress is not written with the next record, whenever that comes."""
+    copy = Copy(age_ms=age_ms)
+    called_back_after(0.1, copy, rhythm.AT_LEAST_ONCE)
+    assert {wait} == {round(it, 3) for it in copy.waits}
+
+
+@pytest.mark.parametrize(("age_ms", "at_once"), [(249, False), (360, True)])
+def test_what_is_open_does_not_wait_for_the_throttle(age_ms: float, at_once: bool) -> None:
+    """What was sent before is written down as far as its pace says, while nothing more may be sent."""
+    copy, throttle = overdrawn(age_ms)
+    called_back_after(0.1, copy, rhythm.AT_LEAST_ONCE, throttle)
+    assert at_once == (copy.commits > 2)
+
+
 def test_a_lane_that_is_called_back_says_that_it_was_fenced() -> None:
     """So the driver sees whether it was another one."""
     with pytest.raises(FencedError):
         followed(Copy(), seconds=60, longest=60, recalled=True)
 
 
-def overdrawn() -> tuple[Copy, Throttle]:
+def overdrawn(age_ms: float = 0.0) -> tuple[Copy, Throttle]:
     """A lane that has sent what takes the throttle an hour."""
-    return Copy(backlog=True, size=3_600), Throttle(1.0, time.monotonic())
+    return Copy(backlog=True, size=3_600, age_ms=age_ms), Throttle(1.0, time.monotonic())
 
 
 def test_a_throttle_keeps_no_lane_from_its_end() -> None:
@@ -193,11 +221,8 @@ def test_a_throttle_keeps_no_lane_from_its_end() -> None:
 def test_a_lane_that_waits_for_the_throttle_hears_that_it_is_called_back() -> None:
     """Otherwise it would be killed, and the lanes of every other flow with it."""
     copy, throttle = overdrawn()
-    heard = Event()
-    Timer(0.2, heard.set).start()
     began = time.monotonic()
-    with pytest.raises(FencedError):
-        rhythm.follow(copy, rhythm.EXACTLY_ONCE, Follow(60, 60, MARK), throttle, heard)
+    called_back_after(0.2, copy, rhythm.EXACTLY_ONCE, throttle)
     assert time.monotonic() - began < 30
 
 

@@ -4,7 +4,8 @@ A run begins while the one before it still follows.  Its Spark session starts, a
 the copy of the other, in order, and its own goes on from what is committed (decision 0019).  A run that could not
 relieve it costs nothing: it goes on until the one after that.  Then it ends, so that a paused Dag stops copying.
 
-Without transactions there is no fence, and two copies at once would copy twice: there runs follow strictly each other.
+Without transactions a fence only calls lanes back, and two copies at once would copy twice: there runs follow strictly
+each other.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class PackedMap:
         if end <= start:
             return 0
         with_runs = np.flatnonzero(self.runs > 0)
-        if self._overlapping:
+        if self.overlapping:
             known = self.open()
             return _inside(offsets(known), known.length, start, end)
         low, high = np.searchsorted(index[with_runs], [start + 1, end])
@@ -184,12 +184,13 @@ class PackedMap:
         return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
     @property
-    def _overlapping(self) -> bool:
+    def overlapping(self) -> bool:
+        """Whether pieces cover the same upstream offsets; `open` says whether they agree about them."""
         return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
 
     def _opened(self, index: Column, wanted: Column) -> OffsetMap:
         """Open the pieces with runs around each wanted offset, the oldest and the newest; cover what all do."""
-        if self.run_count <= self.open_runs or self._overlapping:
+        if self.run_count <= self.open_runs or self.overlapping:
             return self.open()
         with_runs = np.flatnonzero(self.runs > 0)
         at = np.searchsorted(index[with_runs], wanted, side="right") - 1

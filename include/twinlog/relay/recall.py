@@ -2,7 +2,7 @@
 
 A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would keep
 its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger (relay/fence.py), so
-whoever sees a record of a later fence is fenced.
+whoever sees a record of a later fence is fenced.  At least once nobody is fenced, and this is all that ends a lane.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twinlog.relay.wire import Fetched
 _FETCH_BYTES = 1 << 20
 _WAIT_MS = 2_000
 _PAUSE_SECONDS = 2.0
-"""Before the ledger is asked for again that could not be read: nothing depends on it but the end of a rest."""
+"""Before the ledger is asked for again that could not be read."""
 
 
 class Recall:
@@ -93,7 +93,7 @@ class Recall:
 def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> bool:
     """Whether a record of the ledger, from the mark on, is of another fence than the mark's own.  Pure.
 
-    Committed or not: its lanes were initialised before.  What cannot be read is none.
+    Committed or not: where lanes are initialised, they were before.  What cannot be read is none.
     """
     if key is None or value is None:
         return False

@@ -9,6 +9,7 @@ writes down less often how far it is (`Pace`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None,
     def over(now: float) -> bool:
         return recalled.is_set() or now >= end or (now >= look and copy.troubled)
 
-    backlog = False
+    backlog, due = False, pace.commit
     while copy.positions() and not over(began := time.monotonic()):
         if began >= look:
             look += terms.seconds
@@ -98,15 +99,16 @@ def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None,
         sent = 0
         try:
             copy.ask()
-            for answer in copy.answers(min(IDLE_WAIT_SECONDS, end - began)):
+            for answer in copy.answers(min(_left(copy, due), IDLE_WAIT_SECONDS, end - began)):
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
         except SourceTroubleError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
-        if copy.transaction.age_ms() >= 1000 * (BACKLOG_SECONDS if backlog else pace.commit):
+        due = BACKLOG_SECONDS if backlog else pace.commit
+        if copy.transaction.age_ms() >= 1000 * due:
             copy.transaction.commit()
-        _wait_for(copy, throttle, sent, over)
+        _wait_for(copy, throttle, sent, due, over)
         if sizes and not backlog:
             _rest(copy, began + pace.beat if any(sizes) else time.monotonic() + PAUSE_SECONDS)
     copy.transaction.commit()
@@ -123,10 +125,20 @@ def _rest(copy: LaneCopy, until: float) -> None:
     time.sleep(max(until - time.monotonic(), 0.0))
 
 
+def _left(copy: LaneCopy, due: float) -> float:
+    """Return how long until what is open has to be committed (seconds); infinity when nothing is."""
+    age = copy.transaction.age_ms() / 1000
+    return max(due - age, 0.0) if age else math.inf
+
+
 def _wait_for(
-    copy: LaneCopy, throttle: Throttle | None, sent: int, over: Callable[[float], bool] = lambda now: False
+    copy: LaneCopy,
+    throttle: Throttle | None,
+    sent: int,
+    due: float = math.inf,
+    over: Callable[[float], bool] = lambda now: False,
 ) -> None:
-    """Wait as the throttle says, without letting the open transaction grow too old, at most until it is `over`.
+    """Wait as the throttle says, at most until it is `over`; commit what grows older than `due` (seconds), or too old.
 
     Of what is left then nothing is forgiven: the lane ends, and the driver waits (steps/follow.py).
     """
@@ -135,8 +147,10 @@ def _wait_for(
     now = time.monotonic()
     until = now + throttle.spend(sent, now)
     while now < until and not over(now):
+        if _left(copy, due) <= 0:
+            copy.transaction.commit()
         copy.transaction.commit_if_due()
-        time.sleep(min(until - now, 1.0))
+        time.sleep(min(until - now, _left(copy, due), 1.0))
         now = time.monotonic()
 
 

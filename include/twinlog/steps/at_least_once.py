@@ -1,20 +1,22 @@
 """Taking a flow that copies at least once: no broker keeps anybody out, and nothing ties map and progress together.
 
-Whoever follows is called back by a record in the ledger (relay/recall.py), as a fence does it; what two drivers copy at
-once is there twice.  Of a lane that died, the map may reach beyond progress, which is written behind it
-(relay/copy_transaction.py): what lies between is copied again, and its map begins at progress.
+Whoever follows is called back by a record in the ledger (relay/recall.py), as a fence does it, and has a moment to
+write down how far it is; what two drivers copy at once is there twice.  Of a lane that died, the map may reach beyond
+progress, which is written behind it (relay/copy_transaction.py): what lies between is copied again, and mapped anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 import numpy as np
 
 from twinlog import clock
-from twinlog.errors import FormatError
-from twinlog.formats.ledger import Incarnation, LaneFence, parse_ledger
+from twinlog.errors import FencedError, FormatError
+from twinlog.formats.ledger import LaneFence
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap, group_pieces
 from twinlog.relay.brokers import Brokers
@@ -24,71 +26,97 @@ from twinlog.relay.fence import (
     GrantedLane,
     init_writer,
     lanes_ever,
+    last_fence,
     own_progress,
     write_own,
 )
 from twinlog.relay.lane import Lane
-from twinlog.relay.spec import FenceMark, StateTopics
+from twinlog.relay.spec import FenceMark, RangeSpec, StateTopics
 from twinlog.relay.state_records import StateRecord, map_record
 from twinlog.steps.life_records import cut
 
+LAST_WORD_SECONDS: Final = 1.0
+"""What lanes of another driver have, once they are called back, to write down how far they are: a few beats."""
+
 
 def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs) -> Grant:
-    """Call back whoever follows, cut the map where progress ends, and return writers without transactions.
+    """Call back whoever follows, read progress, and return writers without transactions.
 
-    Raises as `StateLog.read`, `init_writer` and `write_own`.
+    Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew.  A lane
+    of another driver that hears later than `LAST_WORD_SECONDS` (a frozen process) writes all the same.
+    Raises FencedError when another driver called at the same time, and as `StateLog.read`, `init_writer` and
+    `write_own`.
     """
     ledger = logs.ledger.read(target)
-    mark = FenceMark(run_id, clock.now_ms(), logs.ledger.position(0))
+    before = last_fence(ledger)
     # If the guarantee is changed back, that fence has to reach the lanes from before.
-    called = LaneFence(run_id, max(lanes_ever(ledger)), mark.at_ms)
+    called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
     _write(target, [StateRecord(state.ledger_topic, 0, called.key(), called.value())])
+    if before is not None and before.run_id != run_id:
+        time.sleep(LAST_WORD_SECONDS)
+    holder = last_fence(logs.ledger.read(target))
+    if holder is not None and (holder.run_id, holder.at_ms) != (called.run_id, called.at_ms):
+        raise FencedError(
+            f"another twinlog runs the flow: {holder.run_id}",
+            hint="let one of them run; this one copied nothing",
+            run_id=holder.run_id,
+        )
+    mark = FenceMark(run_id, called.at_ms, logs.ledger.position(0))
     progress = own_progress(logs.progress.read(target).committed, state)
-    if cut := _cut_back(target, state, progress, logs):
-        _write(target, cut)
     granted = tuple(GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes))
     return Grant(run_id, granted, progress, mark)
+
+
+def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: FenceLogs) -> None:
+    """Cut the maps of `ranges` where these begin; call when no lane of the flow writes, and before one does.
+
+    Raises as `StateLog.read` and `write_own`.
+    """
+    logs.offset_map.catch_up(target)
+    stored = {key: it.value for key, it in logs.offset_map.records.items() if it.value is not None}
+    if records := [*beyond(state, stored, ranges)]:
+        _write(target, records)
 
 
 def _write(target: Brokers, records: list[StateRecord]) -> None:
     write_own(Lane(target, init_writer(target, None, 0)), records)
 
 
-def _cut_back(
-    target: Brokers, state: StateTopics, progress: Mapping[tuple[str, int], int], logs: FenceLogs
-) -> list[StateRecord]:
-    ledger = logs.ledger.read(target).committed.items()
-    known = (parse_ledger(key, value) for key, value in ledger)
-    lives = {it.topic: it.topic_id for it in known if isinstance(it, Incarnation)}
-    logs.offset_map.read(target)
-    stored = {key: it.value for key, it in logs.offset_map.records.items() if it.value is not None}
-    return [*beyond(state, stored, lives, progress)]
-
-
 def beyond(
-    state: StateTopics,
-    stored: Mapping[bytes, bytes],
-    lives: Mapping[str, str],
-    progress: Mapping[tuple[str, int], int],
+    state: StateTopics, stored: Mapping[bytes, bytes], ranges: Sequence[RangeSpec]
 ) -> Iterator[StateRecord]:
-    """Say of every piece that reaches beyond progress (last copied upstream offset) what is left of it.  Pure.
+    """Say of every piece that reaches into what is about to be copied what is left of it.  Pure.
 
-    `stored` are the records of the map topic, `lives` the topic ids that progress is about.  A map that cannot be read
-    is left as it is, as evidence; so is one without progress, and all where a record's key is none of the map.
+    `stored` are the records of the map topic.  Where pieces contradict each other, because two drivers copied the same
+    records, each ends where the next begins: either copy is true.  A map that cannot be read is left as it is, as
+    evidence; so are all where a record's key is none of the map.
     """
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
         grouped = group_pieces(stored.items())
-    for key, values in grouped.items():
-        last = progress.get((key.topic, key.partition))
-        if last is None or lives.get(key.topic) != key.topic_id:
-            continue
+    starts = {MapKey(it.topic, it.topic_id, it.partition, 0): it.start for it in ranges}
+    for key, start in starts.items():
         with suppress(UnreadableMap):
-            packed = PackedMap.of(values)
-            rows = np.flatnonzero(packed.end > last + 1)
-            pieces = packed.decoded(rows)
-            for row in range(len(rows)):
-                one = pieces.piece(row)
-                left = cut(one, last + 1)
-                name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
-                yield map_record(state, name, None if left is None else encode_piece(left))
+            yield from _cut(state, key, PackedMap.of(grouped.get(key, {})), start)
+
+
+def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iterator[StateRecord]:
+    ends = np.minimum(packed.end, start)
+    if packed.overlapping and not _agree(packed):
+        ends[:-1] = np.minimum(ends[:-1], packed.first[1:])
+    rows = np.flatnonzero(ends < packed.end)
+    pieces = packed.decoded(rows)
+    for row, end in enumerate(ends[rows].tolist()):
+        one = pieces.piece(row)
+        left = cut(one, end)
+        name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
+        yield map_record(state, name, None if left is None else encode_piece(left))
+
+
+def _agree(packed: PackedMap) -> bool:
+    """Whether pieces that overlap say the same."""
+    try:
+        packed.open()
+    except UnreadableMap:
+        return False
+    return True

@@ -28,6 +28,7 @@ from twinlog.relay.spec import (
     RangeSpec,
     StateTopics,
 )
+from twinlog.steps import at_least_once
 from twinlog.steps.copy_result import Tally
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
@@ -99,21 +100,27 @@ class Rounds:
     def read_ahead(self) -> None:
         """Read the state logs up to now, so that the fence, during which nobody copies, has only the rest to read."""
         with Brokers(self.flow.target.connection) as target:
-            self.logs.ledger.read(target)
-            self.logs.progress.read(target)
+            self.logs.ledger.catch_up(target)
+            self.logs.progress.catch_up(target)
+            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                self.logs.offset_map.catch_up(target)
 
     def without_lost_ends(
         self, clusters: Clusters, settled: Settled, topics: Sequence[DiscoveredTopic], grant: Grant
     ) -> Settled:
         """See that the copies are as progress says, and hold no transaction of ours open; call behind the fence.
 
+        Without transactions it cuts the maps where the ranges begin, and no lane of the flow may be writing.
+
         Raises as `steps.lost_ends.without_lost_ends`, and FencedError when another driver has fenced since: what it
         copied looks like progress that was lost.
         """
-        needed = settled.ranges or any(it.unended for it in topics)
-        if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE or not needed:
+        if not settled.ranges and not any(it.unended for it in topics):
             return settled
         with Brokers(self.flow.target.connection) as target:
+            if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                at_least_once.cut_maps(target, self.state, settled.ranges, self.logs)
+                return settled
             sound = without_lost_ends(self.flow, clusters, target, settled, topics, grant)
             if len(sound.stopped) > len(settled.stopped):
                 self._require_last(target, grant)
@@ -186,7 +193,7 @@ class Rounds:
         """Raise FencedError unless the ledger's last fence, which is there before its lanes write, is this one."""
         holder = last_fence(self.logs.ledger.read(target))
         mark = grant.mark
-        if holder and mark and (holder.run_id, holder.at_ms) != (mark.run_id, mark.at_ms):
+        if holder and (holder.run_id, holder.at_ms) != (mark.run_id, mark.at_ms):
             raise self._taken(holder.run_id)
 
     def _rival(self, target: Brokers) -> str:

@@ -260,7 +260,8 @@ class Following:
     def _see_out(self, lanes: OpenLanes) -> None:
         """Wait until the lanes have ended; kill those that do not.
 
-        Behind a fence what they write is refused, so nothing but their report is lost.
+        Behind a fence what they write is refused, so nothing but their report is lost.  At least once it is not: killed
+        ones have written down less than they copied, as after a death.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
             self.rounds.runner.cancel()
