@@ -15,6 +15,7 @@ from twinlog.relay.batch import BatchHeader
 from twinlog.relay.brokers import Brokers, TopicMetadata, TopicPartition
 from twinlog.relay.connection import Connection
 from twinlog.relay.epochs import EpochEnd, ReadUpTo, diverged_at, epoch_ends
+from twinlog.relay.error_codes import Code
 
 
 class Leaders(Brokers):
@@ -31,6 +32,7 @@ class Leaders(Brokers):
         self._epochs = epochs
         self._log = log
         self.did: list[str] = []
+        self.refuses_to_be_read = False
 
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         self.did.append("look up")
@@ -67,9 +69,13 @@ class Leaders(Brokers):
         return SimpleNamespace(topic=asked.topic, partitions=ends)
 
     def _fetched(self, wanted: Any) -> Any:
+        if self.refuses_to_be_read:
+            return SimpleNamespace(error_code=Code.NOT_LEADER_OR_FOLLOWER, records=None)
         rest = [raw for raw in self._log if BatchHeader.read(raw).last_offset >= wanted.fetch_offset]
         readable = self._log and wanted.fetch_offset >= BatchHeader.read(self._log[0]).base_offset
-        return SimpleNamespace(records=rest[0] if rest and readable else None)
+        if rest and not readable:
+            return SimpleNamespace(error_code=Code.OFFSET_OUT_OF_RANGE, records=None)
+        return SimpleNamespace(error_code=0, records=rest[0] if rest else None)
 
 
 def batch(first: int, end: int, epoch: int) -> bytes:
@@ -127,6 +133,13 @@ def test_a_log_of_another_history_is_found_however_long_it_is(
     read = ReadUpTo(5, 110)
     (answer,) = epoch_ends(Leaders({0: 1}, epochs, log), {("t", 0): read}).values()
     assert expected == diverged_at(read.epoch, answer, read.next_offset)
+
+
+def test_a_log_that_cannot_be_looked_into_is_not_judged() -> None:
+    """The leader has moved between the two questions: who asked has to ask again."""
+    leaders = Leaders({0: 1}, OLD_BRANCH, [*REPLICATED, batch(90, 120, 4)])
+    leaders.refuses_to_be_read = True
+    assert {} == epoch_ends(leaders, {("t", 0): ReadUpTo(5, 110)})
 
 
 @pytest.mark.parametrize(

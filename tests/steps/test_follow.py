@@ -80,6 +80,32 @@ def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
     assert ([], 7 * 4) == (spans, result.records)
 
 
+def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
+    flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lane finds out after 20 seconds: at the end of the run the source is asked again."""
+    source.add_topic("orders", 2)
+
+    def window(following: Following) -> Window:
+        offsets = source.offsets
+
+        def without_the_second(partitions: Any) -> Any:
+            answers = offsets(it for it in partitions if it != ("orders", 1))
+            return replace(answers, refused={TopicPartition("orders", 1): TransientError("no leader")})
+
+        monkeypatch.setattr(source, "offsets", without_the_second)
+        return Window("A->B", 1, 2, 0, 0, 0.1)
+
+    monkeypatch.setattr(Following, "window", window)
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
+    assert [("orders", 1, "partition-unavailable")] == [
+        (it.topic, it.partition, it.code) for it in result.stopped
+    ]
+    assert ("failed", True) == (result.state, result.transient)
+
+
 def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
     """At once the first time."""
     each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]

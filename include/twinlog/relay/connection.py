@@ -172,7 +172,9 @@ class Connection:
             return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
         except _GONE:
             plain.close()
-            raise self._unreachable("it ended the connection during the TLS handshake") from None
+            raise self._unreachable(
+                "it ended the connection during the TLS handshake; is that a TLS listener?"
+            ) from None
         except ssl.SSLError as error:
             plain.close()
             raise ClusterRefused(

@@ -9,6 +9,7 @@ from twinlog.relay import kafka_python
 from twinlog.relay.batch import HEADER_BYTES, BatchHeader
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.connection import Connection
+from twinlog.relay.error_codes import Code
 from twinlog.relay.old_format import is_old
 from twinlog.relay.patience import NOBODY
 
@@ -37,7 +38,7 @@ class EpochEnd(NamedTuple):
 
 
 def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
-    """Ask where the leader epoch of each partition ends; partitions without a leader to ask are left out.
+    """Ask where the leader epoch of each partition ends; partitions without a leader that says so are left out.
 
     No election is waited for: what nobody leads cannot be copied from either.  A log that names an older epoch, and may
     only have lost its batches of the one asked for to compaction, is looked into.  Raises ClusterUnreachable.
@@ -60,8 +61,12 @@ def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> di
                     found[topic.topic, item.partition] = EpochEnd(item.leader_epoch, item.end_offset)
         for partition, read in group.items():
             end = found.get(partition)
-            older = end is not None and 0 <= end.epoch < read.epoch and end.end >= read.next_offset
-            if end is not None and older and _compacted(connection, partition, read):
+            if end is None or not 0 <= end.epoch < read.epoch or end.end < read.next_offset:
+                continue
+            compacted = _compacted(connection, partition, read)
+            if compacted is None:
+                del found[partition]
+            elif compacted:
                 found[partition] = EpochEnd(read.epoch, end.end)
     return found
 
@@ -78,14 +83,17 @@ def diverged_at(asked_epoch: int, answer: EpochEnd, next_offset: int) -> int | N
     return answer.end if answer.end < next_offset else None
 
 
-def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo) -> bool:
+def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo) -> bool | None:
     """Whether a log without the epoch that was read may be the one that was read, its batches compacted away.
 
     A replica made since then knows only epochs of which batches are left (LeaderEpochFileCache).  It holds nothing at
-    the offset before `read.next_offset`, and behind it no older epoch: epochs never go down in a log.
+    the offset before `read.next_offset`, and behind it no older epoch: epochs never go down in a log.  None when the
+    leader does not let us look.
     """
     for offset in (read.next_offset - 1, read.next_offset):  # all in front of the latter may be deleted
         block = _first_batch(connection, partition, offset)
+        if block is None:
+            return None
         if len(block) >= HEADER_BYTES and not is_old(block):
             found = BatchHeader.read(block)
             behind = found.base_offset >= read.next_offset
@@ -93,8 +101,8 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
     return True  # nothing to be seen yet: a lane asks again when there is
 
 
-def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview:
-    """Fetch the first batch at or behind an offset; empty when there is none."""
+def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
+    """Fetch the first batch at or behind an offset; empty when there is none, None when it is refused."""
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
         partition=partition[1],
@@ -117,6 +125,8 @@ def _first_batch(connection: Connection, partition: TopicPartition, offset: int)
         rack_id="",
     )
     ((found,),) = (list(each.partitions) for each in answer.responses)
+    if found.error_code not in {0, Code.OFFSET_OUT_OF_RANGE}:
+        return None
     return memoryview(found.records or b"")
 
 

@@ -282,11 +282,11 @@ def write_own(gate: Lane, records: list[StateRecord]) -> None:
         if not refused:
             gate.commit()
             return True
-        if not refused[0].resend:
-            topic, partition = refused[0].partition
-            wrong_clock = refused[0].code == Code.INVALID_TIMESTAMP
+        if final := next((it for it in refused if not it.resend), None):
+            topic, partition = final.partition
+            wrong_clock = final.code == Code.INVALID_TIMESTAMP
             raise TerminalError(
-                f"{topic}-{partition} refused twinlog's own record: {refused[0].message}",
+                f"{topic}-{partition} refused twinlog's own record: {final.message}",
                 hint="set the clock of this machine, or the broker's"
                 if wrong_clock
                 else "see what `twinlog check` says of permissions; a cycle creates what is missing",

@@ -27,10 +27,11 @@ from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.steps import discover
 from twinlog.steps.copy_result import CopyResult, result_of
 from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds
-from twinlog.steps.discovery import ProblemCode
+from twinlog.steps.discovery import Discovery, ProblemCode
 from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import prepare
 from twinlog.steps.follow_window import Following, Window
+from twinlog.steps.plan_ranges import StoppedPartition, choose, unavailable
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
@@ -151,8 +152,10 @@ def _result(following: Following, last: Window, seconds: float) -> CopyResult:
     """Say what was copied in all windows, and what is left."""
     tally, rounds = following.rounds.tally, following.rounds
     read_committed = following.flow.copy.read_committed
+    unread: tuple[StoppedPartition, ...] = ()
     try:
         discovery = discover.run(following.flow, following.clusters)
+        unread = _unread(following, discovery)
     except TransientError:
         # What was copied is not lost with a cluster; what is left is as of the last look.
         discovery = following.prepared.discovery
@@ -163,17 +166,29 @@ def _result(following: Following, last: Window, seconds: float) -> CopyResult:
         for topic in discovery.topics
         for it in topic.partitions
     })
+    # Nobody could tell the offsets of a topic that was just being deleted.
+    stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
+    told = {(it.topic, it.partition) for it in stopped}
+    stopped += [it for it in unread if (it.topic, it.partition) not in told]
     return result_of(
         following.flow,
         rounds.run_id,
         discovery,
         tally,
-        # Nobody could tell the offsets of a topic that was just being deleted.
-        tuple(it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE),
+        tuple(stopped),
         last.failure,
         following.number,
         rounds.lanes,
         seconds,
+    )
+
+
+def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartition, ...]:
+    """Partitions of which nobody can tell now whether all was copied: their lane may not have noticed yet."""
+    return tuple(
+        unavailable(following.flow, topic, number)
+        for topic in choose(discovery, following.topics)
+        for number in topic.unread
     )
 
 

@@ -139,7 +139,7 @@ def settle(
     ranges: list[RangeSpec] = []
     stopped: list[StoppedPartition] = []
     for topic in topics:
-        stopped.extend(_unavailable(flow, topic, number) for number in topic.unread)
+        stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
         for partition in topic.placed:
             place = TopicPartition(topic.topic, partition.partition)
@@ -171,7 +171,8 @@ def settle(
     return Settled(tuple(ranges), tuple(stopped))
 
 
-def _unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
+def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
+    """A partition of the source that did not tell its offsets.  Pure."""
     message = (
         f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends; it needs a"
         " leader that answers"
