@@ -1,4 +1,8 @@
-"""What is compared: MM2 with its defaults, MM2 with a tuned producer, and twinlog; all from cluster to cluster B."""
+"""What is compared: MM2 and twinlog, each as it is and with another guarantee; all to cluster B.
+
+MM2 with its defaults, with a tuned producer, and with its exactly-once support; twinlog exactly once, its default, and
+at least once.
+"""
 
 from __future__ import annotations
 

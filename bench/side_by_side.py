@@ -8,7 +8,7 @@ what all of its processes use from then until everything has arrived, and a seco
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -165,14 +165,21 @@ def _copy(
         tree.resume()
     remote = contender.remote(topic)
     seen: list[_Look] = []
+    deadline = began + GIVE_UP_AFTER_S
     while True:
-        watch.until_quiet(remote, records, seen)
-        used, peaks = tree.cpu_s(), tree.take_peaks()
+        watch.until_quiet(remote, records, seen, deadline)
+        used = tree.cpu_s()
         count, ends = load.found_records(clusters.target.bootstrap_servers, remote)
-        if count >= records:
+        if count >= records and _shows(seen[-1], ends):  # else markers were counted, or a transaction is open
             break
+        if time.monotonic() > deadline:
+            raise ContenderStoppedError(
+                f"{contender.name} copied {count} of {records} records to {remote},"
+                f" up to {sum(ends.values())}; consumers see it up to {sum(seen[-1][1].values())}"
+            )
     used.subtract(before)
-    arrived = next(at for at, visible in seen if all(visible.get(it, 0) >= end for it, end in ends.items()))
+    peaks = tree.take_peaks()
+    arrived = next(look[0] for look in seen if _shows(look, ends))
     return Copied(
         contender=contender.name,
         kind=kind.name,
@@ -194,6 +201,11 @@ _Look = tuple[float, dict[TopicPartition, int]]
 """When the target was looked at, and up to where consumers saw each partition."""
 
 
+def _shows(look: _Look, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether consumers saw every partition up to its end."""
+    return all(look[1].get(it, 0) >= end for it, end in ends.items())
+
+
 @dataclass
 class _Watch:
     """Looks at what consumers of the target see that read what is committed."""
@@ -204,24 +216,32 @@ class _Watch:
 
     def wait_for_first(self, topic: str) -> None:
         """Return when there is something in a topic."""
-        self.until_quiet(topic, 1, [], quiet_s=0.0)
+        self.until_quiet(topic, 1, [], time.monotonic() + GIVE_UP_AFTER_S, quiet_s=0.0)
 
-    def until_quiet(self, topic: str, count: int, seen: list[_Look], quiet_s: float = QUIET_S) -> None:
-        """Look again and again, until at least `count` offsets are to be seen and no more come; note what changed."""
-        deadline = time.monotonic() + GIVE_UP_AFTER_S
+    def until_quiet(
+        self, topic: str, count: int, seen: list[_Look], deadline: float, quiet_s: float = QUIET_S
+    ) -> None:
+        """Look again and again, until at least `count` offsets are to be seen and no more come; note what changed.
+
+        Past the deadline (monotonic) rest is not waited for.  Raises ContenderStoppedError when so many have not come
+        by then, or the contender has died.
+        """
         at = time.monotonic()
         visible: dict[TopicPartition, int] = {}
         with Brokers(load.settings(self.servers)) as brokers:
-            while sum(visible.values()) < count or time.monotonic() - at < quiet_s:
-                if not self.tree.is_running() or time.monotonic() > deadline:
-                    why = "did not copy" if self.tree.is_running() else "died and did not copy"
-                    raise ContenderStoppedError(
-                        f"{self.name} {why} {count} records to {topic} (it came to {sum(visible.values())})"
-                    )
+            while True:
                 now = load.visible_ends(brokers, topic)
                 if now != visible:
                     at, visible = time.monotonic(), now
                     seen.append((at, now))
+                short, over = sum(visible.values()) < count, time.monotonic() > deadline
+                if not short and (over or time.monotonic() - at >= quiet_s):
+                    return
+                if over or not self.tree.is_running():
+                    why = "did not copy" if self.tree.is_running() else "died and did not copy"
+                    raise ContenderStoppedError(
+                        f"{self.name} {why} {count} records to {topic} (it came to {sum(visible.values())})"
+                    )
                 time.sleep(0.02)
 
 

@@ -31,9 +31,6 @@ os.environ["GX_ANALYTICS_ENABLED"] = "False"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-settings.register_profile("any machine", deadline=None)  # how fast it is says nothing about a law
-settings.load_profile("any machine")
-
 _ORDER = ("integration", "mm2", "spark", "airflow", "browser", "chaos")
 
 # How long an example takes says more about what else the machine does than about the code.

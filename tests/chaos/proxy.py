@@ -22,8 +22,8 @@ class Faults:
     """What the proxy does to the traffic from now on.
 
     `cut_after`: by direction, bytes after which the connection that carries them is reset, once.  `lose_answers_of`:
-    api keys; the request is passed on, its answer is not, and the connection ends.  `cuts`,
-    `lost_answers` (by api key) and `held_up` (bytes that came late) say what hit.
+    api keys; the request is passed on, its answer is not, and the connection ends.  `cuts`, `lost_answers` (by api key)
+    and `held_up` (bytes that came late) say what hit.
     """
 
     delay_seconds: float = 0.0

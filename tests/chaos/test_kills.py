@@ -58,7 +58,7 @@ def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> bool:
 
 
 def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> tuple[Path, FlowSettings]:
-    """A flow whose transactions are tiny, so that a copy of a few megabytes takes seconds."""
+    """A flow with tiny transactions and little bandwidth: a copy of a megabyte takes seconds on any machine."""
     create_topic(cluster_a, topic, PARTITIONS)
     config = configure(
         tmp_path,
@@ -67,6 +67,7 @@ def a_slow_copy(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> t
         topics=topic,
         heartbeats__replication__enabled="false",
         twinlog__lanes="2",
+        twinlog__bytes__per__second="500000",
         **SMALL,
     )
     flow = load(config).flows["A->B"]

@@ -85,10 +85,12 @@ def test_a_lone_leader_dies_while_it_is_followed(
             time.sleep(5.0)
         finally:
             enough.set()
-            producing.result()
-            until(lambda: followed.done() or stage.copied_all, 90)
-            by_itself = stage.copied_all
-            stop.set()
+            try:
+                producing.result()
+                until(lambda: followed.done() or stage.copied_all, 90)
+                by_itself = stage.copied_all
+            finally:
+                stop.set()  # else the pool would wait for the one that follows
             followed.result(120)
     assert by_itself  # a drain would copy past a lane that hangs
     stage.check("a_lone_leader_dies_while_it_is_followed")

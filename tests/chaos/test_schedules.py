@@ -116,25 +116,27 @@ def stop_answering(stage: Stage, wired: Wired) -> None:
 
 def a_killed_source(stage: Stage, source: Wired, target: Wired) -> None:
     """SIGKILL and a restart on the same address."""
-    source.cluster.kill()
-    assert stage.copying
-    source.cluster.start()
+    die_midway(stage, source)
 
 
 def a_killed_target(stage: Stage, source: Wired, target: Wired) -> None:
     """With it die its open transactions' producers' states, to be read from the log again."""
-    target.cluster.kill()
-    assert stage.copying
-    target.cluster.start()
+    die_midway(stage, target)
 
 
 def both_killed(stage: Stage, source: Wired, target: Wired) -> None:
     """A power cut."""
-    for wired in (source, target):
-        wired.cluster.kill()
-    assert stage.copying
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda wired: wired.cluster.start(), (source, target)))
+    die_midway(stage, source, target)
+
+
+def die_midway(stage: Stage, *wired: Wired) -> None:
+    """Other schedules need the brokers, whatever comes out of this one: they are started before it is judged."""
+    for it in wired:
+        it.cluster.kill()
+    copying = stage.copying
+    with ThreadPoolExecutor(len(wired)) as pool:
+        list(pool.map(lambda it: it.cluster.start(), wired))
+    assert copying
 
 
 def two_copiers(stage: Stage, source: Wired, target: Wired) -> None:

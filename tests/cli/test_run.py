@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.cli.cycle import FlowRun
+from twinlog.cli.cycle import FlowRun, GroupsRun, Trouble, follow_failures
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
 from twinlog.cluster.clusters import Clusters
@@ -20,7 +20,7 @@ from twinlog.formats.connect_offset import offset_value, source_offset_key
 from twinlog.quality.checks import Severity
 from twinlog.quality.suites import CheckResult
 from twinlog.steps import discover
-from twinlog.steps.copy_result import CopyResult, Tally, result_of
+from twinlog.steps.copy_result import CopyResult, PartitionCopy, Tally, result_of
 from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
 
 
@@ -174,6 +174,24 @@ def test_only_a_critical_check_says_no(severity: Severity, succeeded: bool) -> N
     assert (run.state, run.succeeded) == ("done", succeeded)
 
 
+@pytest.mark.parametrize(
+    ("severity", "groups", "expected"),
+    [
+        (Severity.WARNING, GroupsRun(refused="no right"), 3),
+        (Severity.CRITICAL, None, 1),
+        (Severity.WARNING, GroupsRun(error="a map that cannot be read"), 1),
+    ],
+)
+def test_a_copy_that_broke_off_is_3_where_nothing_else_needs_a_person(
+    severity: Severity, groups: GroupsRun | None, expected: int
+) -> None:
+    """Who tries again at 3 would never look at a check that says no."""
+    check = CheckResult("lag", severity, passed=False, observed="7", expected="0", message="behind")
+    died = (Trouble("", None, "tasks-died", "no Python"),)
+    run = FlowRun("A->B", "r", REPORT, died, (check,), groups=groups, broke_off=True)
+    assert expected == run.exit_code
+
+
 def test_a_gap_is_reported_though_nothing_is_to_copy(world, capsys: pytest.CaptureFixture[str]) -> None:
     """A partition whose records expired before they were copied stops, and the run says no."""
     world.source.add_topic("orders")
@@ -217,10 +235,9 @@ def _kill_leader(cluster: FakeCluster, dead: TopicPartition, monkeypatch: pytest
     monkeypatch.setattr(cluster, "offsets", offsets)
 
 
-def test_a_copy_that_broke_off_says_why(
-    world, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tasks that died report no partition: the reason is the flow's, with its code, and exit 3 as elsewhere."""
+@pytest.fixture
+def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record to copy, and tasks that die before any partition can report."""
     world.source.add_topic("orders")
     world.source.append(TopicPartition("orders", 0), key=b"k", value=b"v", timestamp=1_000)
     died = TransientError("no Python", hint="look at the memory", code="tasks-died")
@@ -230,6 +247,11 @@ def test_a_copy_that_broke_off_says_why(
 
     monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
     monkeypatch.setattr("twinlog.steps.copy.run", copied)
+
+
+@pytest.mark.usefixtures("broken_off")
+def test_a_copy_that_broke_off_says_why(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tasks that died report no partition: the reason is the flow's, with its code, and exit 3 as elsewhere."""
     code, run, err = _run(world, capsys)
     assert (3, "failed", None) == (code, run["state"], run["error"])
     assert [("", None, "tasks-died")] == [
@@ -237,6 +259,37 @@ def test_a_copy_that_broke_off_says_why(
     ]
     assert "A->B: not everything was copied: no Python; look at the memory\n" in err
     assert ["orders"] == [it["topic"] for it in run["topics"]]
+
+
+@pytest.mark.usefixtures("broken_off")
+def test_a_refused_topic_beside_a_copy_that_broke_off_needs_a_person(
+    world, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 1: trying again gives no right."""
+    world.source.add_topic("payments")
+    world.target.refuse("create_topics", "A.payments", ClusterRefused("no", code="unauthorised"))
+    code, run, _ = _run(world, capsys)
+    assert (1, [("A.payments", "unauthorised"), ("", "tasks-died")]) == (
+        code,
+        [(it["topic"], it["code"]) for it in run["failures"]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("", [("", "tasks-died", "no Python; look")]),
+        ("no Python", [("t", "tasks-died", "no Python; look")]),
+        ("no", [("t", "stalled", "no"), ("", "tasks-died", "no Python; look")]),
+    ],
+)
+def test_what_ended_a_copy_is_told_once(error: str, expected: list[tuple[str, str, str]]) -> None:
+    """By the partitions that it kept from their end, with its code; by the flow where none tells of it."""
+    part = PartitionCopy("t", "A.t", 0, 1, 9, 4, 5, error_code="stalled" if error else "", error=error)
+    result = CopyResult(
+        "A->B", "r", "failed", 1, 9, 0.1, (part,), error="no Python; look", error_code="tasks-died"
+    )
+    assert expected == [(it.topic, it.code, it.message) for it in follow_failures(result)]
 
 
 def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import admin as kafka_admin
+from lab import assert_soon
 
 from twinlog.cluster.cluster import Cluster
 from twinlog.cluster.kafka import KafkaCluster
@@ -267,7 +268,16 @@ def test_more_is_made_and_changed_than_a_controller_takes_at_once(cluster, uniqu
         assert dict.fromkeys(names) == cluster.create_topics(wanted).require()
         changes = {it: dict.fromkeys(configs) for it in names}
         assert {} == cluster.alter_topic_configs(changes).refused
-        left = [it.source for one in cluster.topic_configs(names).require().values() for it in one.values()]
-        assert ConfigSource.TOPIC not in left
+        assert_soon([], lambda: of_their_own(cluster, names))
     finally:
         cluster.delete_topics(names)
+
+
+def of_their_own(cluster: Cluster, names: list[str]) -> list[tuple[str, str]]:
+    """Topics and the configs that are set on them."""
+    return [
+        (topic, it.name)
+        for topic, configs in cluster.topic_configs(names).require().items()
+        for it in configs.values()
+        if it.source is ConfigSource.TOPIC
+    ]

@@ -88,3 +88,14 @@ def test_a_cluster_that_came_back_is_not_judged_by_its_silence(session):
     late: Future = Future()
     threading.Timer(0.1, late.set_result, ["back"]).start()
     assert "back" == session.answer(late, asked("the cluster"))
+
+
+@pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._AUTHENTICATION])
+def test_a_refusal_at_the_door_is_no_verdict_for_ever(session, code):
+    """A certificate or a password may be mended meanwhile: the next question knocks anew."""
+    session._heard(KafkaError(code, "not you"))
+    with pytest.raises(ClusterRefused):
+        session.answer(Future(), asked("the cluster"))
+    late: Future = Future()
+    threading.Timer(0.1, late.set_result, ["back"]).start()
+    assert "back" == session.answer(late, asked("the cluster"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import small_pieces
+from strategies import pieces, small_pieces
 from twinlog.errors import TerminalError
 from twinlog.offsets.offset_map import OffsetMap, Translation
 from twinlog.offsets.piece import MapPiece
@@ -108,6 +108,125 @@ def test_it_answers_as_a_dictionary_would(piece):
     for downstream in range(joined.runs[-1].downstream_end + 3):
         assert follow(back, downstream) == joined.reverse(downstream).offset
     assert len(mapping) == joined.records
+
+
+@given(pieces().filter(lambda piece: piece.runs), st.lists(st.integers(0, 1 << 40), min_size=2))
+def test_translation_is_monotone(piece, offsets):
+    """Who has read more never goes back further; both ways."""
+    joined = OffsetMap.of([piece])
+    for translate in (joined.translate, joined.reverse):
+        translated = [translate(offset).offset for offset in sorted(offsets)]
+        assert sorted(translated) == translated
+
+
+@given(pieces())
+def test_reverse_undoes_translation_for_every_copied_record(piece):
+    """At both ends of every run, where mistakes are; the position behind the last record included."""
+    joined = OffsetMap.of([piece])
+    for run in joined.runs:
+        for upstream in (run.upstream, run.upstream_end - 1):
+            assert joined.reverse(joined.translate(upstream).offset).offset == upstream
+    if joined.runs:
+        end = joined.runs[-1].upstream_end
+        assert joined.reverse(joined.translate(end).offset).offset == end
+
+
+@given(st.data())
+def test_cutting_into_pieces_and_joining_changes_nothing(data):
+    """In any order, and with the whole beside its parts, as after pieces were packed."""
+    piece = data.draw(pieces())
+    whole = OffsetMap.of([piece])
+    parts = data.draw(st.permutations(data.draw(cuts(piece))))
+    assert OffsetMap.of(parts).pieces == whole.pieces
+    assert OffsetMap.of([*parts, piece]).pieces == whole.pieces
+
+
+@given(st.data())
+def test_adding_one_by_one_is_joining_at_once(data):
+    """And adding a part again changes nothing."""
+    parts = data.draw(cuts(data.draw(pieces())))
+    grown = OffsetMap.of([])
+    for each in parts:
+        grown = grown.add(each)
+    again = grown.add(data.draw(st.sampled_from(parts)))
+    assert (grown.pieces, again.pieces) == (OffsetMap.of(parts).pieces, grown.pieces)
+
+
+@given(pieces())
+def test_neighbouring_runs_are_one(piece):
+    """One spelling per map: no two runs continue each other."""
+    for left, right in itertools.pairwise(OffsetMap.of([piece]).runs):
+        assert (left.upstream_end, left.downstream_end) != (right.upstream, right.downstream)
+
+
+@pytest.mark.parametrize(
+    ("piece", "words"),
+    [
+        (MapPiece(100, 110, (Run(100, 8, 5), Run(106, 13, 4))), "contradicts"),
+        (MapPiece(100, 110, ()), "contradicts"),
+        (MapPiece(104, 106, (Run(104, 11, 2),)), "contradicts"),
+        (MapPiece(115, 121, (Run(115, 17, 3),)), "only in part"),
+        (MapPiece(90, 105, (Run(100, 7, 5),)), "only in part"),
+        (MapPiece(120, 125, (Run(120, 19, 5),)), "overlap or are out of order"),
+    ],
+)
+def test_what_contradicts_the_map_is_refused(piece, words):
+    """Two copies of one offset mean that something is wrong: no translation may come of it."""
+    with pytest.raises(TerminalError, match=words) as refused:
+        MAP.add(piece)
+    assert refused.value.code == "offset-map"
+    with pytest.raises(TerminalError):
+        OffsetMap.of([*PIECES, piece])
+
+
+# As PIECES, then offsets 120..499 that no piece covers, then ten more records.
+HOLED = OffsetMap.of([*PIECES, MapPiece(500, 512, (Run(501, 60, 10),))])
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        (117, Translation(19, exact=True, ahead=False)),
+        (120, Translation(20, exact=True, ahead=False)),
+        (121, Translation(20, exact=False, ahead=False)),
+        (499, Translation(20, exact=False, ahead=False)),
+        (500, Translation(60, exact=True, ahead=False)),
+        (512, Translation(70, exact=True, ahead=False)),
+        (513, Translation(70, exact=True, ahead=True)),
+    ],
+)
+def test_in_a_hole_a_reader_goes_on_behind_what_is_known_to_be_read(upstream, expected):
+    """Somebody else may have copied there: records may be read again, none is skipped, and it is not exact."""
+    assert expected == HOLED.translate(upstream)
+
+
+@pytest.mark.parametrize(
+    ("downstream", "expected"),
+    [
+        (20, Translation(118, exact=True, ahead=False)),
+        (21, Translation(118, exact=False, ahead=False)),
+        (59, Translation(118, exact=False, ahead=False)),
+        (60, Translation(501, exact=True, ahead=False)),
+        (70, Translation(511, exact=True, ahead=False)),
+    ],
+)
+def test_on_the_way_back_a_hole_is_the_same_doubt(downstream, expected):
+    """The position right behind the last record before it is known; within it, it is not."""
+    assert expected == HOLED.reverse(downstream)
+
+
+def test_a_hole_with_no_room_on_the_target_holds_no_records():
+    """What lies between two records that are neighbours downstream was never copied."""
+    joined = OffsetMap.of([*PIECES, MapPiece(500, 510, (Run(500, 20, 10),))])
+    assert joined.translate(300) == Translation(20, exact=True, ahead=False)
+
+
+def test_a_gap_that_is_known_is_no_hole():
+    """Offsets lost to retention: nothing was copied there, so the next record is the next run's."""
+    known = HOLED.with_gaps([(90, 130), (125, 500), (505, 506)])
+    assert known.translate(300) == Translation(60, exact=True, ahead=False)
+    assert [piece.first_upstream for piece in known.pieces] == [90]
+    assert known.runs == HOLED.runs
 
 
 @given(st.data())

@@ -75,7 +75,8 @@ class FlowRun:
     """What became of a flow: its report, what failed in it, and the checks that did not pass.
 
     `error` is set when the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
-    ended by what may go away by itself.  `windows` counts those of follow mode.
+    ended by what may go away by itself, and that no topic was refused its place beside it.  `windows` counts those of
+    follow mode.
     """
 
     flow: str
@@ -99,18 +100,23 @@ class FlowRun:
     @property
     def succeeded(self) -> bool:
         """Whether everything was copied, no critical check failed, and groups could be looked after."""
-        return (
-            self.state != "failed"
-            and not any(it.severity == "critical" for it in self.failed_checks)
-            and not (self.groups and self.groups.error)
-        )
+        return self.state != "failed" and not self._found_wanting
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with for its sake; that of an `error` is in it."""
+        """What the command ends with for its sake; that of an `error` is in it.
+
+        Who tries again at CLUSTER waits for nobody: only where nothing else may need a person.
+        """
         if self.succeeded:
             return ExitCode.DONE
-        return ExitCode.CLUSTER if self.broke_off else ExitCode.SAYS_NO
+        return ExitCode.CLUSTER if self.broke_off and not self._found_wanting else ExitCode.SAYS_NO
+
+    @property
+    def _found_wanting(self) -> bool:
+        """Whether a critical check failed, or groups could not be looked after."""
+        critical = any(it.severity == "critical" for it in self.failed_checks)
+        return critical or bool(self.groups and self.groups.error)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -170,11 +176,9 @@ def run_cycle(
         say(
             f"{flow.name}: copied {copied.records:,} records, {copied.bytes:,} bytes in {copied.seconds:,.1f} s"
         )
-    failures = (
-        *_not_synced(synced),
-        *_not_copied(copied.stopped if copied is not None else planned.stopped, copied),
-    )
-    return conclude(flow, clusters, request, copied, failures, started_ms)
+    refused = tuple(_not_synced(synced))
+    failures = (*refused, *_not_copied(copied.stopped if copied is not None else planned.stopped, copied))
+    return conclude(flow, clusters, request, copied, failures, started_ms, refused=bool(refused))
 
 
 def conclude(
@@ -185,8 +189,13 @@ def conclude(
     failures: tuple[Trouble, ...],
     started_ms: int,
     windows: int = 0,
+    *,
+    refused: bool = False,
 ) -> FlowRun:
-    """Beat, judge and report what was copied since `started_ms` (epoch ms)."""
+    """Beat, judge and report what was copied since `started_ms` (epoch ms).
+
+    `refused`: some of `failures` are about topics that have no place on the target.
+    """
     from twinlog.cluster.remembering import remembering
     from twinlog.steps import heartbeats, publish, validate
 
@@ -211,7 +220,7 @@ def conclude(
         latency_ms=beat.latency_ms,
         groups=groups,
         windows=windows,
-        broke_off=copied is not None and copied.broke_off,
+        broke_off=copied is not None and copied.broke_off and not refused,
     )
 
 
@@ -275,10 +284,14 @@ def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) 
         yield Trouble(it.topic, it.partition, it.code, it.message)
     if copied is None:
         return
+    carried = False
     for partition in copied.partitions:
-        if partition.error:
-            yield Trouble(partition.topic, partition.partition, partition.error_code, partition.error)
-    if copied.error:  # partitions of tasks that died have no report that could carry it
+        code, message = partition.error_code, partition.error
+        if message and f"{copied.error}; ".startswith(f"{message}; "):  # what kept it is what ended the copy
+            carried, code, message = True, copied.error_code, copied.error
+        if message:
+            yield Trouble(partition.topic, partition.partition, code, message)
+    if copied.error and not carried:  # tasks that died report no partition, and others may be at their end
         yield Trouble("", None, copied.error_code, copied.error)
 
 

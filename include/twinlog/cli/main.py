@@ -1,7 +1,8 @@
 """The `twinlog` command: which commands there are, and what becomes of their errors.
 
 Exit codes: 0 done, 1 the check or gate says no or a person has to act, 2 wrong usage or configuration,
-3 a cluster cannot be reached or refuses, or another twinlog copies.  Ctrl-C is 130, a mistake in twinlog itself 70.
+3 a cluster cannot be reached or refuses, another twinlog copies, or a copy broke off.  Ctrl-C is 130, a mistake in
+twinlog itself 70.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ app = typer.Typer(
     name="twinlog",
     help="Replicate Kafka clusters for disaster recovery: exactly once, with exact offsets.",
     epilog="Exit codes: 0 done, 1 the check says no, or a person has to act, 2 wrong usage or configuration,"
-    " 3 a cluster cannot be reached or refuses, or another twinlog copies, 70 a mistake in twinlog, 130 interrupted.",
+    " 3 a cluster cannot be reached or refuses, another twinlog copies, or a copy broke off, 70 a mistake in twinlog,"
+    " 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -32,9 +32,9 @@ def alter_offsets(
     """Commit positions for groups nobody is in, each group read again right before it is written.
 
     Refused with `offset-moved`: a position that is no longer the expected one, or that an open transaction is about to
-    replace.  With `group-active`: a group with
-    members; it is the broker that says so, in the write itself.  Between our read and our write a consumer may
-    still join, commit and leave: Kafka has no compare-and-set, and that is some milliseconds.
+    replace.  With `group-active`: a group with members; it is the broker that says so, in the write itself.  Between
+    our read and our write a consumer may still join, commit and leave: Kafka has no compare-and-set, and that is some
+    milliseconds.
     """
     alias = brokers.settings.alias
     found: dict[GroupPartition, None] = {}

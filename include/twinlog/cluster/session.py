@@ -68,7 +68,7 @@ class Session:
         librdkafka keeps to the controller it knows: when that broker is dead, it waits for it to come back, and learns
         of another one only with the next periodic metadata (topic.metadata.refresh.interval.ms, five minutes).
         """
-        self._trouble_since = None
+        self._trouble_since = self._verdict = None
         self.admin = AdminClient(self._properties)
 
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
@@ -81,10 +81,9 @@ class Session:
 
     def _stop_if_hopeless(self) -> None:
         if self._trouble_since is not None and time.monotonic() - self._trouble_since > GIVE_UP_SECONDS:
-            if self._verdict is not None:
-                raise self._verdict
+            verdict = self._verdict or unreachable(self.alias, self._reason)
             self._begin_anew()
-            raise unreachable(self.alias, self._reason)
+            raise verdict
 
     def _heard(self, error: KafkaError) -> None:
         """Remember what the client library says about its connections (called from `poll`)."""
