@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 from crc32c import crc32c
@@ -135,6 +136,35 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
             return
         yield header, at
         at += size
+
+
+def epoch_at(block: memoryview, position: int, offset: int) -> int:
+    """Return the leader epoch of the batch before `offset`, or of the one behind it where a hole lies between.
+
+    Upstream offsets; what lies before `position` was read earlier.  -1 when no batch tells.
+    """
+    epoch, reached = -1, 0
+    with suppress(FormatError):  # of what is not in front of it
+        for header, _ in walk_headers(block):
+            if header.base_offset < reached:
+                break
+            if header.base_offset >= offset:
+                return header.leader_epoch if max(position, reached) < offset else epoch
+            epoch, reached = header.leader_epoch, header.next_offset
+    return epoch
+
+
+def require_possible(header: BatchHeader, next_offset: int) -> None:
+    """Raise FormatError for a header that cannot be: what is passed on, or passed over, is not looked into."""
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        what = f"claims {header.record_count} records in {header.last_offset_delta + 1} offsets"
+    elif header.base_offset < next_offset:
+        what = f"does not come after offset {next_offset - 1}, the last one before it"
+    else:
+        return
+    raise FormatError(
+        f"batch at upstream offset {header.base_offset} {what}", code="bad-batch", offset=header.base_offset
+    )
 
 
 def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int, max_timestamp: int) -> None:

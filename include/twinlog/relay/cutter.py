@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +24,8 @@ from twinlog.relay.batch import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
     BatchHeader,
+    epoch_at,
+    require_possible,
     require_sound,
     starts,
     walk_headers,
@@ -82,7 +83,7 @@ class Cutter:
         """
         done = self._cut(block, position, aborted)
         if done.poison is not None:  # of a run, behind which more was looked at
-            done.leader_epoch = _epoch_at(block, position, done.next_upstream)
+            done.leader_epoch = epoch_at(block, position, done.next_upstream)
         return done
 
     def _cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
@@ -105,7 +106,7 @@ class Cutter:
                         if position < self.end:  # that nothing lies between is what this batch says
                             position, done.leader_epoch = self.end, header.leader_epoch
                         break
-                    _require_possible(header, next_offset)
+                    require_possible(header, next_offset)
                     next_offset = header.next_offset
                     done.leader_epoch = header.leader_epoch
                     hidden = self._hidden(header, block, start, aborted) or self._echo(header)
@@ -320,32 +321,6 @@ class Cutter:
                 yield Outgoing.built(
                     uncompressed(records.where(slice(first, end))), stretches, rewritten=True
                 )
-
-
-def _epoch_at(block: memoryview, position: int, offset: int) -> int:
-    """The leader epoch of the batch before `offset`, or of the one behind it where a hole lies between (`Cut`)."""
-    epoch, reached = -1, 0
-    with suppress(FormatError):  # of what is not in front of it
-        for header, _ in walk_headers(block):
-            if header.base_offset < reached:
-                break
-            if header.base_offset >= offset:
-                return header.leader_epoch if max(position, reached) < offset else epoch
-            epoch, reached = header.leader_epoch, header.next_offset
-    return epoch
-
-
-def _require_possible(header: BatchHeader, next_offset: int) -> None:
-    """Raise FormatError for a header that cannot be: what is passed on, or passed over, is not looked into."""
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        what = f"claims {header.record_count} records in {header.last_offset_delta + 1} offsets"
-    elif header.base_offset < next_offset:
-        what = f"does not come after offset {next_offset - 1}, the last one before it"
-    else:
-        return
-    raise FormatError(
-        f"batch at upstream offset {header.base_offset} {what}", code="bad-batch", offset=header.base_offset
-    )
 
 
 def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
