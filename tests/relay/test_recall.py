@@ -186,7 +186,7 @@ def called_back_after(
 def test_what_is_open_waits_for_nothing_new_longer_than_its_pace(age_ms: float, wait: float) -> None:
     """A burst, and then silence: progress is not written with the next record, whenever that comes."""
     copy = Copy(age_ms=age_ms)
-    called_back_after(0.1, copy, rhythm.AT_LEAST_ONCE)
+    called_back_after(0.5, copy, rhythm.AT_LEAST_ONCE)
     assert {wait} == {round(it, 3) for it in copy.waits}
 
 
@@ -194,7 +194,7 @@ def test_what_is_open_waits_for_nothing_new_longer_than_its_pace(age_ms: float, 
 def test_what_is_open_does_not_wait_for_the_throttle(age_ms: float, at_once: bool) -> None:
     """What was sent before is written down as far as its pace says, while nothing more may be sent."""
     copy, throttle = overdrawn(age_ms)
-    called_back_after(0.1, copy, rhythm.AT_LEAST_ONCE, throttle)
+    called_back_after(0.5, copy, rhythm.AT_LEAST_ONCE, throttle)
     assert at_once == (copy.commits > 2)
 
 
@@ -224,6 +224,21 @@ def test_a_lane_that_waits_for_the_throttle_hears_that_it_is_called_back() -> No
     began = time.monotonic()
     called_back_after(0.2, copy, rhythm.EXACTLY_ONCE, throttle)
     assert time.monotonic() - began < 30
+
+
+def test_a_lane_that_is_called_back_takes_nothing_more() -> None:
+    """What arrives while it hears that would be copied by both, and mapped behind what the other has read."""
+    copy, heard = Copy(backlog=True), Event()
+    answers = copy.answers
+
+    def answers_late(within=None):
+        heard.set()
+        return answers(within)
+
+    copy.answers = answers_late  # type: ignore[method-assign]
+    copy.take = lambda answer, *, ahead: pytest.fail("taken")  # type: ignore[method-assign]
+    with pytest.raises(FencedError):
+        rhythm.follow(copy, rhythm.AT_LEAST_ONCE, Follow(60, 60, MARK), None, heard)
 
 
 def test_a_look_forgives_a_lane_nothing_of_the_throttle() -> None:

@@ -81,6 +81,53 @@ def test_what_two_drivers_copied_at_once_is_mapped_once(
     assert expected == offsets(opened(records).runs)
 
 
+class Copier:
+    """One of two drivers that copy the same records: what it writes down, in pieces of at most four runs."""
+
+    def __init__(self, start: int, records: dict[bytes, bytes]) -> None:
+        self.at = self._first = start
+        self._runs: list[Run] = []
+        self._records = records
+
+    def copy(self, downstream: int) -> None:
+        """Copy ten records."""
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.downstream_end == downstream:
+            self._runs[-1] = Run(last.upstream, last.downstream, last.length + 10)
+        else:
+            self._runs.append(Run(self.at, downstream, 10))
+        self.at += 10
+        self._records |= stored([MapPiece(self._first, self.at, tuple(self._runs))])
+        if len(self._runs) == 4:
+            self._first, self._runs = self.at, []
+
+
+@given(st.integers(1, 5), st.sampled_from([0, 10]), st.lists(st.booleans(), min_size=2, max_size=30))
+def test_however_two_drivers_copied_at_once_the_map_can_be_read_and_is_true(
+    before: int, back: int, turns: list[bool]
+) -> None:
+    """One goes on beside the other for long: every offset that is mapped is one at which its record was written."""
+    records: dict[bytes, bytes] = {}
+    written: set[tuple[int, int]] = set()
+    one = Copier(0, records)
+    downstream = 0
+
+    def copied(by: Copier) -> None:
+        nonlocal downstream
+        written.update((by.at + number, downstream + number) for number in range(10))
+        by.copy(downstream)
+        downstream += 10
+
+    for _ in range(before):
+        copied(one)
+    other = Copier(one.at - back, records)
+    for turn in turns:
+        copied(one if turn else other)
+    found = offsets(opened(after(records, max(one.at, other.at))).runs)
+    assert set(found.items()) <= written
+    assert list(found.values()) == sorted(found.values())
+
+
 def test_pieces_that_repeat_each_other_stay() -> None:
     """An upkeep of the map may have died between writing a joined piece and forgetting its parts."""
     joined, part = MapPiece(0, 9, (Run(0, 0, 9),)), MapPiece(4, 9, (Run(4, 4, 5),))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twinlog.config.settings import FlowSettings
+from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
 from twinlog.formats.ledger import LaneFence
 from twinlog.relay.fence import Grant
 from twinlog.relay.log_state import LogState
 from twinlog.relay.spec import FenceMark, RangeSpec, StateTopics
-from twinlog.steps import copy_round
+from twinlog.steps import at_least_once, copy_round
 from twinlog.steps.copy_round import Rounds
 from twinlog.steps.lost_tails import LOST_PROGRESS
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
@@ -58,3 +60,19 @@ def test_a_loss_seen_behind_the_last_fence_is_one(
 def test_without_a_loss_nobody_has_to_ask(monkeypatch: pytest.MonkeyPatch, flow: FlowSettings) -> None:
     """The lanes hear of another fence soon enough."""
     assert RANGES == sound(monkeypatch, RANGES, flow, LaneFence("rival", 1, 9))
+
+
+@pytest.mark.parametrize(
+    ("last", "cut"), [(LaneFence("rival", 1, 9), False), (LaneFence("ours", 1, 5), True)]
+)
+def test_maps_are_cut_behind_the_last_fence_only(
+    monkeypatch: pytest.MonkeyPatch, flow: FlowSettings, last: LaneFence, cut: bool
+) -> None:
+    """At least once nobody keeps a driver that took long from cutting what the next one's lanes write."""
+    cuts: list[object] = []
+    monkeypatch.setattr(at_least_once, "cut_maps", lambda _, __, ranges, ___: cuts.append(ranges))
+    loose = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
+    taken = nullcontext() if cut else pytest.raises(FencedError, match="another twinlog took over")
+    with taken:
+        assert RANGES == sound(monkeypatch, STOPPED, loose, last)
+    assert cuts == [RANGES.ranges] * cut

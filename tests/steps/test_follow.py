@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlog.cli.cycle import follow_failures
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
@@ -104,6 +105,24 @@ def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
         (it.topic, it.partition, it.code) for it in result.stopped
     ]
     assert ("failed", True) == (result.state, result.transient)
+
+
+def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
+    flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target refuses to make it: nobody but the run could tell, and somebody has to act."""
+    source.add_topic("orders")
+    with_internal.refuse("create_topics", "A.orders", ClusterRefused("no CREATE"))
+    monkeypatch.setattr(Following, "window", lambda _: Window("A->B", 1, 0, 0, 0, 0.1))
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
+    assert ("failed", False, ["A.orders"]) == (
+        result.state,
+        result.transient,
+        [it.name for it in result.refused],
+    )
+    assert ["A.orders"] == [it.topic for it in follow_failures(result)]
 
 
 def test_a_step_has_its_turn_when_its_interval_is_over() -> None:

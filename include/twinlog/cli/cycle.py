@@ -268,7 +268,8 @@ def _say_planned(
 def follow_failures(copied: CopyResult) -> tuple[Trouble, ...]:
     """List what a followed flow could not copy, each once."""
     problems = (Trouble(it.topic, None, it.code.value, it.message, it.hint) for it in copied.problems)
-    return (*problems, *_not_copied(copied.stopped, copied))
+    refused = (Trouble(it.name, None, it.code, it.message, it.hint) for it in copied.refused)
+    return (*problems, *refused, *_not_copied(copied.stopped, copied))
 
 
 def _not_synced(synced: SyncTopicsResult) -> Iterator[Trouble]:

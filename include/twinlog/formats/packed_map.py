@@ -176,7 +176,7 @@ class PackedMap:
         if end <= start:
             return 0
         with_runs = np.flatnonzero(self.runs > 0)
-        if self.overlapping:
+        if self._overlapping:
             known = self.open()
             return _inside(offsets(known), known.length, start, end)
         low, high = np.searchsorted(index[with_runs], [start + 1, end])
@@ -184,13 +184,18 @@ class PackedMap:
         return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
     @property
-    def overlapping(self) -> bool:
-        """Whether pieces cover the same upstream offsets; `open` says whether they agree about them."""
+    def orderly(self) -> bool:
+        """Whether pieces follow each other, on both sides, as far as the index tells; if not, `open` may still work."""
+        downstream = self.downstream[self.runs > 0]
+        return not self._overlapping and bool((np.diff(downstream) > 0).all())
+
+    @property
+    def _overlapping(self) -> bool:
         return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
 
     def _opened(self, index: Column, wanted: Column) -> OffsetMap:
         """Open the pieces with runs around each wanted offset, the oldest and the newest; cover what all do."""
-        if self.run_count <= self.open_runs or self.overlapping:
+        if self.run_count <= self.open_runs or self._overlapping:
             return self.open()
         with_runs = np.flatnonzero(self.runs > 0)
         at = np.searchsorted(index[with_runs], wanted, side="right") - 1

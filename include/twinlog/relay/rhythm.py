@@ -100,6 +100,8 @@ def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None,
         try:
             copy.ask()
             for answer in copy.answers(min(_left(copy, due), IDLE_WAIT_SECONDS, end - began)):
+                if recalled.is_set():
+                    break  # whoever called may read by now how far it is
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
         except SourceTroubleError as error:

@@ -19,6 +19,7 @@ from twinlog.errors import FencedError, FormatError
 from twinlog.formats.ledger import LaneFence
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.packed_map import PackedMap, UnreadableMap, group_pieces
+from twinlog.offsets.piece_table import Column
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import (
     FenceLogs,
@@ -39,11 +40,16 @@ LAST_WORD_SECONDS: Final = 1.0
 """What lanes of another driver have, once they are called back, to write down how far they are: a few beats."""
 
 
+_BEYOND: Final = 1 << 62
+"""More than any offset."""
+
+
 def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs) -> Grant:
     """Call back whoever follows, read progress, and return writers without transactions.
 
-    Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew.  A lane
-    of another driver that hears later than `LAST_WORD_SECONDS` (a frozen process) writes all the same.
+    Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew (tasks of
+    a Spark job that was killed may write a moment longer).  A lane of another driver that hears later than
+    `LAST_WORD_SECONDS` (a frozen process), or never (those of a cycle do not listen), writes all the same.
     Raises FencedError when another driver called at the same time, and as `StateLog.read`, `init_writer` and
     `write_own`.
     """
@@ -88,8 +94,8 @@ def beyond(
     """Say of every piece that reaches into what is about to be copied what is left of it.  Pure.
 
     `stored` are the records of the map topic.  Where pieces contradict each other, because two drivers copied the same
-    records, each ends where the next begins: either copy is true.  A map that cannot be read is left as it is, as
-    evidence; so are all where a record's key is none of the map.
+    records, newer ones stay: either copy is true.  A map that cannot be read is left as it is, as evidence; so are all
+    where a record's key is none of the map.
     """
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
@@ -102,8 +108,8 @@ def beyond(
 
 def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iterator[StateRecord]:
     ends = np.minimum(packed.end, start)
-    if packed.overlapping and not _agree(packed):
-        ends[:-1] = np.minimum(ends[:-1], packed.first[1:])
+    if not packed.orderly and not _agree(packed):
+        ends = _in_order(packed, ends)
     rows = np.flatnonzero(ends < packed.end)
     pieces = packed.decoded(rows)
     for row, end in enumerate(ends[rows].tolist()):
@@ -120,3 +126,20 @@ def _agree(packed: PackedMap) -> bool:
     except UnreadableMap:
         return False
     return True
+
+
+def _in_order(packed: PackedMap, ends: Column) -> Column:
+    """End each piece (upstream) where a later one begins, on the source and on the target."""
+    ends = np.concatenate((np.minimum(ends[:-1], packed.first[1:]), ends[-1:]))
+    pieces = packed.pieces()
+    low = _BEYOND
+    for row in reversed(range(len(ends))):
+        left = cut(pieces.piece(row), int(ends[row]))
+        for run in left.runs if left is not None else ():
+            if run.downstream + run.length > low:
+                ends[row] = run.upstream + max(0, low - run.downstream)
+                break
+        left = cut(pieces.piece(row), int(ends[row]))
+        if left is not None and left.runs:
+            low = left.runs[0].downstream
+    return ends

@@ -11,6 +11,7 @@ from twinlog.relay.spec import LaneReport, RangeReport, RangeSpec
 from twinlog.relay.trouble import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.steps.discovery import Discovery, Problem, ProblemCode
 from twinlog.steps.plan_ranges import StoppedPartition
+from twinlog.steps.refusal import Refusal
 
 TRANSIENT_CODES = frozenset({
     SOURCE_LOST,
@@ -50,7 +51,7 @@ class CopyResult:
     upstream offsets between its last copied one and its end as it was when the ranges were settled.
     `error` says why the last round ended, when it left something over, `error_code` what that is called.
     `taken_over_by` names the run that follows the source from then on, if this one followed it and was taken over in
-    order.
+    order.  `refused` says, of a run that followed, what the target did not let have its place.
     """
 
     flow: str
@@ -70,6 +71,7 @@ class CopyResult:
     transactions: int = 0
     lane_cpu_seconds: float = 0.0
     taken_over_by: str = ""
+    refused: tuple[Refusal, ...] = ()
 
     @property
     def broke_off(self) -> bool:
@@ -147,12 +149,13 @@ def result_of(
     rounds: int,
     lanes: int,
     seconds: float,
+    refused: tuple[Refusal, ...] = (),
 ) -> CopyResult:
     """Say what a copy did.  `stopped` and `failure` are those of the last round; `seconds` is wall time."""
     partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
     problems = tuple(problem for problem in discovery.problems if problem.blocking)
     codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}
-    failed = bool(codes or problems or failure)
+    failed = bool(codes or problems or failure or refused)
     return CopyResult(
         flow=flow.name,
         run_id=run_id,
@@ -165,11 +168,12 @@ def result_of(
         problems=problems,
         error=str(failure or ""),
         error_code=failure.code if failure is not None else "",
-        transient=failed and codes <= TRANSIENT_CODES and not problems,
+        transient=failed and codes <= TRANSIENT_CODES and not problems and not refused,
         rounds=rounds,
         lanes=lanes,
         transactions=tally.transactions,
         lane_cpu_seconds=round(tally.cpu_seconds, 3),
+        refused=refused,
     )
 
 

@@ -112,13 +112,14 @@ class Rounds:
 
         Without transactions it cuts the maps where the ranges begin, and no lane of the flow may be writing.
 
-        Raises as `steps.lost_ends.without_lost_ends`, and FencedError when another driver has fenced since: what it
-        copied looks like progress that was lost.
+        Raises as `steps.lost_ends.without_lost_ends` or `cut_maps`, and FencedError when another driver has fenced
+        since: what it copied looks like progress that was lost.
         """
         if not settled.ranges and not any(it.unended for it in topics):
             return settled
         with Brokers(self.flow.target.connection) as target:
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+                self._require_last(target, grant)  # lanes of whoever fenced since may be writing
                 at_least_once.cut_maps(target, self.state, settled.ranges, self.logs)
                 return settled
             sound = without_lost_ends(self.flow, clusters, target, settled, topics, grant)

@@ -180,6 +180,7 @@ def _result(following: Following, last: Window, seconds: float) -> CopyResult:
         following.number,
         rounds.lanes,
         seconds,
+        following.prepared.refused,
     )
 
 

@@ -10,15 +10,17 @@ from twinlog.config.settings import FlowSettings
 from twinlog.steps import discover, sync_topics
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
 from twinlog.steps.plan_ranges import choose, max_bytes
+from twinlog.steps.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The topics to follow, and how large their records may be."""
+    """The topics to follow, how large their records may be, and what has no place on the target."""
 
     discovery: Discovery
     topics: tuple[DiscoveredTopic, ...]
     max_bytes: Mapping[str, int]
+    refused: tuple[Refusal, ...] = ()
 
     def asks_for_lanes_unlike(self, other: Prepared) -> bool:
         """Whether lanes opened for `other` would do something else: another topic, life, place or limit.  Pure.
@@ -38,7 +40,7 @@ def _shape(prepared: Prepared) -> object:
 
 def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None, run_id: str) -> Prepared:
     """Make what is missing on the target, and see both sides.  Raises as the steps sync_topics and discover."""
-    sync_topics.run(flow, clusters, run_id=run_id)
+    synced = sync_topics.run(flow, clusters, run_id=run_id)
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)
-    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen))
+    return Prepared(discovery, chosen, max_bytes(clusters.target, chosen), synced.refused)
