@@ -34,7 +34,7 @@ test-unit: $(READY) ## Run the tests that need no broker, Java or Airflow
 	$(BIN)/pytest -m "not ($(NEEDS_MACHINERY))"
 
 test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 and a browser
-	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)"
+	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/relay/test_hostile.py
