@@ -21,7 +21,7 @@ import psutil
 
 from bench import memory, pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
-from bench.topics import BROKER
+from bench.topics import BROKER, TARGET
 from twinlog.embedded.broker import EmbeddedKafka
 
 
@@ -58,7 +58,7 @@ def measure(
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         tempfile.TemporaryDirectory(prefix="twinlog-bench-", dir=given.logs) as logs,
         EmbeddedKafka("A", Path(logs, "A"), settings=BROKER) as source,
-        EmbeddedKafka("B", Path(logs, "B"), settings=BROKER) as target,
+        EmbeddedKafka("B", Path(logs, "B"), settings=TARGET) as target,
     ):
         clusters = side_by_side.Clusters(source, target)
         kinds = side_by_side.kinds_named(given.kind)

@@ -20,6 +20,9 @@ BROKER = {
 }
 """Settings of both brokers: topics are compacted, and what was deleted is gone, before the next copy begins."""
 
+TARGET = BROKER | {"log.cleaner.backoff.ms": "86400000"}
+"""Settings of a target whose copies are counted: nothing is compacted there meanwhile."""
+
 
 @dataclass(frozen=True)
 class Kind:
