@@ -31,10 +31,10 @@ SPARE_BYTES = 256 << 20
 WARM_UP = Kind("warm up", 1000)
 WARM_UP_RECORDS = 300_000
 WARM_UPS = 8
-"""So often at most a contender copies so many records, until that takes no less CPU: replicators run for months."""
+"""So often at most a contender copies so many records before it is measured: replicators run for months."""
 
-NO_LESS = 0.95
-"""Of the least CPU so far: from there on it is warm."""
+LESS = 0.95
+"""Of the least CPU so far: who twice in a row takes more than that is warm."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,9 @@ def _one(
     source = clusters.source.bootstrap_servers
     prefix = f"{contender.alias}{repetition}"
     warm_ups = [f"{prefix}-{WARM_UP.slug}-{number}" for number in range(WARM_UPS)]
-    topics = [*((WARM_UP, it) for it in warm_ups), *((kind, f"{prefix}-{kind.slug}") for kind in kinds)]
-    for kind, topic in topics:  # before the start: MM2 looks for new topics every ten minutes
+    topics = {kind: f"{prefix}-{kind.slug}" for kind in kinds}
+    of_kind = [*((WARM_UP, it) for it in warm_ups), *topics.items()]
+    for kind, topic in of_kind:  # before the start: MM2 looks for new topics every ten minutes
         load.create(source, kind, topic)
     first = f"{prefix}-{WARM}"
     load.create_topic(source, first, 1)
@@ -127,28 +128,45 @@ def _one(
         yield asdict(
             Started(contender.name, repetition, time.monotonic() - began, sum(tree.cpu_s().values()))
         )
-        least, is_warm = math.inf, False
-        for kind, topic in topics:
-            if kind is WARM_UP and is_warm:
-                continue
-            volume = WARM_UP_RECORDS if kind is WARM_UP else int(scale * volume_of(contender, kind))
-            try:
-                copied = _copy(clusters, contender, kind, topic, volume, tree, watch, repetition)
-            except ContenderStoppedError as stopped:
-                print(f"{stopped}; its other kinds are left out", flush=True)
-                break
-            if kind is WARM_UP:
-                is_warm = copied.cpu_s >= NO_LESS * least
-                least = min(least, copied.cpu_s)
+        try:
+            for copied in _warm_up(clusters, contender, warm_ups, tree, watch, repetition):
                 print(f"{contender.name} warms up: {copied.cpu_s:.1f} cpu-s", flush=True)
-            else:
-                yield asdict(copied)
-            if not kind.compacted:
-                load.forget_records(source, topic)
-                load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
-    made = [first, *(topic for _, topic in topics)]
+            for kind, topic in topics.items():
+                volume = int(scale * volume_of(contender, kind))
+                yield asdict(_copy(clusters, contender, kind, topic, volume, tree, watch, repetition))
+                if not kind.compacted:
+                    _forget(clusters, contender, topic)
+        except ContenderStoppedError as stopped:
+            print(f"{stopped}; its other kinds are left out", flush=True)
+    made = [first, *(topic for _, topic in of_kind)]
     load.delete_topics(source, made)
     load.delete_topics(clusters.target.bootstrap_servers, [contender.remote(it) for it in made])
+
+
+def _warm_up(
+    clusters: Clusters,
+    contender: Contender,
+    topics: Sequence[str],
+    tree: ProcessTree,
+    watch: _Watch,
+    repetition: int,
+) -> Iterator[Copied]:
+    """Let a contender copy until it has twice in a row taken no less CPU than before."""
+    least, no_less = math.inf, 0
+    for topic in topics:
+        copied = _copy(clusters, contender, WARM_UP, topic, WARM_UP_RECORDS, tree, watch, repetition)
+        yield copied
+        _forget(clusters, contender, topic)
+        no_less = no_less + 1 if copied.cpu_s > LESS * least else 0
+        least = min(least, copied.cpu_s)
+        if no_less == 2:
+            return
+
+
+def _forget(clusters: Clusters, contender: Contender, topic: str) -> None:
+    """Give the memory of a topic and its copy back."""
+    load.forget_records(clusters.source.bootstrap_servers, topic)
+    load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
 
 
 def volume_of(contender: Contender, kind: Kind) -> int:
