@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
-import resource
 import tempfile
 import time
 import uuid
@@ -19,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import load, pages, side_by_side
+from bench import load, memory, pages, side_by_side
 from bench.contenders import MM2
 from bench.lane import InProcess, data_folder, flow_of
 from bench.topics import BROKER, KINDS, Kind
@@ -94,6 +93,7 @@ def measure(
     with open_clusters(flow) as clusters:
         sync_topics.run(flow, clusters)
         copied = copy.run(flow, clusters, InProcess(), run_id=uuid.uuid4().hex)
+        memory.forget_peak()
         began, cpu = time.monotonic(), time.process_time()
         asked = AuditRequest(AuditMode.FULL)
         if profile is None:
@@ -103,7 +103,7 @@ def measure(
         cpu, wall = time.process_time() - cpu, time.monotonic() - began
     assert result.equal and result.coverage == 1.0, result
     by_bytes = sum(it.equal_bytes for it in result.partitions)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = memory.peak_mib()
     print(
         f"{kind.name:18} {result.records:>9,} records audited  cpu {cpu:6.2f} s"
         f"  {result.records / cpu:>10,.0f} rec/cpu-s"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -28,3 +29,14 @@ def touch(size: int) -> float:
         bytes_of[::_PAGE] = 1
         del bytes_of
     return (time.perf_counter() - began) / pages
+
+
+def forget_peak() -> None:
+    """Let this process's peak begin anew: what was touched is not what it needs (proc(5), clear_refs)."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mib() -> float:
+    """Return the most memory this process has held since, in MiB (proc(5), VmHWM)."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
