@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strategies import maps
@@ -102,7 +102,9 @@ class Copier:
             self._first, self._runs = self.at, []
 
 
+@settings(max_examples=300)
 @given(st.integers(1, 5), st.sampled_from([0, 10]), st.lists(st.booleans(), min_size=2, max_size=30))
+@example(1, 10, [False, True, False, True, False, True, True, False])
 def test_however_two_drivers_copied_at_once_the_map_can_be_read_and_is_true(
     before: int, back: int, turns: list[bool]
 ) -> None:

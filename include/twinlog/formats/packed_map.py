@@ -183,11 +183,21 @@ class PackedMap:
         parts = self._parts(with_runs[max(0, int(low) - 1) : int(high)])
         return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
-    @property
     def orderly(self) -> bool:
-        """Whether pieces follow each other, on both sides, as far as the index tells; if not, `open` may still work."""
-        downstream = self.downstream[self.runs > 0]
-        return not self._overlapping and bool((np.diff(downstream) > 0).all())
+        """Whether pieces and their runs follow each other on both sides; if not, `open` may still find that they agree.
+
+        Opens the pieces, a part at a time.  Raises UnreadableMap for what is not one.
+        """
+        if self._overlapping:
+            return False
+        upstream = downstream = 0
+        for part in self._parts(np.flatnonzero(self.runs > 0)):
+            ends = np.concatenate(([upstream], part.upstream + part.length))
+            ends_there = np.concatenate(([downstream], part.downstream + part.length))
+            if (part.upstream < ends[:-1]).any() or (part.downstream < ends_there[:-1]).any():
+                return False
+            upstream, downstream = int(ends[-1]), int(ends_there[-1])
+        return True
 
     @property
     def _overlapping(self) -> bool:

@@ -108,7 +108,7 @@ def beyond(
 
 def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iterator[StateRecord]:
     ends = np.minimum(packed.end, start)
-    if not packed.orderly and not _agree(packed):
+    if not packed.orderly() and not _agree(packed):
         ends = _in_order(packed, ends)
     rows = np.flatnonzero(ends < packed.end)
     pieces = packed.decoded(rows)
