@@ -58,21 +58,26 @@ def _values(cluster: EmbeddedKafka, topic: str, count: int) -> list[list[int]]:
     return found
 
 
+def _flow_of(topic: str, source: EmbeddedKafka, target: EmbeddedKafka, folder: Path) -> Path:
+    """Make a topic of two partitions, and the file of a flow of it."""
+    session = Session("A", {"bootstrap.servers": source.bootstrap_servers})
+    create_topics(session, [NewTopic(topic, 2, 1)]).require()
+    file = folder / "mm2.properties"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"
+        f"B.bootstrap.servers = {target.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+        "A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
+    )
+    return file
+
+
 def test_cycles_copy_everything_once(
     cluster_a: EmbeddedKafka, cluster_b: EmbeddedKafka, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     """The first run copies all, following what came since; stdout is one JSON document."""
     topic = unique_topic("run")
-    create_topics(
-        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
-    ).require()
+    file = _flow_of(topic, cluster_a, cluster_b, tmp_path)
     _produce(cluster_a, topic, range(1000))
-    file = tmp_path / "mm2.properties"
-    file.write_text(
-        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
-        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
-        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
-    )
 
     code, report, err = _twinlog("run", "--once", "--config", str(file))
     (flow,) = report["flows"]
@@ -95,15 +100,7 @@ def test_a_followed_flow_ends_in_order_on_ctrl_c(
 ) -> None:
     """The report says what was copied, and no open transaction is left behind for readers to wait for."""
     topic = unique_topic("ctrlc")
-    create_topics(
-        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
-    ).require()
-    file = tmp_path / "mm2.properties"
-    file.write_text(
-        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
-        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
-        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
-    )
+    file = _flow_of(topic, cluster_a, cluster_b, tmp_path)
     command = [sys.executable, "-m", "twinlog.cli.main", "run", "--for", "10m", "--config", str(file)]
     with subprocess.Popen([*command, "--output", "json"], stdout=subprocess.PIPE, text=True) as running:
         _produce(cluster_a, topic, range(100))
@@ -122,15 +119,7 @@ def test_a_followed_flow_whose_spark_dies_says_so_and_what_is_copied(
 ) -> None:
     """Exit 3 as for whatever may go away by itself, with a report, though the JVM cannot even be stopped any more."""
     topic = unique_topic("jvm")
-    create_topics(
-        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(topic, 2, 1)]
-    ).require()
-    file = tmp_path / "mm2.properties"
-    file.write_text(
-        f"clusters = A, B\nA.bootstrap.servers = {cluster_a.bootstrap_servers}\n"
-        f"B.bootstrap.servers = {cluster_b.bootstrap_servers}\nA->B.enabled = true\nA->B.topics = {topic}\n"
-        f"A->B.heartbeats.replication.enabled = false\nreplication.factor = 1\n"
-    )
+    file = _flow_of(topic, cluster_a, cluster_b, tmp_path)
     command = [sys.executable, "-m", "twinlog.cli.main", "run", "--for", "10m", "--config", str(file)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "--output", "json"], **pipes) as running:

@@ -101,4 +101,4 @@ def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> b
         record = parse_ledger(key, value)
     except TwinlogError:
         return False
-    return isinstance(record, LaneFence) and (record.run_id, record.at_ms) != (mark.run_id, mark.at_ms)
+    return isinstance(record, LaneFence) and not mark.is_of(record)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.config.connection import ConnectionSettings
+from twinlog.formats.ledger import LaneFence
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, for a target that will not tell."""
@@ -24,6 +25,10 @@ class FenceMark:
     run_id: str
     at_ms: int
     ledger_offset: int
+
+    def is_of(self, fence: LaneFence) -> bool:
+        """Whether it marks this fence, and not another driver's, or a later one of the same."""
+        return (self.run_id, self.at_ms) == (fence.run_id, fence.at_ms)
 
 
 @dataclass(frozen=True, slots=True)

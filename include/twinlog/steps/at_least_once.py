@@ -61,13 +61,13 @@ def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs:
     if before is not None and before.run_id != run_id:
         time.sleep(LAST_WORD_SECONDS)
     holder = last_fence(logs.ledger.read(target))
-    if holder is not None and (holder.run_id, holder.at_ms) != (called.run_id, called.at_ms):
+    mark = FenceMark(run_id, called.at_ms, logs.ledger.position(0))
+    if holder is not None and not mark.is_of(holder):
         raise FencedError(
             f"another twinlog runs the flow: {holder.run_id}",
             hint="let one of them run; this one copied nothing",
             run_id=holder.run_id,
         )
-    mark = FenceMark(run_id, called.at_ms, logs.ledger.position(0))
     progress = own_progress(logs.progress.read(target).committed, state)
     granted = tuple(GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes))
     return Grant(run_id, granted, progress, mark)

@@ -193,8 +193,7 @@ class Rounds:
     def _require_last(self, target: Brokers, grant: Grant) -> None:
         """Raise FencedError unless the ledger's last fence, which is there before its lanes write, is this one."""
         holder = last_fence(self.logs.ledger.read(target))
-        mark = grant.mark
-        if holder and (holder.run_id, holder.at_ms) != (mark.run_id, mark.at_ms):
+        if holder and not grant.mark.is_of(holder):
             raise self._taken(holder.run_id)
 
     def _rival(self, target: Brokers) -> str:
