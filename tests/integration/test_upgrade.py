@@ -1,0 +1,104 @@
+"""State that an earlier release has written is read by this one: the upgrade is to stop one and start the other.
+
+Cost: about a minute and a half, for six cold Spark sessions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import Seen, commit_group, configure, create_topic, produce, read
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+RELEASES = {"0.1.0": "c633fb6ad6c2c586b491def13fed33dc407a1a9d"}
+"""Commits of the releases, since a clone may lack their tags."""
+
+
+@pytest.fixture(params=RELEASES)
+def earlier(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Path:
+    """The package of an earlier release, as its commit has it."""
+    commit = RELEASES[request.param]
+    git = ["git", "-C", str(repository)]
+    if subprocess.run([*git, "cat-file", "-e", commit], capture_output=True, check=False).returncode:
+        pytest.skip(f"this clone has no history back to release {request.param}")
+    archive = tmp_path / "release.tar"
+    subprocess.run([*git, "archive", "--output", str(archive), commit, "include"], check=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "release", filter="data")
+    return tmp_path / "release" / "include"
+
+
+def twinlog(include: Path, *words: str) -> Any:
+    """Run a command of the package below `include`, and read its answer."""
+    done = subprocess.run(
+        [sys.executable, "-m", "twinlog", *words, "--output", "json"],
+        env={**os.environ, "PYTHONPATH": str(include)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    return json.loads(done.stdout)
+
+
+def records(first: int, end: int) -> list[Seen]:
+    return [
+        Seen(b"k%d" % (number % 7), b"%d" % number, 1_700_000_000_000 + number)
+        for number in range(first, end)
+    ]
+
+
+def test_this_release_goes_on_where_the_earlier_one_stopped(
+    earlier: Path, repository: Path, cluster_a: Any, cluster_b: Any, tmp_path: Path
+) -> None:
+    """Progress, map, ledger and groups are understood: nothing is copied twice, and all of it is proved equal."""
+    source, target = (f"{side}{uuid.uuid4().hex[:6]}" for side in "st")
+    topic = create_topic(cluster_a, f"upgrade-{source}", partitions=2)
+    flow = f"{source}->{target}"
+    file = configure(
+        tmp_path,
+        {source: cluster_a, target: cluster_b},
+        [flow],
+        topics=topic,
+        groups=f"g-{source}",
+        sync__group__offsets__enabled="true",
+    )
+    now = repository / "include"
+    for partition in (0, 1):
+        produce(cluster_a, topic, records(0, 500), partition)
+    commit_group(cluster_a, f"g-{source}", topic, 123)
+    before = twinlog(earlier, "run", "--once", "--config", str(file))
+    assert 1000 == sum(each["copied_records"] for each in _partitions(before, topic))
+    group = ["translate", "--group", f"g-{source}", "--config", str(file)]
+    told = twinlog(earlier, *group)
+
+    assert told == [{name: row[name] for name in told[0]} for row in twinlog(now, *group)]
+    for partition in (0, 1):
+        produce(cluster_a, topic, records(500, 800), partition)
+    after = twinlog(now, "run", "--once", "--config", str(file))
+
+    assert 600 == sum(each["copied_records"] for each in _partitions(after, topic))
+    assert [records(0, 800)] * 2 == [read(cluster_b, f"{source}.{topic}", partition) for partition in (0, 1)]
+    audited = twinlog(now, "audit", "--full", "--config", str(file))
+    assert audited["equal"]
+    assert [] == audited["differences"]
+
+
+def _partitions(document: Any, topic: str) -> list[Any]:
+    return [
+        partition
+        for flow in document["flows"]
+        for each in flow["topics"]
+        if each["topic"] == topic
+        for partition in each["partitions"]
+    ]
