@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -94,9 +95,7 @@ def require_safe_way(
     bare, _, _ = master.partition(";")
     if address.here:
         if not address.token:
-            log.warning(
-                "%s asks for no token: whoever is on this machine may use it, and read passwords", bare
-            )
+            _warn_once(f"{bare} asks for no token: whoever is on this machine may use it, and read passwords")
         return
     missing = " and ".join([*([] if address.token else ["no token"]), *([] if address.tls else ["no TLS"])])
     raise ConfigError(
@@ -106,6 +105,12 @@ def require_safe_way(
         code="spark-exposed",
         master=bare,
     )
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Warn of what each window of a flow that is followed would say again."""
+    log.warning(message)
 
 
 def connect_url(master: str) -> str:

@@ -90,16 +90,15 @@ def _classic(master: str, app_name: str) -> SparkSession:
 
     os.environ.update(submit_options(os.environ))
     os.environ.update(local_address(master, os.environ))
-    # PySpark writes what it starts a JVM with on a command line, for everybody to see: nothing secret is in it.
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(CONF.items()))
-    chosen = dict(SparkConf().getAll())  # as spark-defaults.conf and spark-submit say
-    settings = {**CONF, **protection(master or chosen.get("spark.master", ""), chosen)}
-    if master:
-        settings["spark.master"] = master
+    settings = {**CONF, "spark.master": master} if master else dict(CONF)
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # PySpark writes what it starts a JVM with on a command line, for everybody to see: nothing secret is in it.
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
+    chosen = dict(SparkConf().getAll())  # with what spark-defaults.conf and spark-submit say
+    guarded = protection(master or chosen.get("spark.master", ""), chosen)
     builder: Any = SparkSession.builder
-    for key, value in settings.items():
+    for key, value in {**settings, **guarded}.items():
         builder = builder.config(key, value)
     return builder.appName(app_name).getOrCreate()
 
