@@ -80,7 +80,11 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
 def _on_connect_server(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.remote(connect_url(master)).getOrCreate()
+    spark = SparkSession.builder.remote(connect_url(master)).getOrCreate()
+    spark.conf.get(
+        "spark.master", ""
+    )  # PySpark asks the server nothing until then: not whether it takes the token
+    return spark
 
 
 def _classic(master: str, app_name: str) -> SparkSession:
