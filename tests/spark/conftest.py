@@ -79,14 +79,18 @@ def spark_defaults(folder: Path, **settings: str) -> Path:
 
 @pytest.fixture
 def standalone_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """`spark://...` of a master with one worker of two cores, and a secret that the driver has, too."""
-    conf = spark_defaults(
-        tmp_path / "conf",
-        authenticate="true",
-        authenticate__secret=secrets.token_hex(),
-        network__crypto__enabled="true",
-    )
+    """`spark://...` of a master with one worker of two cores, and a secret that the driver has, too.
+
+    The daemons have it as in docker-compose.yaml, the driver from its spark-defaults.conf.
+    """
+    secret = secrets.token_hex()
+    conf = spark_defaults(tmp_path / "conf", authenticate="true", authenticate__secret=secret)
     monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    daemon = {
+        "SPARK_CONF_DIR": str(tmp_path),
+        "_SPARK_AUTH_SECRET": secret,
+        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true",
+    }
     port, worker_port = free_port(), free_port()
     master = [
         "spark-class", "org.apache.spark.deploy.master.Master",
@@ -97,7 +101,8 @@ def standalone_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         "spark-class", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", str(worker_port),
         "--cores", "2", "--memory", "1g", "--webui-port", str(free_port()), url,
     ]  # fmt: skip
-    with spark_process(master, port, tmp_path), spark_process(worker, worker_port, tmp_path):
+    running = spark_process(master, port, tmp_path, **daemon)
+    with running, spark_process(worker, worker_port, tmp_path, **daemon):
         yield url
 
 
