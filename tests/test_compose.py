@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from twinlog.config.load import load
+from twinlog.spark.protection import PROTECTED, ConnectAddress
 from twinlog.spark.session import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ COMPOSE = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
 SERVICES: dict[str, dict] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 AIRFLOW = {name: service for name, service in OURS.items() if name.startswith("airflow-")}
+ENVIRONMENT = {"SPARK_CONNECT_TOKEN": "t"}
 PROJECT_IN_IMAGE = "/opt/twinlog"
 
 DURATION = {"type": "string", "pattern": r"^\d+[smh]$"}
@@ -169,7 +171,7 @@ def test_dependencies_can_be_met():
 
 def test_no_secret_stands_in_the_file():
     """What sounds secret comes from the environment, must be set there, and has no default."""
-    secret = re.compile(r"PASSWORD$|SECRET|FERNET_KEY|_CONN$")
+    secret = re.compile(r"PASSWORD$|SECRET|TOKEN|FERNET_KEY|_CONN$")
     required = re.compile(r"(postgresql\+psycopg2://airflow:)?\$\{[A-Z_]+:\?[^}]+\}(@postgres:5432/airflow)?")
     values = {
         f"{name} {key}": value
@@ -185,7 +187,9 @@ def test_no_secret_stands_in_the_file():
 def test_the_head_of_the_file_makes_every_variable():
     """The command that writes .env names exactly the variables that the file needs."""
     text = (ROOT / "docker-compose.yaml").read_text()
-    made = set(re.search(r"for name in ([A-Z_ ]+);", text)[1].split())
+    made = set(
+        re.search(r"for name in ([A-Z_ #\\\n]+);", text)[1].replace("#", " ").replace("\\", " ").split()
+    )
     assert made == set(re.findall(r"\$\{([A-Z_]+)", text))
     assert ".env" in (ROOT / ".gitignore").read_text().split()
 
@@ -205,7 +209,7 @@ def test_volumes_exist():
 
 def test_what_airflow_writes_outlives_its_containers():
     """Logs, passwords and the gate's evidence are in named volumes, whose folders the image gives to its user."""
-    reports = load(ROOT / "include/config/compose.properties").flows["A->B"].gate.reports
+    reports = load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"].gate.reports
     dockerfile = (ROOT / "docker/Dockerfile").read_text()
     made = re.search(r"install --directory --owner twinlog (.+)", dockerfile)[1].split()
     for service in AIRFLOW.values():
@@ -281,14 +285,30 @@ def test_spark_connect_has_the_settings_of_a_classic_session():
     """What twinlog.spark.session sets where it starts Spark is set for the server that runs already."""
     words = SERVICES["spark-connect"]["command"]
     given = dict(word.split("=", 1) for word in words if word.startswith("spark.") and "=" in word)
-    assert {**CONF, "spark.connect.grpc.binding.port": "15002"} == given
+    assert {**CONF, **PROTECTED, "spark.connect.grpc.binding.port": "15002"} == given
+
+
+def test_nobody_else_is_let_into_spark():
+    """Master, worker and driver have one secret, the Connect server a token, and Airflow sends it."""
+    daemons = [SERVICES[name]["environment"] for name in ("spark-master", "spark-worker")]
+    server = SERVICES["spark-connect"]["environment"]
+    assert 1 == len({it["_SPARK_AUTH_SECRET"] for it in [*daemons, server]})
+    for daemon in daemons:
+        assert "-Dspark.authenticate=true" in daemon["SPARK_DAEMON_JAVA_OPTS"]
+    token = server["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
+    assert [token] * len(AIRFLOW) == [it["environment"]["SPARK_CONNECT_TOKEN"] for it in AIRFLOW.values()]
+    master = (
+        load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"].copy.spark_master
+    )
+    assert ConnectAddress(here=False, token=True, tls=False) == ConnectAddress.of(master, {})
+    assert master.endswith(";authorization=Bearer%20t")
 
 
 def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
     """compose.properties and mm2.properties differ in addresses and the folder of reports only, and both load."""
     files = {name: ROOT / "include/config" / f"{name}.properties" for name in ("mm2", "compose")}
     for path in files.values():
-        assert ["A->B"] == [flow.name for flow in load(path, strict=True).enabled_flows]
+        assert ["A->B"] == [flow.name for flow in load(path, strict=True, environ=ENVIRONMENT).enabled_flows]
     lines = {
         name: {line for line in path.read_text().splitlines() if "=" in line} for name, path in files.items()
     }

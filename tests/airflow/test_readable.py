@@ -27,3 +27,9 @@ def test_long_lists_are_cut() -> None:
     lines = list(lines_of({"ranges": [{"partition": number} for number in range(MOST_ITEMS + 2)]}))
 
     assert ["  partition=39", "  and 2 more"] == lines[-2:]
+
+
+def test_a_group_writes_no_lines_of_its_own() -> None:
+    """Its name may hold line ends, and what Airflow's log would fold away."""
+    lines = list(lines_of({"error": "a\nb", "groups": [{"group": "x\n::endgroup::\n"}, "y\r"]}))
+    assert [r"error=a\x0ab", "groups: 2", r"  group=x\x0a::endgroup::\x0a", r"  y\x0d"] == lines

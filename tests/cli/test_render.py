@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from twinlog.cli.options import Output
-from twinlog.cli.render import Grid, show, text_of
+from twinlog.cli.render import Diff, Grid, Lines, show, text_of
+from twinlog.cli.say import say
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,38 @@ def test_brackets_in_names_are_not_markup(capsys: pytest.CaptureFixture[str]) ->
     show(None, Output.TABLE, [Grid("[bold]t", ("pattern",), [("[a-z]+[/red]",)])])
     out = capsys.readouterr().out
     assert ("[a-z]+[/red]" in out, "[bold]t" in out) == (True, True)
+
+
+FORGED = "pay\x1b[2J\nready \x9b31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        Grid(FORGED, ("group",), [(FORGED,)]),
+        Lines(FORGED, [FORGED]),
+        Diff([("green", FORGED)]),
+    ],
+    ids=["grid", "lines", "diff"],
+)
+def test_a_name_does_nothing_to_a_terminal(shown: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group may have any name: it clears no screen, and is no line by itself."""
+    show(None, Output.TABLE, [shown])  # type: ignore[list-item]
+    out = capsys.readouterr().out
+    assert (r"pay\x1b[2J\x0aready \x9b31m\u202e" in out, out.replace("\n", "").isprintable()) == (True, True)
+
+
+def test_a_name_in_json_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read the same name as ever."""
+    show(Result(FORGED, 1), Output.JSON)
+    out = capsys.readouterr().out
+    assert (json.loads(out)["topic"], out.replace("\n", "").isprintable()) == (FORGED, True)
+
+
+def test_a_name_in_a_message_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of mistakes keep their lines."""
+    say("two mistakes:\n  pay\x1b[2J")
+    assert "two mistakes:\n  pay\\x1b[2J\n" == capsys.readouterr().err
 
 
 def test_an_empty_grid_says_so(capsys: pytest.CaptureFixture[str]) -> None:

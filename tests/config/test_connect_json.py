@@ -24,7 +24,7 @@ COMMON = {
     "target.cluster.alias": "us-west",
     "source.cluster.bootstrap.servers": "a:9092",
     "target.cluster.bootstrap.servers": "b:9092",
-    "target.cluster.security.protocol": "SASL_PLAINTEXT",
+    "target.cluster.security.protocol": "SASL_SSL",
     "target.cluster.sasl.mechanism": "PLAIN",
     "target.cluster.sasl.jaas.config": JAAS,
     "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",

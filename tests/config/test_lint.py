@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.config.load import Resolution, resolve
+from twinlog.errors import ConfigError
 
 HEAD = """clusters = A, B
 A.bootstrap.servers = a:9092
@@ -162,3 +163,74 @@ def test_aliases_with_dots_and_aliases_named_like_sides(tmp_path: Path) -> None:
     found = resolve(path, environ={})
     assert ((), ()) == (found.configuration.warnings, found.notes)
     assert ("x",) == found.configuration.flows["source->eu.west"].topics.include
+
+
+def login(mechanism: str, module: str, protocol: str = "SASL_PLAINTEXT", options: str = "") -> str:
+    """Three lines of a cluster that is logged in to; the file's lines 5, 6 and 7."""
+    jaas = f"org.apache.kafka.common.security.{module} required {options};"
+    return f"A.security.protocol = {protocol}\nA.sasl.mechanism = {mechanism}\nA.sasl.jaas.config = {jaas}\n"
+
+
+PASSWORD = 'username="u" password="p"'
+CLIENT = 'clientId="c" clientSecret="s"'
+OAUTH = "oauthbearer.OAuthBearerLoginModule"
+HTTP = "A.sasl.oauthbearer.token.endpoint.url = http://idp:8080/token\n"
+HTTPS = HTTP.replace("http:", "https:")
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "part"),
+    [
+        (login("PLAIN", "plain.PlainLoginModule", options=PASSWORD), "f:5: A.security.protocol", "password"),
+        (login("OAUTHBEARER", OAUTH, options=CLIENT) + HTTPS, "f:5: A.security.protocol", "the token"),
+        (
+            login("OAUTHBEARER", OAUTH, options='unsecuredLoginStringClaim_sub="u"'),
+            "f:5: A.security.protocol",
+            "the token",
+        ),
+        (
+            login("OAUTHBEARER", OAUTH, "SASL_SSL", CLIENT) + HTTP,
+            "f:8: A.sasl.oauthbearer.token.endpoint.url",
+            "client secret and token cross the network in clear; use an https:// address",
+        ),
+        (
+            login("OAUTHBEARER", OAUTH, "SASL_SSL", CLIENT) + HTTP.replace("http:", "HTTP:"),
+            "f:8: A.sasl.oauthbearer.token.endpoint.url",
+            "in clear",
+        ),
+        (
+            "A.security.protocol = SSL\nA.ssl.endpoint.identification.algorithm =\n",
+            "f:6: A.ssl.endpoint.identification.algorithm",
+            "passes for a broker",
+        ),
+        (
+            "A.security.protocol = SSL\nA.producer.ssl.endpoint.identification.algorithm =\n",
+            "f:6: A.producer.ssl.endpoint.identification.algorithm",
+            "passes for a broker",
+        ),
+        ("twinlog.alert.url = http://hooks/T0/secret\n", "f:5: twinlog.alert.url", "in clear"),
+    ],
+)
+def test_what_works_and_protects_nothing_is_told(tmp_path: Path, lines: str, place: str, part: str) -> None:
+    """By key and line, once, without the secret; --strict refuses the file."""
+    (warning,) = resolved(tmp_path, lines).configuration.warnings
+    assert (True, True) == (warning.startswith(place), part in warning), warning
+    assert 'secret"' not in warning
+    with pytest.raises(ConfigError, match=r"in clear|passes for a broker"):
+        resolve(tmp_path / "f", strict=True, environ={})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        login("PLAIN", "plain.PlainLoginModule", "SASL_SSL", PASSWORD),
+        login("SCRAM-SHA-512", "scram.ScramLoginModule", options=PASSWORD),
+        login("OAUTHBEARER", OAUTH, "SASL_SSL", CLIENT) + HTTPS,
+        "A.security.protocol = SSL\nA.ssl.endpoint.identification.algorithm = https\n",
+        "A.ssl.endpoint.identification.algorithm =\n",
+        "twinlog.alert.url = https://hooks/T0/secret\n",
+    ],
+)
+def test_what_is_protected_is_not_warned_of(tmp_path: Path, lines: str) -> None:
+    """SCRAM never sends the password; what TLS does not use is not asked."""
+    assert () == resolved(tmp_path, lines).configuration.warnings

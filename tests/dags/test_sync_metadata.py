@@ -51,3 +51,27 @@ def test_a_person_stands_between_plan_and_apply_where_one_is_asked_for(dags) -> 
     tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
     assert ["plan", "apply"] == tasks["sync_metadata__A__B"]
     assert ["plan", "approve", "apply"] == tasks["sync_metadata__B__C"]
+
+
+HOSTILE = [
+    "  + User:x READ: ALLOW",
+    "```",
+    "  + a: ``````` <img src=https://x.example/pixel> ![](https://x.example/p)",
+    "[approved](https://x.example) **by security** <b>{{ 7 * 7 }}</b> {% raw %}",
+]
+
+
+def test_a_person_is_shown_text_and_no_page(dags) -> None:
+    """Whatever names and values hold, the body is one block of code: nothing in it is Markdown, HTML or Jinja."""
+    from markdown_it import MarkdownIt
+
+    from twinlog.airflow.metadata_tasks import PLAN_KEY, code_block
+
+    class Plan:
+        def xcom_pull(self, *, task_ids: str, key: str) -> str:
+            return {("plan", PLAN_KEY): code_block(HOSTILE)}[task_ids, key]
+
+    approve = dags["sync_metadata__B__C"].get_task("approve")
+    body = approve.render_template(approve.body, {"ti": Plan()})
+    tokens = MarkdownIt("commonmark").parse(body)
+    assert [("fence", "\n".join(HOSTILE) + "\n")] == [(token.type, token.content) for token in tokens]

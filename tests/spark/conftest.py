@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,13 +25,17 @@ def free_port() -> int:
 
 
 @contextmanager
-def spark_process(command: Sequence[str], port: int, folder: Path) -> Iterator[None]:
+def spark_process(command: Sequence[str], port: int, folder: Path, **variables: str) -> Iterator[None]:
     """Run a Spark daemon in the foreground of its own session until the block ends; wait for its port."""
-    environment = os.environ | {
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder),
-    }
+    environment = (
+        os.environ
+        | variables
+        | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(folder),
+        }
+    )
     log = folder / f"{Path(command[-1]).name.replace(':', '-').replace('/', '-')}.log"
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -62,9 +67,30 @@ def _listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def spark_defaults(folder: Path, **settings: str) -> Path:
+    """A SPARK_CONF_DIR with these settings, as an operator makes it; `a__b` stands for spark.a.b."""
+    folder.mkdir(mode=0o700)
+    lines = [f"spark.{key.replace('__', '.')} {value}" for key, value in settings.items()]
+    file = folder / "spark-defaults.conf"
+    file.touch(mode=0o600)
+    file.write_text("\n".join(lines) + "\n")
+    return folder
+
+
 @pytest.fixture
-def standalone_master(tmp_path: Path) -> Iterator[str]:
-    """`spark://...` of a master with one worker of two cores."""
+def standalone_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """`spark://...` of a master with one worker of two cores, and a secret that the driver has, too.
+
+    The daemons have it as in docker-compose.yaml, the driver from its spark-defaults.conf.
+    """
+    secret = secrets.token_hex()
+    conf = spark_defaults(tmp_path / "conf", authenticate="true", authenticate__secret=secret)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    daemon = {
+        "SPARK_CONF_DIR": str(tmp_path),
+        "_SPARK_AUTH_SECRET": secret,
+        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true",
+    }
     port, worker_port = free_port(), free_port()
     master = [
         "spark-class", "org.apache.spark.deploy.master.Master",
@@ -75,8 +101,27 @@ def standalone_master(tmp_path: Path) -> Iterator[str]:
         "spark-class", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--port", str(worker_port),
         "--cores", "2", "--memory", "1g", "--webui-port", str(free_port()), url,
     ]  # fmt: skip
-    with spark_process(master, port, tmp_path), spark_process(worker, worker_port, tmp_path):
+    running = spark_process(master, port, tmp_path, **daemon)
+    with running, spark_process(worker, worker_port, tmp_path, **daemon):
         yield url
+
+
+@pytest.fixture
+def conf_dir(tmp_path: Path) -> Callable[..., str]:
+    """Makes a SPARK_CONF_DIR of that name with these settings."""
+    return lambda name, **settings: str(spark_defaults(tmp_path / name, **settings))
+
+
+@pytest.fixture
+def guarded_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """`sc://...` of a Connect server on local[1] that asks for a token, and the token."""
+    port, token = free_port(), "ab+c/d=="
+    command = [
+        "spark-submit", "--master", "local[1]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
+    ]  # fmt: skip
+    with spark_process(command, port, tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=token):
+        yield f"sc://127.0.0.1:{port}", token
 
 
 @pytest.fixture

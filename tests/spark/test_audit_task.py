@@ -15,6 +15,7 @@ from twinlog.quality.audit_items import Scope
 from twinlog.quality.record_fields import RawRecord
 from twinlog.relay.rewrite import record_rest
 from twinlog.spark.audit_task import audit_lanes, parse_audit
+from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import is_json, row
 from twinlog.steps.audit_lane import AuditLaneSpec, AuditSpec, ScopeReport
 
@@ -30,7 +31,7 @@ def test_a_cluster_that_does_not_answer_is_a_report() -> None:
         AuditLaneSpec(1, NOWHERE, NOWHERE, specs[1:], True, 1 << 20),
     )
     frame = pa.RecordBatch.from_pydict({"id": [0, 1]})
-    answers = audit_lanes(pickle.dumps(lanes), iter([frame]))
+    answers = audit_lanes(pickle.dumps(lanes), BUILD, iter([frame]))
     reports = [parse_audit(text) for batch in answers for text in batch.column(1).to_pylist()]
     assert [0, 1] == [it.lane for it in reports]
     for number, report in enumerate(reports):

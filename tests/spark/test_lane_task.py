@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 
 import pyarrow as pa
+import pytest
 
-import twinlog
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.secret import Secret
+from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
+from twinlog.spark.answer import reports
+from twinlog.spark.audit_task import audit_lanes
+from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report
+from twinlog.spark.sample_task import sample
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")
@@ -24,11 +30,11 @@ def a_lane(lane: int) -> LaneSpec:
     return LaneSpec("A->B", lane, f"x-{lane}", 1, 0, NOWHERE, NOWHERE, STATE, ranges)
 
 
-def rows(lanes: list[LaneSpec], version: str = twinlog.__version__) -> list[LaneReport]:
+def rows(lanes: list[LaneSpec], build: str = BUILD) -> list[LaneReport]:
     """Run the task function over a frame of lane numbers."""
     frame = pa.RecordBatch.from_pydict({"id": list(range(len(lanes)))})
-    answers = copy_lanes(pickle.dumps(tuple(lanes)), version, iter([frame]))
-    return [parse_report(text) for batch in answers for text in batch.column(1).to_pylist()]
+    answers = copy_lanes(pickle.dumps(tuple(lanes)), build, iter([frame]))
+    return [parse_report(text) for text in reports(row for batch in answers for row in batch.to_pylist())]
 
 
 def test_one_answer_for_each_lane() -> None:
@@ -39,15 +45,24 @@ def test_one_answer_for_each_lane() -> None:
 
 
 def test_a_worker_with_another_twinlog_writes_nothing() -> None:
-    """Driver and worker must agree on every byte."""
-    (report,) = rows([a_lane(0)], version="0.0.0")
-    assert (report.state, report.ranges) == ("fence-again", ())
-    assert "the driver 0.0.0" in report.error
+    """Driver and worker must agree on every byte: it says which it runs and where, before it unpickles anything."""
+    with pytest.raises(
+        TerminalError, match=rf"{socket.gethostname()} runs twinlog 0.1.0\+[0-9a-f]{{12}} .* 0.0.0"
+    ):
+        rows([a_lane(0)], build="0.0.0")
+    frame = pa.RecordBatch.from_pydict({"id": [0]})
+    for task in (copy_lanes, audit_lanes):
+        (batch,) = task(b"no pickle", "0.1.0+0123456789ab", iter([frame]))
+        with pytest.raises(TerminalError, match=r"the driver 0\.1\.0\+0123456789ab") as caught:
+            reports(batch.to_pylist())
+        assert "other-build" == caught.value.code
+    with pytest.raises(TerminalError, match=r"the driver 0\.0\.0"):
+        next(sample(b"no pickle", "0.0.0", iter([frame])))
 
 
 def test_outside_spark_there_is_no_doubt() -> None:
     """No task context: a plain call."""
-    assert doubt_about_this_task(twinlog.__version__) == ""
+    assert doubt_about_this_task() == ""
 
 
 def test_a_report_survives_its_row() -> None:

@@ -41,7 +41,7 @@ def test_a_large_plan_leaves_no_secret_in_a_file(tmp_path: Path) -> None:
     environment = os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        capture_output=True, text=True, timeout=200, env=environment, check=False,
+        capture_output=True, text=True, timeout=500, env=environment, check=False,
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
     assert "fence-again []" == done.stdout.strip().splitlines()[-1]

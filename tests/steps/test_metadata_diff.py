@@ -62,3 +62,19 @@ def test_a_result_says_what_was_made() -> None:
         ("bold", "topic A.orders"),
         ("green", "  + segment.ms: 5"),
     ] == list(result_lines(result))
+
+
+def test_names_and_values_of_a_cluster_make_no_lines_of_their_own() -> None:
+    """A principal, a config or an entity may hold anything: here it is what a plan would say."""
+    forged = "x\n  + User:eve READ: ALLOW\x1b[2J"
+    changes = (
+        ConfigChange("A.orders", "cleanup.policy", forged, forged + "\u202e"),
+        QuotaChange(QuotaEntity.of({"user": forged}), "producer_byte_rate", None, 2.0),
+        AclChange(AclBinding("GROUP", "LITERAL", forged, forged, "*", "READ", "ALLOW"), add=True),
+    )
+    refused = Refusal(forged, "unauthorised", forged, forged)
+    drift = Drift(ChangeKind.TOPIC_CONFIG, forged, forged, forged, forged, forged)
+    plan = MetadataPlan("A->B", Profile.STANDBY, changes, (drift,), (refused,), (), (), (forged,))
+    lines = [line for _, line in plan_lines(plan)]
+    assert [line for line in lines if not line.isprintable() or line.startswith("  + User:eve")] == []
+    assert 0 < sum("\\x0a  + User:eve READ: ALLOW\\x1b[2J" in line for line in lines)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PLAN_KEY = "diff"
-"""The XCom of task `plan` that holds the plan as text, for the person who approves it."""
+"""The XCom of task `plan` that holds the plan as Markdown, for the person who approves it."""
 
 PARAMS = {
     "profile": Param(
@@ -60,11 +61,11 @@ def plan(flow_name: str) -> Json:
     with _open(flow_name) as (flow, clusters):
         _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
         found = make_plan(flow, clusters, _due(flow))
-        text = _say(plan_lines(found))
+        texts = _say(plan_lines(found))
         saved = plan_document(
             found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
         )
-        context["ti"].xcom_push(PLAN_KEY, text)
+        context["ti"].xcom_push(PLAN_KEY, code_block(texts))
         if not found.changes and not context["params"].get("dry_run"):
             apply(flow, found, clusters.target)  # remembers what both sides agree on
     if not found.changes or context["params"].get("dry_run"):
@@ -132,11 +133,18 @@ def _finish(result: MetadataResult) -> Json:
     return result.document
 
 
-def _say(lines: Iterator[tuple[str, str]]) -> str:
+def code_block(lines: Sequence[str]) -> str:
+    """Return lines as a block of Markdown in which nothing is: its fence is longer than any within.  Pure."""
+    runs = (len(run) for line in lines for run in re.findall("`+", line))
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
     texts = [text for _, text in lines]
     for text in texts:
-        log.info(text)
-    return "\n".join(texts)
+        log.info("%s", text)
+    return texts
 
 
 def _raise_refused(refused: tuple[Refusal, ...]) -> None:

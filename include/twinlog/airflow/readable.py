@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from twinlog.visible import visible
+
 MOST_ITEMS = 40
 
 
 def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line for the plain facts of a result, then a few lines per list in it, the longest lists cut."""
+    """Yield one line for the plain facts of a result, then a few lines per list in it, the longest lists cut.
+
+    A group or a principal may have any name: it makes no line of its own.
+    """
+    return map(visible, _lines_of(result))
+
+
+def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:
     facts = {name: value for name, value in result.items() if not isinstance(value, list | Mapping)}
     yield _facts(facts)
     for name, value in result.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 from twinlog.cli.options import Output
 from twinlog.jsonable import to_json
+from twinlog.visible import visible, visible_json
 
 Cell = str | int | float | bool | None
 
@@ -65,7 +66,7 @@ def show(result: Any, output: Output, grids: Iterable[Grid | Lines | Diff] = ())
 
 def document(result: Any) -> str:
     """Return the JSON document of a result, ending in a newline."""
-    return json.dumps(to_json(result), indent=2, ensure_ascii=False) + "\n"
+    return visible_json(json.dumps(to_json(result), indent=2, ensure_ascii=False)) + "\n"
 
 
 def text_of(cell: Cell) -> str:
@@ -80,7 +81,7 @@ def text_of(cell: Cell) -> str:
         case float():
             return f"{cell:,.1f}"
         case str():
-            return cell
+            return visible(cell)
 
 
 def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
@@ -100,10 +101,10 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
                 case Grid():
                     console.print(_table(grid))
                 case Lines(title, lines):
-                    console.print(title, *lines, "", sep="\n", soft_wrap=True)
+                    console.print(*map(visible, (title, *lines)), "", sep="\n", soft_wrap=True)
                 case Diff(lines):
                     for style, line in lines:
-                        console.print(line, style=style, soft_wrap=True)
+                        console.print(visible(line), style=style, soft_wrap=True)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
@@ -111,7 +112,7 @@ def _table(grid: Grid) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(title=visible(grid.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for index, heading in enumerate(grid.columns):
         table.add_column(heading, justify="right" if _holds_numbers(grid, index) else "left", overflow="fold")
     for row in grid.rows:

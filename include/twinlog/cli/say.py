@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from twinlog.visible import visible_lines
+
 
 def say(line: str) -> None:
-    """Write one line to stderr at once; nobody listening is no reason to fail."""
+    """Write one line (a list of mistakes has several) to stderr at once; nobody listening is no reason to fail."""
     with contextlib.suppress(BrokenPipeError, ValueError):
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{visible_lines(line)}\n")
         sys.stderr.flush()
 
 

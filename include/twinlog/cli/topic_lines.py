@@ -15,6 +15,7 @@ from twinlog.cli.render import show as show_document
 from twinlog.cli.say import warn
 from twinlog.errors import ExitCode, FormatError
 from twinlog.jsonable import to_json
+from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.cluster import ClusterReader
@@ -56,7 +57,7 @@ def show(
             elif output is Output.JSON:
                 documents.append({"flow": one.name, **document})
             else:
-                sys.stdout.write(f"{line}\n")
+                sys.stdout.write(f"{visible(line)}\n")
     if output is Output.JSON:
         show_document(documents, output)
     return int(ExitCode.SAYS_NO if unreadable else ExitCode.DONE)

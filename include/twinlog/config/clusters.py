@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from twinlog.config.client_properties import connection_settings
 from twinlog.config.connection import ConnectionSettings
+from twinlog.config.exposure import exposures
 from twinlog.config.findings import Findings
 from twinlog.config.librdkafka import tunables
 from twinlog.config.origin import Properties
 from twinlog.config.precedence import ROLES, client_config
 from twinlog.config.providers import Providers
 from twinlog.config.reader import Reader
-from twinlog.config.secret import reveal
+from twinlog.config.secret import Secret, reveal
 from twinlog.config.settings import ClusterSettings
 from twinlog.errors import ConfigError
 
@@ -47,6 +48,7 @@ def cluster_settings(
         try:
             tunables(properties[role])
             connections[role] = connection_settings(alias, properties[role], client_id=name)
+            _warn_of_exposures(connections[role], properties[role], roles[role], reader.findings)
         except ConfigError as error:
             if reader.knows(roles[role]):
                 _keep(error, alias, roles[role], reader.findings)
@@ -57,6 +59,16 @@ def cluster_settings(
         connection=connections[relay_role],
         **properties,
     )
+
+
+def _warn_of_exposures(
+    connection: ConnectionSettings,
+    properties: Mapping[str, str | Secret],
+    written: Properties,
+    findings: Findings,
+) -> None:
+    for found in exposures(connection, properties):
+        findings.warn(written[found.key].origin, found.message, found.hint)
 
 
 def _keep(error: ConfigError, alias: str, properties: Properties, findings: Findings) -> None:

@@ -79,3 +79,9 @@ class ConnectionSettings:
     client_id: str = "twinlog"
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether a stranger who reads these settings could log in with them."""
+        password = self.sasl is not None and self.sasl.password is not None
+        return password or self.tls.key_pem is not None

@@ -19,6 +19,9 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
     """Return the gate's settings; `cron` reads a cron expression."""
     folder, key = read.text("twinlog.reports.folder"), read.text("twinlog.gate.sign.with")
     url = read.text("twinlog.alert.url")
+    if url.lower().startswith("http:"):
+        hint = "use an https:// address"
+        read.findings.warn(read.origin("twinlog.alert.url"), "alarms cross the network in clear", hint)
     return GateSettings(
         fence_seconds=read.integer("twinlog.gate.fence.seconds", at_least=1),
         state_age_seconds=read.integer("twinlog.gate.state.age.seconds", at_least=1),

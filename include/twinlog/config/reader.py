@@ -25,7 +25,8 @@ Parsed = TypeVar("Parsed")
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
-_CONNECT_TOKEN = re.compile(r"(?<=;token=)[^;\s]+")
+_CONNECT_OPTION = re.compile(r"(;(?!use_ssl=|user_id=|session_id=)[^=;\s]+=)[^;\s]+")
+"""Of a Spark Connect address: a token, or a header that may hold one."""
 _SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
 
 
@@ -42,7 +43,8 @@ def shown(key: str, text: str, *, indirect: bool = False) -> str:
     """Return a value as people may see it: without secrets, resolved references or a URL's login or token."""
     if text and (indirect or is_secret(key)):
         return MASK
-    return _CONNECT_TOKEN.sub(MASK, _USER_INFO.sub(f"{MASK}@", text))
+    hidden = _USER_INFO.sub(f"{MASK}@", text)
+    return _CONNECT_OPTION.sub(rf"\1{MASK}", hidden) if hidden.startswith("sc://") else hidden
 
 
 class Reader:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
+from twinlog.spark.build import refuse_build
+
 SCHEMA: Final = "lane int, report string"
 _ARROW_SCHEMA: Final = pa.schema([("lane", pa.int32()), ("report", pa.string())])
+
+
+NOT_ITS_LANE: Final = -1
+"""The lane's number in the answer of a worker that can do nothing for any lane: its report is text that says why."""
 
 
 def answer(lane: int, report: Any) -> pa.RecordBatch:
@@ -23,3 +30,17 @@ def answer(lane: int, report: Any) -> pa.RecordBatch:
     ends = pa.py_buffer(struct.pack("=ii", 0, len(text)))
     column = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(text)])
     return pa.RecordBatch.from_arrays([number, column], schema=_ARROW_SCHEMA)
+
+
+def decline(difference: str) -> pa.RecordBatch:
+    """Make the row of a worker that runs another twinlog than the driver."""
+    return answer(NOT_ITS_LANE, difference)
+
+
+def reports(rows: Iterable[Any]) -> list[str]:
+    """Return the reports of a job's rows, as JSON (driver).  Raises TerminalError when a worker declined."""
+    given = [(row["lane"], row["report"]) for row in rows]
+    for lane, report in given:
+        if lane == NOT_ITS_LANE:
+            raise refuse_build(json.loads(report))
+    return [report for _, report in given]

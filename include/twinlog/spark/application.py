@@ -14,6 +14,7 @@ from twinlog.config.load import load
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.spark.audit_runner import open_audit_runner
+from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import open_runner
 from twinlog.steps import audit as audit_step
 from twinlog.steps import copy, follow
@@ -58,9 +59,11 @@ def replicate(
     Following ends in order when a run takes over whose id begins with `gives_way_to`; empty, every rival is an error.
     `on_start` is told what can be cancelled, before the first job.
 
-    Raises ConfigError for the file, UsageError for a flow it does not have, and what the copy raises.
+    Raises ConfigError for the file or a Spark that would not keep its passwords, UsageError for a flow it does not
+    have, and what the copy raises.
     """
     flow = flow_named(config, flow_name)
+    require_safe_way(master, (flow.source.connection, flow.target.connection))
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
         if follow_seconds is None:
@@ -99,9 +102,11 @@ def audit(
 ) -> AuditResult:
     """Load the configuration, open a session on `master` and audit one flow; `on_start` as for `replicate`.
 
-    Raises ConfigError for the file, UsageError for a flow it does not have, and what the step `audit` raises.
+    Raises ConfigError for the file or a Spark that would not keep its passwords, UsageError for a flow it does not
+    have, and what the step `audit` raises.
     """
     flow = flow_named(config, flow_name)
+    require_safe_way(master, (flow.source.connection, flow.target.connection))
     with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
         return audit_step.run(flow, clusters, runner, request)

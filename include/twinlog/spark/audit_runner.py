@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from twinlog.errors import TransientError
 from twinlog.spark import session as spark_session
-from twinlog.spark.answer import SCHEMA
+from twinlog.spark.answer import SCHEMA, reports
 from twinlog.spark.audit_task import audit_lanes, parse_audit
+from twinlog.spark.build import BUILD
+from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import cancel_jobs, reason_of
 from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec
 
@@ -22,13 +24,16 @@ if TYPE_CHECKING:
 class SparkAuditRunner:
     """The AuditRunner over a Spark session, classic or Connect (driver)."""
 
-    def __init__(self, spark: SparkSession, slots: int) -> None:
+    def __init__(self, spark: SparkSession, slots: int, master: str = "") -> None:
         self._spark = spark
+        self._master = master
         self.slots = slots
 
     def run(self, lanes: Sequence[AuditLaneSpec]) -> tuple[AuditLaneReport, ...]:
-        """Run one job with exactly one task per lane.  Raises TransientError when a task died without a report."""
-        task = functools.partial(audit_lanes, pickle.dumps(tuple(lanes)))
+        """Run one job with exactly one task per lane.  Raises as SparkLaneRunner.run."""
+        for lane in lanes:
+            require_safe_way(self._master, (lane.source, lane.target))
+        task = functools.partial(audit_lanes, pickle.dumps(tuple(lanes)), BUILD)
         try:
             rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
@@ -37,7 +42,7 @@ class SparkAuditRunner:
                 hint="nothing was remembered; audit again",
                 code="tasks-died",
             ) from error
-        return tuple(parse_audit(row["report"]) for row in rows)
+        return tuple(map(parse_audit, reports(rows)))
 
     def cancel(self) -> None:
         """Cancel the session's jobs; Spark kills the Python workers of their tasks."""
@@ -48,4 +53,4 @@ class SparkAuditRunner:
 def open_audit_runner(master: str, app_name: str = "twinlog audit") -> Iterator[SparkAuditRunner]:
     """Open a session on `master` and give a runner over it."""
     with spark_session.session(master, app_name) as spark:
-        yield SparkAuditRunner(spark, spark_session.slots(spark, master))
+        yield SparkAuditRunner(spark, spark_session.slots(spark, master), master)

@@ -11,7 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from twinlog.jsonable import to_json
-from twinlog.spark.answer import answer
+from twinlog.spark.answer import answer, decline
+from twinlog.spark.build import other_build
 from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec, audit_lane
 
 if TYPE_CHECKING:
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-def audit_lanes(lanes: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Audit the lane whose number stands in each row (task, once per lane); `lanes` are pickled AuditLaneSpecs."""
+def audit_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Audit the lane whose number stands in each row (task, once per lane).
+
+    `lanes` are pickled AuditLaneSpecs, `build` is the driver's twinlog: a worker with another one declines.
+    """
+    if difference := other_build(build):
+        yield decline(difference)
+        return
     specs: dict[int, AuditLaneSpec] = dict(enumerate(pickle.loads(lanes)))
     for batch in batches:
         for number in batch.column(0).to_pylist():

@@ -10,27 +10,30 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import twinlog
 from twinlog.jsonable import to_json
 from twinlog.relay.copy_lane import copy_lane
 from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
-from twinlog.spark.answer import answer
+from twinlog.spark.answer import answer, decline
+from twinlog.spark.build import other_build
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def copy_lanes(lanes: bytes, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Copy the lane whose number stands in each row (task, once per lane).
 
-    `lanes` is the pickled tuple of LaneSpec, `version` the driver's twinlog.  An attempt other than the first, or
-    a worker with another twinlog, writes nothing and answers "fence-again".
+    `lanes` is the pickled tuple of LaneSpec, `build` the driver's twinlog.  A worker with another one unpickles and
+    writes nothing, and says so.  An attempt other than the first writes nothing and answers "fence-again".
     """
+    if difference := other_build(build):
+        yield decline(difference)
+        return
     specs: dict[int, LaneSpec] = dict(enumerate(pickle.loads(lanes)))
     for batch in batches:
         for number in batch.column(0).to_pylist():
             spec = specs[number]
-            doubt = doubt_about_this_task(version)
+            doubt = doubt_about_this_task()
             report = (
                 LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
             )
@@ -43,10 +46,8 @@ def start_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from ()
 
 
-def doubt_about_this_task(version: str) -> str:
+def doubt_about_this_task() -> str:
     """Why this task may not write, or an empty string.  Works without Spark too, where there is no doubt."""
-    if version != twinlog.__version__:
-        return f"the worker runs twinlog {twinlog.__version__}, the driver {version}"
     from pyspark import TaskContext
 
     context = TaskContext.get()

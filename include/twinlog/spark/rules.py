@@ -14,6 +14,7 @@ from twinlog.config.settings import SampledSide
 from twinlog.quality.data_rules import TopicRules, ask
 from twinlog.spark import session as spark_session
 from twinlog.spark.application import SUBMITTED, flow_named
+from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import SCHEMA, sample
 from twinlog.steps import data_rules
 from twinlog.steps.sampling import SampledPartition
@@ -43,7 +44,7 @@ def ask_on_spark(
     """Read every partition in a task of its own, then ask the suite topic by topic."""
     if not partitions:
         return ()
-    read = functools.partial(sample, connection, pickle.dumps(tuple(partitions)))
+    read = functools.partial(sample, pickle.dumps((connection, tuple(partitions))), BUILD)
     frame = spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(read, SCHEMA).cache()
     # Great Expectations asks in dozens of small queries: one task each, not Spark's 200.
     spark.conf.set("spark.sql.shuffle.partitions", "1")

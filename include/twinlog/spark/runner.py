@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import twinlog
 from twinlog.errors import TransientError
 from twinlog.relay.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
-from twinlog.spark.answer import SCHEMA
+from twinlog.spark.answer import SCHEMA, reports
+from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import copy_lanes, parse_report, start_worker
+from twinlog.spark.protection import require_safe_way
 from twinlog.steps.copy_round import TASKS_DIED
 
 if TYPE_CHECKING:
@@ -29,16 +30,20 @@ _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 class SparkLaneRunner:
     """The runner of `twinlog.steps.copy` over a Spark session, classic or Connect (driver)."""
 
-    def __init__(self, spark: SparkSession, slots: int) -> None:
+    def __init__(self, spark: SparkSession, slots: int, master: str = "") -> None:
         self._spark = spark
+        self._master = master
         self.slots = slots
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
-        Raises TransientError when a task died without a report, or Spark itself.
+        Raises TransientError when a task died without a report, or Spark itself; ConfigError when the way to the tasks
+        is not safe for what the lanes hold; TerminalError when a worker runs another twinlog.
         """
-        task = functools.partial(copy_lanes, pickle.dumps(tuple(lanes)), twinlog.__version__)
+        for lane in lanes:
+            require_safe_way(self._master, (lane.source, lane.target))
+        task = functools.partial(copy_lanes, pickle.dumps(tuple(lanes)), BUILD)
         try:
             rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
@@ -48,7 +53,7 @@ class SparkLaneRunner:
                 code=TASKS_DIED,
                 flow=lanes[0].flow,
             ) from error
-        return tuple(parse_report(row["report"]) for row in rows)
+        return tuple(map(parse_report, reports(rows)))
 
     def warm(self) -> None:
         """Have Spark start a Python worker, which stays for the first lane: a fence before that holds records up.
@@ -94,4 +99,4 @@ def reason_of(error: Exception) -> str:
 def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkLaneRunner]:
     """Open a session on `master` and give a runner over it."""
     with spark_session.session(master, app_name) as spark:
-        yield SparkLaneRunner(spark, spark_session.slots(spark, master))
+        yield SparkLaneRunner(spark, spark_session.slots(spark, master), master)

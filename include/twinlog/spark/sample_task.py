@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from twinlog.config.connection import ConnectionSettings
 from twinlog.formats.ledger_audit import Unproved
 from twinlog.quality.record_fields import RawRecord, fields_of, records_of
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.partition_reader import Block, PartitionReader
+from twinlog.spark.build import other_build, refuse_build
 from twinlog.steps.sampling import SampledPartition
 
 SCHEMA = (
@@ -34,11 +34,15 @@ _ARROW_SCHEMA = pa.schema([
 FETCH_BYTES = 1 << 20
 
 
-def sample(
-    connection: ConnectionSettings, partitions: bytes, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Read the partition whose number stands in each row (task); `partitions` are pickled SampledPartitions."""
-    wanted: dict[int, SampledPartition] = dict(enumerate(pickle.loads(partitions)))
+def sample(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read the partition whose number stands in each row (task).
+
+    `lanes` are a connection and SampledPartitions, pickled.  Raises TerminalError if the driver runs another twinlog.
+    """
+    if difference := other_build(build):
+        raise refuse_build(difference)
+    connection, partitions = pickle.loads(lanes)
+    wanted: dict[int, SampledPartition] = dict(enumerate(partitions))
     with Brokers(connection) as brokers:
         reader = PartitionReader(brokers, Unproved.TARGET_RETENTION, fetch_bytes=FETCH_BYTES)
         for batch in batches:

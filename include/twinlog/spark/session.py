@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from twinlog.errors import TransientError
+from twinlog.errors import ConfigError, TransientError
 from twinlog.spark.jvm import local_address, submit_options
 from twinlog.spark.master import check_master, without_options
+from twinlog.spark.protection import TOKEN_VARIABLE, connect_url, protection, without_tokens
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,43 +45,75 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
 
     An empty `master` leaves it to spark-submit, which has set it already.
 
-    Raises UsageError for what is no master, TransientError when it cannot be reached.
+    Raises UsageError for what is no master, TransientError when it cannot be reached, ConfigError where a standalone
+    master's secret is missing, or a Connect server refuses the token.
     """
     if master:
         check_master(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    builder: Any = SparkSession.builder
-    remote = master.startswith("sc://")
-    if remote:
-        builder = builder.remote(master)
-    elif master:
-        builder = builder.master(master)
-    if not remote:
-        os.environ.update(submit_options(os.environ))
-        builder = builder.appName(app_name)
-        for key, value in CONF.items():
-            builder = builder.config(key, value)
-        if master.startswith("local"):
-            os.environ.update(local_address(master, os.environ))
-            builder = builder.config("spark.driver.host", "127.0.0.1").config(
-                "spark.driver.bindAddress", "127.0.0.1"
-            )
     try:
-        spark = builder.getOrCreate()
-    except Exception as error:
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        spark = _on_connect_server(master) if master.startswith("sc://") else _classic(master, app_name)
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001  PySpark, py4j and gRPC each have their own; a cause may quote a token
+        first_line = without_tokens(reason_of_no_session(error), master)
+        if "UNAUTHENTICATED" in str(error):
+            raise ConfigError(
+                f"the Connect server {without_options(master)} refuses the token, or was given none",
+                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.master",
+                code="spark-token",
+                master=without_options(master),
+            ) from None
         raise TransientError(
             f"no Spark session on {without_options(master)}: {first_line}",
-            hint="check that the Spark master or Connect server runs, and that a JDK 17 or 21 is found",
+            hint="check that the Spark master or Connect server runs, that a JDK 17 or 21 is found, and that its secret"
+            " or token is this one",
             code="spark-session",
             master=without_options(master),
-        ) from error
+        ) from None
     try:
         yield spark
     finally:
         _stop(spark)
+
+
+def _on_connect_server(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(connect_url(master)).getOrCreate()
+    spark.conf.get(
+        "spark.master", ""
+    )  # PySpark asks the server nothing until then: not whether it takes the token
+    return spark
+
+
+def _classic(master: str, app_name: str) -> SparkSession:
+    """Open a session of this process's own JVM, or of the one that spark-submit has started."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    os.environ.update(submit_options(os.environ))
+    os.environ.update(local_address(master, os.environ))
+    settings = {**CONF, "spark.master": master} if master else dict(CONF)
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # PySpark writes what it starts a JVM with on a command line, for everybody to see: nothing secret is in it.
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
+    chosen = dict(SparkConf().getAll())  # with what spark-defaults.conf and spark-submit say
+    guarded = protection(master or chosen.get("spark.master", ""), chosen)
+    builder: Any = SparkSession.builder
+    for key, value in {**settings, **guarded}.items():
+        builder = builder.config(key, value)
+    return builder.appName(app_name).getOrCreate()
+
+
+def reason_of_no_session(error: Exception) -> str:
+    """Return the first line of what Spark says; the last cause of a JVM's pages, where it gives one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    return (
+        (causes or lines or [type(error).__name__])[-1 if causes else 0].removeprefix("Caused by").strip(": ")
+    )
 
 
 def _stop(spark: SparkSession) -> None:

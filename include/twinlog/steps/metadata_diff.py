@@ -1,4 +1,7 @@
-"""A metadata plan or result as lines for people: what comes in green, what goes in red, what stays in yellow.  Pure."""
+"""A metadata plan or result as lines for people: what comes in green, what goes in red, what stays in yellow.  Pure.
+
+Names and values are those of clusters, where principals and configs may hold anything: each line is made visible.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from itertools import groupby
 from twinlog.steps.metadata_plan import Drift, LeftOutAcl, MetadataChange, MetadataPlan
 from twinlog.steps.refusal import Refusal
 from twinlog.steps.sync_metadata import MetadataResult
+from twinlog.visible import visible
 
 StyledLine = tuple[str, str]
 """A rich style (`green`), and the text it is for: its first sign says the same as the colour."""
@@ -26,6 +30,10 @@ COMES, GOES, CHANGES, STAYS, REFUSED, QUIET, HEADING = (
 
 def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
     """Yield what would be changed."""
+    return _visible(_plan_lines(plan))
+
+
+def _plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
     yield HEADING, f"{plan.flow}, profile {plan.profile.value}: {_count(len(plan.changes), 'change')}"
     yield from _change_lines(plan.changes)
     yield from _drift_lines(plan.drift)
@@ -36,12 +44,20 @@ def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
 
 def result_lines(result: MetadataResult) -> Iterator[StyledLine]:
     """Yield what was changed."""
+    return _visible(_result_lines(result))
+
+
+def _result_lines(result: MetadataResult) -> Iterator[StyledLine]:
     made = _count(len(result.applied), "change")
     yield HEADING, f"{result.flow}, profile {result.profile.value}: {made} made"
     yield from _change_lines(result.applied)
     yield from _drift_lines(result.drift)
     yield from _refusal_lines(result.refused)
     yield from ((QUIET, f"note: {note}") for note in result.notes)
+
+
+def _visible(lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
+    return ((style, visible(line)) for style, line in lines)
 
 
 def _change_lines(changes: Iterable[MetadataChange]) -> Iterator[StyledLine]:

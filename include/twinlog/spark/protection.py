@@ -1,0 +1,149 @@
+"""What protects the passwords of clusters on their way to Spark's tasks: nothing here talks to Spark.  Pure.
+
+Classic sessions authenticate and encrypt (`protection`), by a secret that Spark makes for each run, or, on a standalone
+master, by the one that master and workers share.  To a Connect server a client has only what it knows of the address.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+from urllib.parse import quote, unquote
+
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.secret import MASK
+from twinlog.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+AUTHENTICATE: Final = "spark.authenticate"
+SECRET: Final = "spark.authenticate.secret"
+PROTECTED: Final = {
+    AUTHENTICATE: "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""The environment variable that PySpark, and Spark's Connect server, read the token from."""
+
+_MAKES_SECRETS = re.compile(r"local(\[.*\])?|yarn|k8s://.*")
+_CONNECT = re.compile(r"sc://(?P<host>\[[^]]+\]|[^:/;]+)[^;]*(?P<options>;.*)?", re.DOTALL)
+_LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[::1\]", re.IGNORECASE)
+_PUBLIC_OPTIONS = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
+
+
+def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a classic session sets; `chosen` is what spark-defaults.conf and spark-submit say, and stays.
+
+    Raises ConfigError (`spark-secret`) for a master that makes no secret of its own, where none is given:
+    `spark.authenticate = false` in spark-defaults.conf goes without.
+    """
+    wanted = {key: value for key, value in PROTECTED.items() if key not in chosen}
+    if chosen.get(AUTHENTICATE, "true").lower() == "false":
+        log.warning("Spark on %s authenticates nobody (spark.authenticate = false)", master)
+        wanted.pop("spark.network.crypto.enabled", None)  # Spark refuses it then
+        return wanted
+    if SECRET not in chosen and not _MAKES_SECRETS.fullmatch(master):
+        raise ConfigError(
+            f"Spark on {master} has no {SECRET}: whoever reaches its ports could read what is sent to tasks",
+            hint=f"put {AUTHENTICATE} = true and the secret of master and workers into spark-defaults.conf (mode 600)"
+            f" of SPARK_CONF_DIR; or {AUTHENTICATE} = false, if nobody else is on this network",
+            code="spark-secret",
+            master=master,
+        )
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectAddress:
+    """What the address of a Connect server says: who hears what is sent there, and who else may."""
+
+    here: bool
+    token: bool
+    tls: bool
+
+    @classmethod
+    def of(cls, master: str, environ: Mapping[str, str]) -> ConnectAddress:
+        """Read an address as PySpark does: with a token it uses TLS, except to `localhost`."""
+        host, options = _parts(master)
+        bearer = "token" in options or TOKEN_VARIABLE in environ
+        return cls(
+            here=bool(_LOOPBACK.fullmatch(host)),
+            token=bearer or "authorization" in options,
+            tls=options.get("use_ssl", "").lower() == "true"
+            or (bearer and host not in {"localhost", "127.0.0.1"}),
+        )
+
+
+def require_safe_way(
+    master: str, connections: Iterable[ConnectionSettings], environ: Mapping[str, str] = os.environ
+) -> None:
+    """Let no password travel to a Connect server on another machine in clear, or to one that serves anybody.
+
+    Raises ConfigError (`spark-exposed`).  Classic sessions have seen to that when they were opened.
+    """
+    if not master.startswith("sc://") or not any(it.holds_secrets for it in connections):
+        return
+    address = ConnectAddress.of(master, environ)
+    if address.token and address.tls:
+        return
+    bare, _, _ = master.partition(";")
+    if address.here:
+        if not address.token:
+            _warn_once(f"{bare} asks for no token: whoever is on this machine may use it, and read passwords")
+        return
+    missing = " and ".join([*([] if address.token else ["no token"]), *([] if address.tls else ["no TLS"])])
+    raise ConfigError(
+        f"the way to {bare} has {missing}, and the flow's passwords would go there",
+        hint=f"start the server with {TOKEN_VARIABLE} behind TLS, and give twinlog the token: in the same variable,"
+        " or as twinlog.spark.master = sc://host:port/;use_ssl=true;token=${file:...}",
+        code="spark-exposed",
+        master=bare,
+    )
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Warn of what each window of a flow that is followed would say again."""
+    log.warning(message)
+
+
+def connect_url(master: str) -> str:
+    """Return an address as PySpark takes it.
+
+    It reads a `/` or `=` of a token as one of the address, and quotes the token in its error.  A token on this machine,
+    where nothing crosses a network, goes without TLS to `localhost` only.
+    """
+    address, _, rest = master.partition(";")
+    host, options = _parts(master)
+    if host == "127.0.0.1" and options.get("use_ssl", "").lower() != "true":
+        address = address.replace(host, "localhost", 1)
+    if not rest:
+        return address
+    quoted = (f"{name}={quote(value, safe='%')}" for name, value in options.items())
+    return ";".join([address if address.count("/") > 2 else f"{address}/", *quoted])
+
+
+def without_tokens(text: str, master: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Mask the tokens of an address in a message of Spark's, which quotes what it cannot read."""
+    secrets = [value for name, value in _options(master) if name not in _PUBLIC_OPTIONS]
+    for secret in filter(None, [*secrets, environ.get(TOKEN_VARIABLE, "")]):
+        for form in {secret, unquote(secret), quote(secret, safe="%")}:
+            text = text.replace(form, MASK)
+    return text
+
+
+def _parts(master: str) -> tuple[str, Mapping[str, str]]:
+    found = _CONNECT.fullmatch(master)
+    return (found["host"] if found is not None else "", dict(_options(master)))
+
+
+def _options(master: str) -> list[tuple[str, str]]:
+    _, _, rest = master.partition(";")
+    pairs = (option.partition("=") for option in rest.split(";") if option)
+    return [(name, value) for name, _, value in pairs]
