@@ -70,7 +70,10 @@ def test_reading_undoes_writing(properties: dict[str, str]) -> None:
         ("A->B.enabled=true ", "f:1: A->B.enabled: the value ends in blanks"),
         ("topics=A\\.orders", "f:1: topics: a single backslash disappears"),
         ("a=pass\xfcword", "f:1: a: characters beyond ASCII"),
-        ("\nA->B.topics = orders, payments   # important", "f:2: A->B.topics: holds what reads like a comment"),
+        (
+            "\nA->B.topics = orders, payments   # important",
+            "f:2: A->B.topics: holds what reads like a comment",
+        ),
         ("a=true ! for now", "f:1: a: holds what reads like a comment"),
         ("a=x\t#y", "f:1: a: holds what reads like a comment"),
         ("topics = # all of them", "f:1: topics: holds what reads like a comment"),

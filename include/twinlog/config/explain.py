@@ -10,9 +10,25 @@ from dataclasses import dataclass
 
 from twinlog.config.flows import ResolvedFlow
 from twinlog.config.load import Resolution
+from twinlog.config.reader import UNRESOLVED
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.policy.selection import why_left_out
+
+
+_DECIDE_ABOUT_TOPICS = frozenset({
+    "enabled",
+    "topics",
+    "topics.exclude",
+    "topics.blacklist",
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled",
+    "heartbeats.replication.enabled",
+    "offset.storage.topic",
+    "offsets.storage.topic",
+    "twinlog.cycle.rule",
+})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +56,24 @@ class ExplainedTopic:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedFlow:
-    """One flow.  A flow that is not enabled only writes heartbeats."""
+    """One flow.  A flow that is not enabled only writes heartbeats.
+
+    `enabled` is true also where that is not on this machine; `judged` says whether all is known that decides about topics.
+    """
 
     flow: str
     enabled: bool
     values: tuple[ExplainedValue, ...]
     topics: tuple[ExplainedTopic, ...] = ()
+    judged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes."""
+    """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes.
+
+    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]` and nothing is judged by it.
+    """
 
     file: str
     sha256: str
@@ -58,6 +81,7 @@ class Explanation:
     flows: tuple[ExplainedFlow, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
 
 
 def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[str] = ()) -> Explanation:
@@ -75,6 +99,7 @@ def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[
         flows=tuple(_explained(flow, judged) for flow in chosen),
         warnings=configuration.warnings,
         notes=resolution.notes,
+        unresolved=resolution.unresolved,
     )
 
 
@@ -106,7 +131,9 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
         for value in flow.values
     )
     settings = flow.settings
-    return ExplainedFlow(settings.name, settings.enabled, values, explain_topics(settings, topics))
+    judged = all(it.shown != UNRESOLVED for it in flow.values if it.key in _DECIDE_ABOUT_TOPICS)
+    fates = explain_topics(settings, topics) if judged else ()
+    return ExplainedFlow(settings.name, settings.enabled, values, fates, judged)
 
 
 def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:

@@ -156,7 +156,7 @@ def _group_sync(read: Reader) -> GroupSyncSettings:
 
 def _enabled(read: Reader) -> bool:
     """Java's parseBoolean: anything but "true" is false (selection.py warns about it)."""
-    return read.text("enabled").lower() == "true"
+    return read.text("enabled").lower() == "true" or read.unresolved("enabled")
 
 
 def _switched_on(read: Reader, subject: str) -> bool:

@@ -19,11 +19,15 @@ from twinlog.config.settings import Configuration, FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes."""
+    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes.
+
+    `unresolved` lists values that are not on this machine.
+    """
 
     configuration: Configuration
     flows: Mapping[str, ResolvedFlow]
     notes: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
 
 
 def load(
@@ -48,9 +52,14 @@ def resolve(
     strict: bool = False,
     environ: Mapping[str, str] = os.environ,
     airflow: AirflowResolver | None = None,
+    elsewhere: bool = False,
 ) -> Resolution:
-    """Do the same as `load` and keep where each value came from."""
-    findings = Findings(path.name)
+    """Do the same as `load` and keep where each value came from.
+
+    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings hold
+    defaults in its place, which are good for looking at and for nothing else.
+    """
+    findings = Findings(path.name, elsewhere=elsewhere)
     file = properties_file.read(path, findings)
     raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
@@ -72,7 +81,9 @@ def resolve(
         flows=with_ways_back({name: flow.settings for name, flow in flows.items()}),
         warnings=findings.lines(Severity.WARNING),
     )
-    return Resolution(configuration, flows, findings.lines(Severity.NOTE))
+    return Resolution(
+        configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
+    )
 
 
 def with_ways_back(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:

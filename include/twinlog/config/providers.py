@@ -15,6 +15,7 @@ from pathlib import Path
 
 import javaproperties
 
+from twinlog.config.findings import ELSEWHERE
 from twinlog.config.origin import Origin, Properties, Property
 from twinlog.errors import ConfigError
 
@@ -39,6 +40,10 @@ _KAFKA = "org.apache.kafka.common.config.provider."
 
 class LookupFailedError(Exception):
     """A reference that does not lead to a value; the text says why, and holds no value."""
+
+
+class NotHereError(LookupFailedError):
+    """A reference to what is not on this machine, and may be on the one that the file is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,10 @@ class Providers:
         try:
             return lookup(path, key)
         except LookupFailedError as failure:
-            raise ConfigError(f"{where}: {failure}", key=origin.key, line=origin.line) from failure
+            elsewhere = {ELSEWHERE: True} if isinstance(failure, NotHereError) else {}
+            raise ConfigError(
+                f"{where}: {failure}", key=origin.key, line=origin.line, **elsewhere
+            ) from failure
 
 
 def providers_of(
@@ -148,7 +156,7 @@ def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None) ->
         if allowed is not None and not allowed.fullmatch(key):
             raise LookupFailedError("allowlist.pattern does not allow this variable")
         if key not in environ:
-            raise LookupFailedError(f"the environment variable {key} is not set")
+            raise NotHereError(f"the environment variable {key} is not set")
         return environ[key]
 
     return look_up
@@ -162,7 +170,7 @@ def _file(folders: tuple[Path, ...]) -> Lookup:
         except ValueError as error:
             raise LookupFailedError(f"{path} is no properties file") from error
         if key not in found:
-            raise LookupFailedError(f"{path} has no key {key}")
+            raise NotHereError(f"{path} has no key {key}")
         return str(found[key])
 
     return look_up
@@ -193,15 +201,13 @@ def _content_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise LookupFailedError(f"{path} cannot be read: {error.strerror}") from error
+        raise NotHereError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _airflow(resolver: AirflowResolver | None) -> Lookup:
     def look_up(path: str, key: str) -> str:
         if resolver is None:
-            raise LookupFailedError(
-                "connections of Airflow are known inside Airflow only; use ${env:..} here"
-            )
+            raise NotHereError("connections of Airflow are known inside Airflow only; use ${env:..} here")
         return resolver(path, key) if path else resolver(key, "password")
 
     return look_up

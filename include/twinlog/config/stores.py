@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from twinlog.config.findings import ELSEWHERE
 from twinlog.config.secret import Secret, reveal
 from twinlog.errors import ConfigError
 
@@ -199,7 +200,12 @@ def _content(properties: ClientProperties, key: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _wrong(key, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
+        raise ConfigError(
+            f"{key}: cannot be read: {error.strerror}",
+            hint="check the path and its permissions",
+            key=key,
+            **{ELSEWHERE: True},
+        ) from None
 
 
 def _password(properties: ClientProperties, key: str) -> str | None:
