@@ -15,7 +15,6 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.policy.selection import why_left_out
 
-
 _DECIDE_ABOUT_TOPICS = frozenset({
     "enabled",
     "topics",
@@ -58,7 +57,8 @@ class ExplainedTopic:
 class ExplainedFlow:
     """One flow.  A flow that is not enabled only writes heartbeats.
 
-    `enabled` is true also where that is not on this machine; `judged` says whether all is known that decides about topics.
+    `enabled` is true also where that is not on this machine; `judged` says whether all is known that decides about
+    topics.
     """
 
     flow: str
@@ -72,7 +72,7 @@ class ExplainedFlow:
 class Explanation:
     """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes.
 
-    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]` and nothing is judged by it.
+    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]`, nothing is judged by it.
     """
 
     file: str

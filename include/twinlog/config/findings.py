@@ -23,13 +23,10 @@ class Severity(StrEnum):
 
 _JUDGED = frozenset({Severity.ERROR, Severity.WARNING})
 
-ELSEWHERE = "elsewhere"
-"""In the data of a ConfigError: a value leads to what may be on the machine that the file is for."""
-
 
 def is_elsewhere(error: ConfigError) -> bool:
-    """Say whether an error is about what is missing on this machine, not about the file."""
-    return bool(error.data.get(ELSEWHERE))
+    """Say whether an error is about what is missing on this machine, and may be on the one that the file is for."""
+    return bool(error.data.get("elsewhere"))
 
 
 @dataclass(frozen=True, slots=True)

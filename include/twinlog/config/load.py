@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog.config import properties_file
+from twinlog.config.beats import with_beats
 from twinlog.config.clusters import cluster_by_itself
 from twinlog.config.findings import Findings, Severity
 from twinlog.config.flows import ResolvedFlow, resolve_flow
 from twinlog.config.lint import lint
 from twinlog.config.providers import AirflowResolver, providers_of
 from twinlog.config.selection import clusters_of, pairs_of
-from twinlog.config.settings import Configuration, FlowSettings
+from twinlog.config.settings import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ def resolve(
 ) -> Resolution:
     """Do the same as `load` and keep where each value came from.
 
-    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings hold
-    defaults in its place, which are good for looking at and for nothing else.
+    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings
+    hold defaults in its place, which are good for looking at and for nothing else.
     """
     findings = Findings(path.name, elsewhere=elsewhere)
     file = properties_file.read(path, findings)
@@ -78,21 +79,9 @@ def resolve(
         path=path,
         sha256=file.sha256,
         clusters=clusters,
-        flows=with_ways_back({name: flow.settings for name, flow in flows.items()}),
+        flows=with_beats({name: flow.settings for name, flow in flows.items()}),
         warnings=findings.lines(Severity.WARNING),
     )
     return Resolution(
         configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
     )
-
-
-def with_ways_back(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
-    """Give each flow that copies the flow the other way, where that one only beats.  Pure."""
-
-    def way_back(flow: FlowSettings) -> FlowSettings | None:
-        found = flows.get(f"{flow.target.alias}->{flow.source.alias}")
-        return found if found is not None and not found.enabled and found.emit_heartbeats else None
-
-    return {
-        name: replace(flow, way_back=way_back(flow)) if flow.enabled else flow for name, flow in flows.items()
-    }

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import javaproperties
 
-from twinlog.config.findings import ELSEWHERE
 from twinlog.config.origin import Origin, Properties, Property
 from twinlog.errors import ConfigError
 
@@ -91,9 +90,11 @@ class Providers:
         try:
             return lookup(path, key)
         except LookupFailedError as failure:
-            elsewhere = {ELSEWHERE: True} if isinstance(failure, NotHereError) else {}
             raise ConfigError(
-                f"{where}: {failure}", key=origin.key, line=origin.line, **elsewhere
+                f"{where}: {failure}",
+                key=origin.key,
+                line=origin.line,
+                elsewhere=isinstance(failure, NotHereError),
             ) from failure
 
 

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from twinlog.config.findings import ELSEWHERE
 from twinlog.config.secret import Secret, reveal
 from twinlog.errors import ConfigError
 
@@ -204,7 +203,7 @@ def _content(properties: ClientProperties, key: str) -> bytes:
             f"{key}: cannot be read: {error.strerror}",
             hint="check the path and its permissions",
             key=key,
-            **{ELSEWHERE: True},
+            elsewhere=True,
         ) from None
 
 
