@@ -62,6 +62,25 @@ def resolve(
     """
     findings = Findings(path.name, elsewhere=elsewhere)
     file = properties_file.read(path, findings)
+    return _resolution(file, findings, strict=strict, environ=environ, airflow=airflow)
+
+
+def resolve_text(text: str, path: Path) -> Resolution:
+    """Read a file that is still to be written to `path`, on whatever machine.  Raises as `resolve`."""
+    findings = Findings(path.name, elsewhere=True)
+    properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
+    file = properties_file.PropertiesFile(path, "", properties)
+    return _resolution(file, findings, strict=False, environ={}, airflow=None)
+
+
+def _resolution(
+    file: properties_file.PropertiesFile,
+    findings: Findings,
+    *,
+    strict: bool,
+    environ: Mapping[str, str],
+    airflow: AirflowResolver | None,
+) -> Resolution:
     raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
@@ -76,7 +95,7 @@ def resolve(
     findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}
     configuration = Configuration(
-        path=path,
+        path=file.path,
         sha256=file.sha256,
         clusters=clusters,
         flows=with_beats({name: flow.settings for name, flow in flows.items()}),
