@@ -106,10 +106,11 @@ def _values(flow: ExplainedFlow) -> Grid:
             value.place or value.rule,
             value.written_as,
             value.rule if value.place else "",
+            value.reaches,
         )
         for value in flow.values
     ]
-    return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule"), rows)
+    return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule", "reaches"), rows)
 
 
 def _topics(flow: ExplainedFlow) -> Grid:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.config.flows import ResolvedFlow
+from twinlog.config.java_keys import ROLE_KEYS
 from twinlog.config.load import Resolution
+from twinlog.config.reach import reach
 from twinlog.config.reader import UNRESOLVED
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
@@ -34,7 +36,8 @@ _DECIDE_ABOUT_TOPICS = frozenset({
 class ExplainedValue:
     """One value: its key, what it came to, where it was written (`mm2.properties:12`), and the rule that won.
 
-    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role.
+    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role; `reaches` says which
+    of twinlog's clients follow them (config/reach.py), "" for every other key.
     """
 
     key: str
@@ -42,6 +45,7 @@ class ExplainedValue:
     place: str
     written_as: str
     rule: str
+    reaches: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
             value.origin.place if value.origin.line else "",
             value.origin.key,
             value.origin.rule,
+            _reaches(flow.settings, value.key),
         )
         for value in flow.values
     )
@@ -134,6 +139,15 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
     judged = all(it.shown != UNRESOLVED for it in flow.values if it.key in _DECIDE_ABOUT_TOPICS)
     fates = explain_topics(settings, topics) if judged else ()
     return ExplainedFlow(settings.name, settings.enabled, values, fates, judged)
+
+
+def _reaches(flow: FlowSettings, label: str) -> str:
+    """Say who follows `A consumer request.timeout.ms`; "" for what is no property of a client."""
+    for alias, relay_role in ((flow.source.alias, "consumer"), (flow.target.alias, "producer")):
+        role, _, key = label.removeprefix(f"{alias} ").partition(" ")
+        if label.startswith(f"{alias} ") and role in ROLE_KEYS:
+            return reach(role, key, relay_role)
+    return ""
 
 
 def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
