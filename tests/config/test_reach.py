@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,3 +124,13 @@ def test_a_key_that_nobody_follows_is_noted(tmp_path: Path) -> None:
             noted = nobody
         silent += [key] if noted != nobody else []
     assert [] == silent
+
+
+def test_the_page_says_the_same() -> None:
+    """docs/configuration.md names every key that reaches the copy alone, or everything else alone."""
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*`.*) \| (yes|no) \| (yes|no) \|$", page, re.MULTILINE)
+    told = {copy + other: set(re.findall(r"`([a-z.]+)`", keys)) for keys, copy, other in rows}
+    for reached, answer in ((Reach.COPY, "yesno"), (Reach.LIBRARY, "noyes")):
+        keys = {key for key in ROLE_KEYS["consumer"] if reach("consumer", key, "consumer") is reached}
+        assert keys == told[answer]

@@ -32,7 +32,7 @@ def with_beats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
 
 
 def carrier(pair: FlowSettings, copying: Iterable[FlowSettings]) -> FlowSettings | None:
-    """Choose who beats for a pair without a flow: the first flow of the file that meets its target, else the first.
+    """Choose who beats for a pair without a flow: the first that copies from or to its target, else the first.
 
     The target is where the beats are written.  None if no flow copies: then nobody runs.  Pure.
     """

@@ -79,14 +79,8 @@ def make_ready(flow: FlowSettings, source: Cluster) -> str:
     Its copy is then made in the first cycle, and with a way back that only beats a beat is in it.  A source that does
     not answer is left to the discovery, which says so.
     """
-    beating = flow.beaten_into
-    if beating is None or not flow.heartbeats_replication:
-        return ""
-    topic = beating.policy.heartbeats_topic()
-    try:
-        if source.describe_topics([topic]).found:
-            return ""
-    except TwinlogError:
+    topic, beating = missing_on_source(flow, source), flow.beaten_into
+    if not topic or beating is None:
         return ""
     if flow.way_back is not None:
         return _beat_on_the_source(flow, source, clock.now_ms())
@@ -95,6 +89,17 @@ def make_ready(flow: FlowSettings, source: Cluster) -> str:
     except TwinlogError as error:
         return f"no {topic} on {flow.source.alias}: {error}"
     return ""
+
+
+def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
+    """Name the heartbeats topic to be made on the source, "" if it is there, not wanted, or cannot be asked for."""
+    if flow.beaten_into is None or not flow.heartbeats_replication:
+        return ""
+    topic = flow.beaten_into.policy.heartbeats_topic()
+    try:
+        return "" if source.describe_topics([topic]).found else topic
+    except TwinlogError:
+        return ""
 
 
 def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
