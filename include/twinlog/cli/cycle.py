@@ -154,7 +154,8 @@ def run_cycle(
     from twinlog.steps import copy, discover, heartbeats, plan_ranges, sync_topics
 
     started_ms = round(time.time() * 1000)
-    if not_ready := heartbeats.make_ready(flow, clusters.source):
+    not_ready = heartbeats.make_ready(flow, clusters.source)
+    if not_ready and flow.way_back is None:  # the way back tries again at the end of the cycle, and says so then
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
