@@ -83,6 +83,14 @@ def test_topics_have_a_remote_name_or_a_reason(tmp_path: Path) -> None:
     assert "a pattern of topics.exclude matches it" == found.flows[0].topics[1].left_out
 
 
+def test_a_flow_that_only_beats_copies_no_topic(tmp_path: Path) -> None:
+    """No topic gets a remote name from a flow that is not enabled, also if it was asked for by name."""
+    path = tmp_path / "f"
+    path.write_text(TEXT)
+    explanation = explain(resolve(path, environ=ENVIRON), (), ["orders"])
+    assert {"A->B": 1, "B->A": 0} == {flow.flow: len(flow.topics) for flow in explanation.flows}
+
+
 def test_topics_of_a_flow_by_itself(tmp_path: Path) -> None:
     """The same judgement for callers that hold a flow and names from its source."""
     path = tmp_path / "f"

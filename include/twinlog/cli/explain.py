@@ -92,7 +92,7 @@ def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
     if explanation.unresolved:
         yield Lines("not on this machine", explanation.unresolved)
     if explanation.notes:
-        yield Lines("without effect", explanation.notes)
+        yield Lines("without effect on the copy", explanation.notes)
 
 
 def _values(flow: ExplainedFlow) -> Grid:

@@ -137,7 +137,7 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
     )
     settings = flow.settings
     judged = all(it.shown != UNRESOLVED for it in flow.values if it.key in _DECIDE_ABOUT_TOPICS)
-    fates = explain_topics(settings, topics) if judged else ()
+    fates = explain_topics(settings, topics) if judged and settings.enabled else ()
     return ExplainedFlow(settings.name, settings.enabled, values, fates, judged)
 
 
