@@ -155,7 +155,9 @@ def run_cycle(
 
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)
-    if not_ready and flow.way_back is None:  # the way back tries again at the end of the cycle, and says so then
+    if (
+        not_ready and flow.way_back is None
+    ):  # the way back tries again at the end of the cycle, and says so then
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
