@@ -87,3 +87,16 @@ def test_people_see_what_is_to_come(world, capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert ("A->B: topics of the target" in out, "nothing to copy" in out) == (True, True)
     assert "grant ALTER on topic A.orders" in out
+
+
+def test_heartbeats_that_the_next_cycle_makes_on_the_source_are_said(
+    world, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan cannot see the topic's copy yet, but says that there will be one."""
+    world.file.write_text(world.file.read_text().replace("B->A.emit.heartbeats.enabled = false\n", ""))
+    main(["plan", "--config", str(world.file), "--output", "json"])
+    captured = capsys.readouterr()
+    note = "heartbeats is to be made on A first, and copied"
+    assert note in json.loads(captured.out)["flows"][0]["notes"]
+    assert f"warning: A->B: {note}" in captured.err
+    assert {} == dict(world.source.topics)

@@ -50,6 +50,25 @@ def test_wrong_usage_is_said_before_anything_is_read(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["run --once", "plan", "status", "groups", "show heartbeats", "audit"])
+def test_a_comment_behind_a_value_is_warned_about(
+    world, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its line, by whatever reads the file; under --strict nothing is done."""
+    world.file.write_text(
+        world.file.read_text().replace("topics = .*", "topics = orders, payments   # important")
+    )
+    words = [*command.split(), "--config", str(world.file)]
+    main(words)
+    assert (
+        "warning: mm2.properties:5: A->B.topics: holds what reads like a comment" in capsys.readouterr().err
+    )
+    before = dict(world.target.topics)
+    assert 2 == main([*words, "--strict"])
+    assert "error: mm2.properties:5: A->B.topics: holds what reads like" in capsys.readouterr().err
+    assert before == dict(world.target.topics)
+
+
 def test_the_shape_stays(world, capsys: pytest.CaptureFixture[str]) -> None:
     """Fields may be added, these stay."""
     world.source.add_topic("orders")

@@ -52,6 +52,18 @@ def test_a_flow_reads_its_source_and_never_writes_there() -> None:
     assert on_source == {("A", "topic", "orders"): {"DESCRIBE", "READ", "DESCRIBE_CONFIGS"}}
 
 
+def test_a_carried_pair_needs_its_own_targets_heartbeats() -> None:
+    """On a cluster that is no end of the flow, and not required: the copy goes on without."""
+    pair = replace(FLOW, target=_cluster("C"), enabled=False)
+    asked = [
+        need
+        for need in needs(replace(FLOW, carries=(pair,)), Names(("orders",)), LANES)
+        if need.cluster == "C"
+    ]
+    topic = Resource(Kind.TOPIC, "heartbeats")
+    assert [Need("C", topic, ("CREATE", "WRITE"), "beat for A->C", required=False)] == asked
+
+
 def test_what_exists_need_not_be_created() -> None:
     """CREATE is asked for missing topics only."""
     wanted = _wanted(FLOW, Names(("orders", "new"), target_topics=frozenset({"A.orders", "heartbeats"})))

@@ -6,13 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import javaproperties
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twinlog.cli.import_connectors import import_connectors
+from twinlog.cli.main import main
 from twinlog.config import precedence
-from twinlog.config.connect_json import properties_text, read_connectors
+from twinlog.config.connect_json import read_connectors
+from twinlog.config.connect_properties import equivalent_file
 from twinlog.config.load import load
-from twinlog.config.origin import given
+from twinlog.config.origin import given as given_value
 from twinlog.config.secret import reveal
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ConfigError, UsageError
@@ -65,7 +70,7 @@ def write(tmp_path: Path, name: str, document: Any) -> Path:
 
 def imported(tmp_path: Path, *documents: Any, offsets: str = "connect-offsets") -> FlowSettings:
     files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
-    path = write(tmp_path, "mm2.properties", properties_text(read_connectors(files), offsets))
+    path = write(tmp_path, "mm2.properties", equivalent_file(read_connectors(files), offsets).text)
     return load(path, strict=True, environ={}).flows["us-east->us-west"]
 
 
@@ -105,7 +110,7 @@ def test_the_settings_are_the_connectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", precedence.ROLES)
 def test_the_clients_are_the_connectors(tmp_path: Path, role: str) -> None:
     """Each client of MM2 gets the same properties from the file as it got from the connector."""
-    connector = {key: given(str(value)) for key, value in SOURCE.items()}
+    connector = {key: given_value(str(value)) for key, value in SOURCE.items()}
     flow = imported(tmp_path, *POSTED)
     upstream = {key: value.text for key, value in precedence.source_client(connector, role).items()}
     assert upstream == {key: reveal(value) for key, value in getattr(flow.source, role).items()}
@@ -133,7 +138,7 @@ def test_every_shape_of_the_rest_api(tmp_path: Path, documents: list[Any]) -> No
 
 def test_what_was_not_running_stays_off(tmp_path: Path) -> None:
     """Only a source connector: no checkpoints, no heartbeats, and none on the way back."""
-    path = write(tmp_path, "f", properties_text(read_connectors([write(tmp_path, "s.json", POSTED[0])])))
+    path = write(tmp_path, "f", equivalent_file(read_connectors([write(tmp_path, "s.json", POSTED[0])])).text)
     configuration = load(path, environ={})
     flow = configuration.flows["us-east->us-west"]
     assert ["us-east->us-west"] == list(configuration.flows)
@@ -196,3 +201,121 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (text, 0o600) == (target.read_text(), target.stat().st_mode & 0o777)
     with pytest.raises(UsageError):
         import_connectors([source], "connect-offsets", target)
+
+
+KIP_382 = {
+    "name": "us-west-source",
+    "connector.class": PACKAGE + "MirrorSourceConnector",
+    "source.cluster.alias": "us-west",
+    "target.cluster.alias": "us-east",
+    "source.cluster.broker.list": "us-west-host1:9091",
+    "topics": ".*",
+}
+
+
+def test_a_file_that_could_not_work_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """KIP-382's own example has no address that MM2 reads: said with the reason, exit 2, nothing on stdout or disk."""
+    source, target = write(tmp_path, "s.json", KIP_382), tmp_path / "mm2.properties"
+    code = main(["import-connectors", str(source), "--to", str(target)])
+    captured = capsys.readouterr()
+    assert (2, "", False) == (code, captured.out, target.exists())
+    assert "us-west-source: source.cluster.broker.list is left out: MM2 does not read it" in captured.err
+    assert "error: the file would not work and is not written" in captured.err
+    assert "us-west.bootstrap.servers is missing" in captured.err
+    assert "us-east.bootstrap.servers is missing" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        (
+            [POSTED[0] | {"initial_state": "PAUSED"}],
+            {"initial_state": "is no property of a connector"},
+        ),
+        ([SOURCE | {"groups": None}], {"groups": "is null"}),
+        (
+            [SOURCE | {"source.cluster.fetch.max.bytes": "1"}],
+            {
+                "source.cluster.fetch.max.bytes": "MM2 takes only addresses and security from source.cluster.*;"
+                " give it to a role, such as source.consumer.fetch.max.bytes"
+            },
+        ),
+        (
+            [SOURCE | {"emit.heartbeats.enabled": "true", "sync.group.offsets.enabled": "true"}],
+            {
+                "emit.heartbeats.enabled": "no MirrorHeartbeatConnector that is enabled is among the connectors, and no"
+                " other reads it",
+                "sync.group.offsets.enabled": "no MirrorCheckpointConnector that is enabled is among the connectors,"
+                " and no other reads it",
+            },
+        ),
+        (
+            [SOURCE | {"groups": "other"}, CHECKPOINT, HEARTBEAT | {"enabled": "false"}],
+            {
+                "groups": "that of MirrorCheckpointConnector counts",
+                "tasks.max": "that of MirrorSourceConnector counts",
+                "enabled": "a heartbeat connector beats whatever it says",
+            },
+        ),
+    ],
+)
+def test_what_is_left_out_is_named_with_its_reason(
+    tmp_path: Path, documents: list[Any], expected: dict[str, str]
+) -> None:
+    """What somebody wrote and the file does not say, key by key."""
+    files = [write(tmp_path, f"{index}.json", document) for index, document in enumerate(documents)]
+    found = {it.key: it.why for it in equivalent_file(read_connectors(files)).left_out}
+    assert expected == found
+
+
+def test_a_checkpoint_connector_that_is_off_stays_off(tmp_path: Path) -> None:
+    """Connect runs no task for it, whatever its other keys say; the flow itself goes on."""
+    flow = imported(tmp_path, SOURCE, CHECKPOINT | {"enabled": "false"}, HEARTBEAT)
+    assert (True, False, False) == (flow.enabled, flow.emit_checkpoints, flow.sync_group_offsets)
+
+
+WRITTEN = st.dictionaries(
+    st.sampled_from([
+        "topics",
+        "groups",
+        "tasks.max",
+        "emit.heartbeats.interval.seconds",
+        "source.cluster.x.y",
+        "enabled",
+    ]),
+    st.sampled_from(["1", "7", "true", "false"]),
+)
+
+
+@given(WRITTEN, WRITTEN)
+def test_no_line_of_the_json_is_lost_in_silence(
+    tmp_path_factory: pytest.TempPathFactory, of_source: dict[str, str], of_checkpoints: dict[str, str]
+) -> None:
+    """Each is in the file with its value, or is named."""
+    folder = tmp_path_factory.mktemp("c")
+    documents = [SOURCE | of_source, CHECKPOINT | {"topics": SOURCE["topics"]} | of_checkpoints]
+    connectors = read_connectors(write(folder, f"{index}.json", it) for index, it in enumerate(documents))
+    try:
+        made = equivalent_file(connectors)
+    except ConfigError:
+        return  # they contradict each other, and it says in what
+    lines = javaproperties.loads(made.text)
+    named = {(it.connector.name, it.key) for it in made.left_out}
+    aliases = {"source.cluster.": "us-east.", "target.cluster.": "us-west."}
+    lost = [
+        (connector.name, key)
+        for connector in connectors
+        for key, value in connector.properties.items()
+        if key not in {"name", "connector.class", "source.cluster.alias", "target.cluster.alias"}
+        and (connector.name, key) not in named
+        and value
+        != lines.get(
+            next(
+                (key.replace(side, alias) for side, alias in aliases.items() if key.startswith(side)),
+                f"us-east->us-west.{key}",
+            )
+        )
+    ]
+    assert [] == lost

@@ -59,6 +59,7 @@ def test_each_value_says_where_it_is_from(tmp_path: Path) -> None:
             "mm2.properties:7",
             "B.security.protocol",
             "target cluster: its own key, for every client",
+            "copy and client library",
         ),
         ExplainedValue("topics", "[hidden]", "mm2.properties:5", "topics", "top level"),
     ]
@@ -80,6 +81,14 @@ def test_topics_have_a_remote_name_or_a_reason(tmp_path: Path) -> None:
     ] == [(topic.topic, topic.remote_topic) for topic in found.flows[0].topics]
     assert all((topic.remote_topic is None) != (topic.left_out is None) for topic in found.flows[0].topics)
     assert "a pattern of topics.exclude matches it" == found.flows[0].topics[1].left_out
+
+
+def test_a_flow_that_only_beats_copies_no_topic(tmp_path: Path) -> None:
+    """No topic gets a remote name from a flow that is not enabled, also if it was asked for by name."""
+    path = tmp_path / "f"
+    path.write_text(TEXT)
+    explanation = explain(resolve(path, environ=ENVIRON), (), ["orders"])
+    assert {"A->B": 1, "B->A": 0} == {flow.flow: len(flow.topics) for flow in explanation.flows}
 
 
 def test_topics_of_a_flow_by_itself(tmp_path: Path) -> None:
@@ -168,3 +177,82 @@ def test_a_check_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
 def test_what_an_address_holds_of_a_secret_is_hidden(key: str, text: str, expected: str) -> None:
     """The login of a URL, the token of a Connect server."""
     assert expected == shown(key, text)
+
+
+ELSEWHERE = """clusters = A, B
+A.bootstrap.servers = ${dir:/nowhere/addresses:a}
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+A->B.topics = orders
+A->B.twinlog.lanes = ${env:LANES}
+A.security.protocol = SSL
+A.ssl.truststore.location = /nowhere/trust.p12
+A.ssl.truststore.password = ${file:/nowhere/secrets:trust}
+A.ssl.keystore.location = /nowhere/key.pem
+A.ssl.keystore.type = PEM
+B.security.protocol = SASL_SSL
+B.ssl.truststore.location = /nowhere/trust.pem
+B.sasl.mechanism = PLAIN
+B.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \
+  username="u" password="${env:PW}hunter2";
+twinlog.scram.users = alice=${airflow:users:alice}
+twinlog.alert.url = ${env:URL}
+"""
+
+
+def test_what_a_value_names_need_not_be_on_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is a finding with its line, shown as unresolved, also under --strict; a command that needs them stops."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(ELSEWHERE)
+    command(path, topics="orders", strict=True, output=Output.JSON)
+    printed = capsys.readouterr().out
+    document = json.loads(printed)
+    lines = [2, 6, 8, 9, 10, 13, 15, 16, 17]
+    assert lines == [int(line.split(":")[1]) for line in document["unresolved"]]
+    values = {it["key"]: it["value"] for it in document["flows"][0]["values"]}
+    named = (
+        "A consumer bootstrap.servers",
+        "twinlog.lanes",
+        "B producer sasl.jaas.config",
+        "twinlog.alert.url",
+    )
+    assert ["[unresolved]"] * 4 == [values[key] for key in named]
+    assert [{"topic": "orders", "remote_topic": "A.orders", "left_out": None}] == document["flows"][0][
+        "topics"
+    ]
+    assert "hunter2" not in printed
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert "mm2.properties:9: A.ssl.truststore.password: ${file:/nowhere/secrets:trust}" in str(caught.value)
+
+
+def test_what_is_here_is_judged_beside_what_is_not(tmp_path: Path) -> None:
+    """A mistake in the file ends an explanation, also next to a store that is on another machine."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        ELSEWHERE.replace("mechanism = PLAIN", "mechanism = GSSAPI").replace("${env:PW}", "")
+        + "A->B.twinlog.transaction.ms = x\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        command(path, topics="orders", output=Output.JSON)
+    found = [line.split(": ")[0] for line in caught.value.data["findings"]]
+    assert ["mm2.properties:14", "mm2.properties:18"] == found
+
+
+@pytest.mark.parametrize("key", ["A->B.topics", "A->B.enabled", "A->B.replication.policy.separator"])
+def test_topics_are_not_judged_by_what_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    """No topic is said to be copied, or left out, while the value that decides about it is elsewhere."""
+    path = tmp_path / "mm2.properties"
+    text = "clusters = A, B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled = true\n"
+    path.write_text(f"{text}{key} = ${{env:ELSEWHERE}}\n".replace("enabled = true\nA->B.enabled", "enabled"))
+    command(path, flow=["A->B"], topics="orders", output=Output.JSON)
+    (flow,) = json.loads(capsys.readouterr().out)["flows"]
+    assert ([], False) == (flow["topics"], flow["judged"])
+    command(path, flow=["A->B"], output=Output.TABLE)
+    captured = capsys.readouterr()
+    assert "A->B: topics are not judged: what decides about them is not on this machine" in captured.err
+    assert "copies nothing" not in captured.out

@@ -108,6 +108,7 @@ def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
         groups=NameFilter((".*",), ("console-consumer-.*", "connect-.*", "__.*")),
         config_properties_exclude=flow.config_properties_exclude,
         way_back=loaded(MINIMAL).flows["B->A"],
+        beaten_into=loaded(MINIMAL).flows["B->A"],
     )
     assert expected == flow
     assert not flow.config_properties_exclude.accepts("min.insync.replicas")
@@ -190,6 +191,7 @@ EVERY_SETTING = {
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
     "B->A.emit.heartbeats.enabled=false": ("way_back", None),
+    "B->A.emit.heartbeats.enabled=False": ("beaten_into", None),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
     "twinlog.schedule=@continuous": ("continuous", True),
     "twinlog.rpo.seconds=5\ntwinlog.lag.records=7\ntwinlog.audit.percent=90": (
@@ -391,7 +393,8 @@ def test_every_field_has_a_case() -> None:
         "lives",
         "audit",
         "data_rules",
-    }  # by offsets_topic; below; test_proving
+        "carries",
+    }  # by offsets_topic; below; test_proving; test_beats
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {field.name for field in fields(LifeSettings)} == {name for name, _ in EVERY_LIFE_SETTING.values()}
     assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}

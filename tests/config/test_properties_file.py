@@ -70,6 +70,15 @@ def test_reading_undoes_writing(properties: dict[str, str]) -> None:
         ("A->B.enabled=true ", "f:1: A->B.enabled: the value ends in blanks"),
         ("topics=A\\.orders", "f:1: topics: a single backslash disappears"),
         ("a=pass\xfcword", "f:1: a: characters beyond ASCII"),
+        (
+            "\nA->B.topics = orders, payments   # important",
+            "f:2: A->B.topics: holds what reads like a comment",
+        ),
+        ("a=true ! for now", "f:1: a: holds what reads like a comment"),
+        ("a=x\t#y", "f:1: a: holds what reads like a comment"),
+        ("topics = # all of them", "f:1: topics: holds what reads like a comment"),
+        ("topics = orders, \\\n  # payments, \\\n  invoices", "f:1: topics: holds what reads like a comment"),
+        ("topics = orders,\\\n#payments,\\\ninvoices", "f:1: topics: holds what reads like a comment"),
     ],
 )
 def test_likely_mistakes_are_warned_about_by_line(text: str, part: str) -> None:
@@ -78,7 +87,19 @@ def test_likely_mistakes_are_warned_about_by_line(text: str, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["topics=A\\\\.orders", "a=b", "a=x\\:y\\=z", "a=x,\\\n  y", "# caf\xe9\na=b"]
+    "text",
+    [
+        "topics=A\\\\.orders",
+        "a=b",
+        "a=x\\:y\\=z",
+        "a=x,\\\n  y",
+        "# caf\xe9\na=b",
+        "a=#secret",
+        "a = #",
+        "a=b#c!d",
+        "a=b \\# meant",
+        "a=b \\! meant",
+    ],
 )
 def test_good_lines_are_not_warned_about(text: str) -> None:
     """Doubled backslashes, escapes that Java needs and comments are fine."""

@@ -176,6 +176,25 @@ def test_a_step_that_cannot_go_on_keeps_no_other_from_its_turn(flow) -> None:
     assert ("report", "OSError: [Errno 28] No space left on device") == heard[0]
 
 
+def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:
+    """While its cluster is away no step of the flow waits for it; its trouble is said once, until it is another."""
+    heard: list[tuple[str, str]] = []
+    tried, turned = threading.Semaphore(0), threading.Semaphore(0)
+    messages = iter(["C is away", "C is away", *["C refuses"] * 1000])
+
+    def beat(*_: object) -> None:
+        tried.release()
+        raise ClusterUnreachable(next(messages))
+
+    monkeypatch.setattr("twinlog.steps.beside.heartbeats.beat", beat)
+    pair = replace(flow, target=replace(flow.target, alias="C"), heartbeats_interval_seconds=0)
+    each = [Turn("report", 0.0, lambda *_: turned.release())]
+    carrying = replace(flow, carries=(pair,))
+    with beside(carrying, each, lambda step, error: heard.append((step, error.message))):
+        assert all(waited.acquire(timeout=10) for waited in (tried,) * 4 + (turned,) * 4)
+    assert [("heartbeats of A->C", "C is away"), ("heartbeats of A->C", "C refuses")] == heard
+
+
 def test_progress_counts_what_lies_in_the_ranges() -> None:
     """Not what was copied before this round, nor what another round copies behind its end."""
     spec = _spec([

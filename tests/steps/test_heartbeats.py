@@ -1,16 +1,21 @@
 """Heartbeats: written as MM2 writes them, measured where they were copied."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.heartbeat import Heartbeat
 from twinlog.policy.replication import IdentityReplicationPolicy
-from twinlog.steps import heartbeats
+from twinlog.steps import discover, heartbeats
 from twinlog.steps.heartbeats import newest_beat
 
 
@@ -90,6 +95,49 @@ def test_beats_on_real_clusters(real_flow):
         latest = clusters.target.latest("heartbeats")
     key = Heartbeat("A", "B", 0).key()
     assert first.timestamp_ms <= second.timestamp_ms == Heartbeat.parse(key, latest[key] or b"").timestamp_ms
+
+
+@contextmanager
+def opened(_flow: FlowSettings, *, target: FakeCluster) -> Iterator[Clusters]:
+    yield Clusters(FakeCluster("nobody asks"), target)
+
+
+def test_a_pair_without_a_flow_beats_on_its_own_target(flow, clusters, monkeypatch):
+    """C, which is no end of the flow, gets the beat of A->C; what keeps it from that is a warning."""
+    third = FakeCluster("C")
+    monkeypatch.setattr(heartbeats, "open_clusters", partial(opened, target=third))
+    pair = replace(flow, target=replace(flow.target, alias="C"), enabled=False)
+    result = heartbeats.run(replace(flow, carries=(pair,)), clusters)
+    (record,) = third.topics["heartbeats"].logs[0].records
+    assert Heartbeat("A", "C", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
+    third.refuse("produce", "heartbeats", ClusterRefused("C refuses"))
+    said = heartbeats.run(replace(flow, carries=(pair,)), clusters).warning
+    assert "no heartbeat of A->C on C: C refuses" == said
+
+
+def test_the_sources_heartbeats_are_there_before_it_is_looked_at(flow, clusters, source):
+    """The first discovery finds them; a source that has them already gets no further beat."""
+    back = replace(flow, source=flow.target, target=flow.source, enabled=False)
+    beaten = replace(flow, way_back=back, beaten_into=back)
+    assert "" == heartbeats.make_ready(beaten, source)
+    assert ["heartbeats"] == [topic.topic for topic in discover.run(beaten, clusters).topics]
+    assert "" == heartbeats.make_ready(beaten, source)
+    assert 1 == len(source.topics["heartbeats"].logs[0].records)
+
+
+def test_a_flow_the_other_way_beats_by_itself(flow, source):
+    """Where B->A copies too, only the topic is made: B->A beats into it."""
+    back = replace(flow, source=flow.target, target=flow.source)
+    assert "" == heartbeats.make_ready(replace(flow, beaten_into=back), source)
+    assert [] == list(source.topics["heartbeats"].logs[0].records)
+
+
+@pytest.mark.parametrize("change", [{}, {"heartbeats_replication": False}])
+def test_where_nobody_beats_on_the_source_nothing_is_made(flow, source, change):
+    """Nor where heartbeats are not copied."""
+    back = replace(flow, source=flow.target, target=flow.source) if change else None
+    assert "" == heartbeats.make_ready(replace(flow, beaten_into=back, **change), source)
+    assert {} == dict(source.topics)
 
 
 def test_a_way_back_that_only_beats_does_so_on_the_source(flow, clusters, source):

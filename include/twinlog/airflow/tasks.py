@@ -28,12 +28,18 @@ MOST_GROUPS = 100
 
 
 def discover(flow_name: str) -> Json:
-    """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate."""
+    """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate.
+
+    Before it looks, the source gets its `heartbeats`, unless this is a dry run.
+    """
     from twinlog.steps import discover as step
+    from twinlog.steps import heartbeats as beats
 
     request = _request()
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
+        if not request.dry_run and (warning := beats.make_ready(flow, clusters.source)):
+            log.warning("%s", warning)
         discovery = step.run(flow, clusters)
     known = {topic.topic for topic in discovery.topics}
     unknown = [topic for topic in request.topics if topic not in known]
@@ -111,7 +117,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
 
 def heartbeats(flow_name: str) -> Json:
-    """Beat for the flow, and for its otherwise disabled way back; skipped in a dry run."""
+    """Beat for the flow, its otherwise disabled way back, and pairs without a flow; skipped in a dry run."""
     from twinlog.steps import heartbeats as step
 
     if _request().dry_run:

@@ -13,7 +13,7 @@ from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import say, warn
-from twinlog.errors import ExitCode, TerminalError
+from twinlog.errors import ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.cluster.permissions import Finding, Names
@@ -111,8 +111,17 @@ def check_flow(flow: FlowSettings) -> FlowCheck:
     rights = find_rights(source, flow.source.connection, wanted) | find_rights(
         target, flow.target.connection, wanted
     )
-    findings = judge(wanted, rights)
     by_alias = {flow.source.alias: flow.source, flow.target.alias: flow.target}
+    for pair in flow.carries:
+        if pair.target.alias not in by_alias:
+            by_alias[pair.target.alias] = pair.target
+            try:
+                session = Session(pair.target.alias, client_properties(pair.target))
+                rights |= find_rights(session, pair.target.connection, wanted)
+            except TwinlogError as error:
+                notes += (f"{pair.target.alias} gets no heartbeats of {pair.name}: {error}",)
+                warn(f"{flow.name}: {notes[-1]}")
+    findings = judge(wanted, rights)
     return FlowCheck(
         flow=flow.name,
         passed=not any(finding.missing and finding.need.required for finding in findings),

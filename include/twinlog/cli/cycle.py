@@ -151,9 +151,14 @@ def run_cycle(
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
     from twinlog.cluster.remembering import remembering
-    from twinlog.steps import copy, discover, plan_ranges, sync_topics
+    from twinlog.steps import copy, discover, heartbeats, plan_ranges, sync_topics
 
     started_ms = round(time.time() * 1000)
+    not_ready = heartbeats.make_ready(flow, clusters.source)
+    if (
+        not_ready and flow.way_back is None
+    ):  # the way back tries again at the end of the cycle, and says so then
+        warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
         refuse_strangers(discovery, request.topics)

@@ -10,6 +10,7 @@ from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, 
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import warn
 from twinlog.cli.topics import parse_topics
+from twinlog.config.reader import UNRESOLVED
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ def explain(
     """Say what the configuration comes to, value by value, and what becomes of each topic.
 
     Topics are those named with --topics, else all that the source shows; a source that cannot be reached is
-    no error here, only its topics are missing.
+    no error here, only its topics are missing. Nor need the files, variables and connections that a value names be on
+    this machine: such a value is listed as unresolved, also under --strict, and nothing is judged by it.
     """
     from twinlog.config.explain import explain as explained
     from twinlog.config.load import resolve
 
-    resolution = resolve(config, strict=strict)
+    resolution = resolve(config, strict=strict, elsewhere=True)
     _refuse_unknown_checks(resolution)
     named = parse_topics(topics)
     explanation = explained(resolution, flow or (), sorted(named or ()))
@@ -65,6 +67,9 @@ def with_live_topics(explanation: Explanation, flows: Mapping[str, FlowSettings]
 def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> ExplainedFlow:
     if not explained.enabled:
         return explained
+    if not explained.judged:
+        warn(f"{flow.name}: topics are not judged: what decides about them is not on this machine")
+        return explained
     from twinlog.cluster.kafka import KafkaCluster
     from twinlog.config.explain import explain_topics
 
@@ -84,12 +89,16 @@ def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
             yield _topics(flow)
     if explanation.warnings:
         yield Lines("warnings", explanation.warnings)
+    if explanation.unresolved:
+        yield Lines("not on this machine", explanation.unresolved)
     if explanation.notes:
-        yield Lines("without effect", explanation.notes)
+        yield Lines("without effect on the copy", explanation.notes)
 
 
 def _values(flow: ExplainedFlow) -> Grid:
     state = "" if flow.enabled else " (copies nothing, writes heartbeats)"
+    if any(value.key == "enabled" and value.value == UNRESOLVED for value in flow.values):
+        state = " (whether it copies is not on this machine)"
     rows = [
         (
             value.key,
@@ -97,10 +106,11 @@ def _values(flow: ExplainedFlow) -> Grid:
             value.place or value.rule,
             value.written_as,
             value.rule if value.place else "",
+            value.reaches,
         )
         for value in flow.values
     ]
-    return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule"), rows)
+    return Grid(f"{flow.flow}{state}", ("key", "value", "from", "written as", "rule", "reaches"), rows)
 
 
 def _topics(flow: ExplainedFlow) -> Grid:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.say import say
-from twinlog.errors import UsageError
+from twinlog.cli.say import warn
+from twinlog.errors import ConfigError, UsageError
 
 
 def import_connectors(
@@ -29,12 +29,27 @@ def import_connectors(
         Path | None, typer.Option("--to", metavar="FILE", help="Write there instead of to stdout.")
     ] = None,
 ) -> None:
-    """Write the mm2.properties that is equivalent to MM2's connectors of one pair of clusters."""
-    from twinlog.config.connect_json import properties_text, read_connectors
+    """Write the mm2.properties that is equivalent to MM2's connectors of one pair of clusters.
 
-    text = properties_text(read_connectors(files), offset_storage_topic)
+    What of the JSON is not in it is named on stderr, with the reason. A file that could not be used is not written.
+    """
+    from twinlog.config.connect_json import read_connectors
+    from twinlog.config.connect_properties import equivalent_file
+    from twinlog.config.load import resolve_text
+
+    made = equivalent_file(read_connectors(files), offset_storage_topic)
+    for line in made.left_out:
+        warn(str(line))
+    text = made.text
+    try:
+        resolution = resolve_text(text, to or Path("mm2.properties"))
+    except ConfigError as error:
+        message = f"the file would not work and is not written: {error.message}"
+        raise ConfigError(message, hint=error.hint, **error.data) from error
+    for warning in resolution.configuration.warnings:
+        warn(warning)
     if not offset_storage_topic:
-        say("warning: without --offset-storage-topic twinlog does not find where the connectors stopped")
+        warn("without --offset-storage-topic twinlog does not find where the connectors stopped")
     if to is None:
         sys.stdout.write(text)
         return

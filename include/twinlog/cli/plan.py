@@ -94,7 +94,11 @@ def plan(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Show what the next cycle would create, grow and copy; nothing is changed."""
+    """Show what the next cycle would create and grow on the target and copy; nothing is changed.
+
+    Beside it stands what a metadata sync would change, which no cycle does: see twinlog metadata. Lanes are those of
+    a Spark with two slots. What is written for groups, and offset syncs, are not in it.
+    """
     chosen = parse_topics(topics)
     until_ms = parse_moment(until) if until else None
     flows = load_flows(config, flow, strict=strict)
@@ -110,7 +114,7 @@ def plan(
 def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int | None) -> FlowPlan:
     """Plan one flow.  Raises what its clusters raise, and UsageError for a topic it does not replicate."""
     from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import discover, plan_ranges, sync_topics
+    from twinlog.steps import discover, heartbeats, plan_ranges, sync_topics
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
@@ -119,7 +123,11 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         metadata = sync_topics.run(flow, clusters, dry_run=True)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
         rights = _metadata(flow, clusters)
-    for note in metadata.notes:
+        beaten_into = heartbeats.missing_on_source(flow, clusters.source)
+    notes = metadata.notes
+    if beaten_into:
+        notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
+    for note in notes:
         warn(f"{flow.name}: {note}")
     upcoming = _upcoming(discovery, topics)
     return FlowPlan(
@@ -128,7 +136,7 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         refused=metadata.refused,
         problems=metadata.problems,
         left_out=discovery.left_out,
-        notes=metadata.notes,
+        notes=notes,
         ranges=ranges.ranges,
         stopped=ranges.stopped,
         upcoming=upcoming,

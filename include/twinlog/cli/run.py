@@ -59,7 +59,12 @@ def run(
     strict: StrictOption = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Run a replication cycle here, or follow the source, without Airflow."""
+    """Run a replication cycle here, or follow the source, without Airflow.
+
+    That is the Dag replicate__A__B: it copies, passes groups on, beats, checks and reports. It gives a copy its
+    topic's settings when it makes it and never syncs settings and rights afterwards (twinlog metadata apply), never
+    audits (twinlog audit), asks no gate (twinlog gate) and raises no alarm.
+    """
     seconds = _seconds(duration, once=once)
     if until and seconds:
         raise UsageError("--until bounds one cycle, it does not go with --for", hint="use --once")

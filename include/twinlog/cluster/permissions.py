@@ -83,7 +83,7 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
             _remote_topics(flow, names),
             _state_topics(flow, names),
             _offset_syncs(flow),
-            _beats_on_the_source(flow),
+            _beats_elsewhere(flow),
             _writing(flow, transactional_prefix),
             _groups(flow, names),
             _acls(flow),
@@ -215,12 +215,13 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
         yield Need(host.alias, topic, ("CREATE", "READ", "WRITE"), "write offset syncs", required=False)
 
 
-def _beats_on_the_source(flow: FlowSettings) -> Iterator[Need]:
-    """A way back that only beats does so on the source."""
-    if flow.way_back is not None:
-        topic = Resource(Kind.TOPIC, flow.way_back.policy.heartbeats_topic())
-        why = "beat for the way back"
-        yield Need(flow.source.alias, topic, ("CREATE", "WRITE"), why, required=False)
+def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
+    """A way back that only beats does so on the source, a carried pair on its own target."""
+    beating = [(flow.way_back, "beat for the way back")] if flow.way_back is not None else []
+    beating += [(pair, f"beat for {pair.name}") for pair in flow.carries]
+    for pair, why in beating:
+        topic = Resource(Kind.TOPIC, pair.policy.heartbeats_topic())
+        yield Need(pair.target.alias, topic, ("CREATE", "WRITE"), why, required=False)
 
 
 def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:

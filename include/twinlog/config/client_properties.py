@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from twinlog.config import stores
 from twinlog.config.connection import ConnectionSettings, SecurityProtocol, TlsSettings
-from twinlog.config.java_keys import CLIENT_KEYS
 from twinlog.config.sasl import sasl_settings
 from twinlog.config.secret import Secret, quoted, reveal
 from twinlog.errors import ConfigError
@@ -28,21 +27,6 @@ _REFUSED = {
     "ssl.provider": "Java's security providers do not exist here",
 }
 """Keys that change who is trusted or how, in ways that cannot be followed."""
-
-IGNORED = frozenset(
-    {
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.protocol",
-        "ssl.keymanager.algorithm",
-        "ssl.trustmanager.algorithm",
-        "ssl.secure.random.implementation",
-        "client.dns.lookup",
-    }
-    | {key for key in CLIENT_KEYS if key.startswith(("sasl.kerberos.", "sasl.login.refresh."))}
-    | {key for key in CLIENT_KEYS if key.startswith("sasl.oauthbearer.jwks.")}
-)
-"""Client keys without effect here: TLS 1.2 and 1.3 with the library's own ciphers are always used."""
 
 
 def connection_settings(

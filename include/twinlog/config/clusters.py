@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.config.client_properties import connection_settings
+from twinlog.config.client_properties import ClientProperties, connection_settings
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.exposure import exposures
-from twinlog.config.findings import Findings
+from twinlog.config.findings import Findings, is_elsewhere
 from twinlog.config.librdkafka import tunables
 from twinlog.config.origin import Properties
 from twinlog.config.precedence import ROLES, client_config
@@ -18,6 +18,7 @@ from twinlog.config.settings import ClusterSettings
 from twinlog.errors import ConfigError
 
 PRODUCT = "twinlog"
+ADDRESSES = "bootstrap.servers"
 
 
 def cluster_by_itself(
@@ -47,7 +48,7 @@ def cluster_settings(
         name = f"{reveal(prefix)}|{client_id}" if prefix else client_id
         try:
             tunables(properties[role])
-            connections[role] = connection_settings(alias, properties[role], client_id=name)
+            connections[role] = _connection(alias, properties[role], roles[role], name, reader.findings)
             _warn_of_exposures(connections[role], properties[role], roles[role], reader.findings)
         except ConfigError as error:
             if reader.knows(roles[role]):
@@ -71,14 +72,35 @@ def _warn_of_exposures(
         findings.warn(written[found.key].origin, found.message, found.hint)
 
 
+def _connection(
+    alias: str, properties: ClientProperties, written: Properties, client_id: str, findings: Findings
+) -> ConnectionSettings:
+    """Return how one client connects; what a file on another machine holds is left out where that may be.
+
+    Raises as `connection_settings`.
+    """
+    here = dict(properties)
+    if findings.elsewhere and here.get(ADDRESSES) == Secret(
+        ""
+    ):  # by reference: the other properties can be judged
+        here[ADDRESSES] = "elsewhere:9092"
+    while True:
+        try:
+            return connection_settings(alias, here, client_id=client_id)
+        except ConfigError as error:
+            if not (findings.elsewhere and is_elsewhere(error)):
+                raise
+            _keep(error, alias, written, findings)
+            del here[str(error.data["key"])]
+
+
 def _keep(error: ConfigError, alias: str, properties: Properties, findings: Findings) -> None:
     """Turn a refusal by key into a finding with file and line, where the key is written."""
     key = str(error.data.get("key", ""))
     written = properties.get(key)
     message = error.message.removeprefix(f"{key}: ")
-    if written is not None and written.origin.line:
-        if findings.blames(written.origin):
-            return
-        findings.error(written.origin, message, error.hint)
-    else:
+    if written is None or not written.origin.line:
         findings.error(findings.missing(), f"{alias}.{key} {message}", error.hint)
+    elif not findings.blames(written.origin):
+        # The line may have another key (`A.ssl.truststore.location`) than the client knows it by.
+        findings.unresolved(written.origin, ConfigError(message, hint=error.hint, **error.data))

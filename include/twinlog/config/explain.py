@@ -9,17 +9,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.config.flows import ResolvedFlow
+from twinlog.config.java_keys import ROLE_KEYS
 from twinlog.config.load import Resolution
+from twinlog.config.reach import reach
+from twinlog.config.reader import UNRESOLVED
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.policy.selection import why_left_out
+
+_DECIDE_ABOUT_TOPICS = frozenset({
+    "enabled",
+    "topics",
+    "topics.exclude",
+    "topics.blacklist",
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled",
+    "heartbeats.replication.enabled",
+    "offset.storage.topic",
+    "offsets.storage.topic",
+    "twinlog.cycle.rule",
+})
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedValue:
     """One value: its key, what it came to, where it was written (`mm2.properties:12`), and the rule that won.
 
-    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role.
+    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role; `reaches` says which
+    of twinlog's clients follow them (config/reach.py), "" for every other key.
     """
 
     key: str
@@ -27,6 +45,7 @@ class ExplainedValue:
     place: str
     written_as: str
     rule: str
+    reaches: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +59,25 @@ class ExplainedTopic:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedFlow:
-    """One flow.  A flow that is not enabled only writes heartbeats."""
+    """One flow.  A flow that is not enabled only writes heartbeats.
+
+    `enabled` is true also where that is not on this machine; `judged` says whether all is known that decides about
+    topics.
+    """
 
     flow: str
     enabled: bool
     values: tuple[ExplainedValue, ...]
     topics: tuple[ExplainedTopic, ...] = ()
+    judged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes."""
+    """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes.
+
+    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]`, nothing is judged by it.
+    """
 
     file: str
     sha256: str
@@ -58,6 +85,7 @@ class Explanation:
     flows: tuple[ExplainedFlow, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
 
 
 def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[str] = ()) -> Explanation:
@@ -75,6 +103,7 @@ def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[
         flows=tuple(_explained(flow, judged) for flow in chosen),
         warnings=configuration.warnings,
         notes=resolution.notes,
+        unresolved=resolution.unresolved,
     )
 
 
@@ -102,11 +131,23 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
             value.origin.place if value.origin.line else "",
             value.origin.key,
             value.origin.rule,
+            _reaches(flow.settings, value.key),
         )
         for value in flow.values
     )
     settings = flow.settings
-    return ExplainedFlow(settings.name, settings.enabled, values, explain_topics(settings, topics))
+    judged = all(it.shown != UNRESOLVED for it in flow.values if it.key in _DECIDE_ABOUT_TOPICS)
+    fates = explain_topics(settings, topics) if judged and settings.enabled else ()
+    return ExplainedFlow(settings.name, settings.enabled, values, fates, judged)
+
+
+def _reaches(flow: FlowSettings, label: str) -> str:
+    """Say who follows `A consumer request.timeout.ms`; "" for what is no property of a client."""
+    for alias, relay_role in ((flow.source.alias, "consumer"), (flow.target.alias, "producer")):
+        role, _, key = label.removeprefix(f"{alias} ").partition(" ")
+        if label.startswith(f"{alias} ") and role in ROLE_KEYS:
+            return reach(role, key, relay_role)
+    return ""
 
 
 def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:

@@ -10,11 +10,23 @@ from twinlog.errors import ConfigError
 
 
 class Severity(StrEnum):
-    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` says it."""
+    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` says it.
+
+    UNRESOLVED: the value is not on this machine, and nothing was judged that depends on it.
+    """
 
     ERROR = "error"
+    UNRESOLVED = "unresolved"
     WARNING = "warning"
     NOTE = "note"
+
+
+_JUDGED = frozenset({Severity.ERROR, Severity.WARNING})
+
+
+def is_elsewhere(error: ConfigError) -> bool:
+    """Say whether an error is about what is missing on this machine, and may be on the one that the file is for."""
+    return bool(error.data.get("elsewhere"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +45,21 @@ class Finding:
 
 
 class Findings:
-    """Collects findings; the same finding met on several paths (roles, flows) is kept once."""
+    """Collects findings; the same finding met on several paths (roles, flows) is kept once.
 
-    def __init__(self, file: str) -> None:
+    If `elsewhere`, the file is read on another machine than the one it is for: a value that is not here is a finding
+    of its own and no mistake, and what follows from it is not judged.
+    """
+
+    def __init__(self, file: str, *, elsewhere: bool = False) -> None:
         self.file = file
+        self.elsewhere = elsewhere
         self._found: dict[Finding, None] = {}
 
     def add(self, severity: Severity, origin: Origin, message: str, hint: str = "") -> None:
-        """Keep one finding."""
+        """Keep one finding, unless it follows from a value that is not on this machine."""
+        if severity in _JUDGED and self._says(Severity.UNRESOLVED, origin):
+            return
         self._found[Finding(severity, origin, message, hint)] = None
 
     def error(self, origin: Origin, message: str, hint: str = "") -> None:
@@ -56,8 +75,10 @@ class Findings:
         self.add(Severity.NOTE, origin, message, hint)
 
     def unresolved(self, origin: Origin, error: ConfigError) -> None:
-        """Keep that a reference leads nowhere, as Providers.expand says it; place and key are said once."""
-        self.error(origin, error.message.removeprefix(f"{origin.place}: {origin.key}: "), error.hint)
+        """Keep that a value leads nowhere, as Providers.expand or a key store says it; place and key are said once."""
+        missing = self.elsewhere and is_elsewhere(error)
+        message = error.message.removeprefix(f"{origin.place}: ").removeprefix(f"{origin.key}: ")
+        self.add(Severity.UNRESOLVED if missing else Severity.ERROR, origin, message, error.hint)
 
     def lines(self, *severities: Severity) -> tuple[str, ...]:
         """Return the findings of these severities as lines, in the order of the file."""
@@ -67,8 +88,11 @@ class Findings:
 
     def blames(self, origin: Origin) -> bool:
         """Whether this line is known to be wrong already: what follows from it is no second mistake."""
+        return self._says(Severity.ERROR, origin)
+
+    def _says(self, severity: Severity, origin: Origin) -> bool:
         return any(
-            (found.severity, found.origin.line, found.origin.key) == (Severity.ERROR, origin.line, origin.key)
+            (found.severity, found.origin.line, found.origin.key) == (severity, origin.line, origin.key)
             for found in self._found
         )
 

@@ -19,6 +19,7 @@ from twinlog.config.precedence import ROLES
 from twinlog.config.promises import gate_settings, tiers
 from twinlog.config.providers import Providers
 from twinlog.config.proving import audit_settings, data_rules_settings
+from twinlog.config.reach import FETCH_SIZES, STEERING
 from twinlog.config.reader import Reader, ResolvedValue
 from twinlog.config.settings import (
     CONTINUOUS,
@@ -36,11 +37,6 @@ from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPoli
 BROKER_DEFAULT = -1
 CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")
 STORAGE = "offset.storage."
-STEERING = ("isolation.level", "auto.offset.reset")
-FETCH_SIZES = {
-    "fetch.max.bytes": "twinlog.fetch.bytes",
-    "max.partition.fetch.bytes": "twinlog.partition.fetch.bytes",
-}
 
 
 class Location(StrEnum):
@@ -156,7 +152,7 @@ def _group_sync(read: Reader) -> GroupSyncSettings:
 
 def _enabled(read: Reader) -> bool:
     """Java's parseBoolean: anything but "true" is false (selection.py warns about it)."""
-    return read.text("enabled").lower() == "true"
+    return read.text("enabled").lower() == "true" or read.unresolved("enabled")
 
 
 def _switched_on(read: Reader, subject: str) -> bool:

@@ -123,7 +123,12 @@ _CONNECTOR = (
     _unused("value.converter.plugin.version", Kind.STRING, None, _BYTES),
     _unused("header.converter", Kind.CLASS, None, _BYTES),
     _unused("header.converter.plugin.version", Kind.STRING, None, _BYTES),
-    _unused("config.action.reload", Kind.STRING, "restart", "the file is read at the start of each cycle"),
+    _unused(
+        "config.action.reload",
+        Kind.STRING,
+        "restart",
+        "the file is read when a command or a task begins, and then no more",
+    ),
     _unused("errors.retry.timeout", Kind.LONG, "0", _PLATFORM),
     _unused("errors.retry.delay.max.ms", Kind.LONG, "60000", _PLATFORM),
     _unused("errors.tolerance", Kind.STRING, "none", _PLATFORM),

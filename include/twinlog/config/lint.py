@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import permutations
 
-from twinlog.config.client_properties import IGNORED
 from twinlog.config.findings import Findings
-from twinlog.config.flows import FETCH_SIZES, STEERING
 from twinlog.config.java_keys import (
     ADMIN_KEYS,
     CLIENT_KEYS,
@@ -24,23 +22,22 @@ from twinlog.config.java_keys import (
     WORKER_KEYS,
 )
 from twinlog.config.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
-from twinlog.config.librdkafka import MAPPED
 from twinlog.config.metadata import Profile
 from twinlog.config.origin import Origin, Properties
 from twinlog.config.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
+from twinlog.config.reach import HELD, Reach, reach
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.replication import IdentityReplicationPolicy
 
 CLOSE = 0.8
 """How alike two keys must be (difflib's ratio) for one to be suggested for the other."""
 
+_RELAY_ROLES = {"consumer": "consumer", "producer": "producer"}
+"""A line of a cluster may be for a source or a target: each role is judged on the side where the copy has it."""
+
 OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
 SIDES = ("source.", "target.")
 OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
-HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
-"""Client properties that twinlog sets itself, because the guarantee depends on them."""
-
-UNIVERSAL = frozenset({"bootstrap.servers", "client.id", "client.rack", *FETCH_SIZES, *STEERING})
 CLIENT_ANYWHERE = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
 
 
@@ -100,7 +97,7 @@ def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> N
     elif name in KEYS and KEYS[name].home is Home.WORKER:
         return
     elif name in CLIENT_KEYS:
-        if name in IGNORED:
+        if _is_ignored(name):
             findings.note(origin, "has no effect here")
     elif name in WORKER_KEYS:
         findings.note(origin, "has no effect: there is no Connect worker")
@@ -122,7 +119,7 @@ def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings:
             findings.warn(
                 origin, "is the fallback of every cluster", "write it per cluster: A.bootstrap.servers"
             )
-        elif key in IGNORED:
+        elif _is_ignored(key):
             findings.note(origin, "has no effect here")
     elif key in KEYS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
         if key in DRIVER_KEYS and key != "clusters":
@@ -169,12 +166,26 @@ def _client_key(name: str, origin: Origin, findings: Findings) -> None:
     if role == "cluster":
         if property_name not in CLIENT_KEYS:
             findings.warn(origin, "MM2 takes only addresses and security from here", "give it to a role")
+        elif _is_ignored(property_name):
+            findings.note(origin, "has no effect here")
     elif property_name not in ROLE_KEYS[role]:
         _unknown(property_name, origin, ROLE_KEYS[role], findings)
     elif property_name in HELD:
         findings.note(origin, "has no effect: twinlog sets it itself, for its guarantee")
-    elif property_name not in MAPPED.keys() | CLIENT_KEYS | UNIVERSAL or property_name in IGNORED:
-        findings.note(origin, "has no effect here")
+    else:
+        reached = reach(role, property_name, _RELAY_ROLES.get(role, ""))
+        if reached is Reach.NEITHER:
+            findings.note(origin, "has no effect here")
+        elif reached is Reach.LIBRARY and role != "admin":
+            findings.note(
+                origin,
+                "does not reach the copy: only requests about topics and groups, and own records, follow it",
+            )
+
+
+def _is_ignored(name: str) -> bool:
+    """Say whether a property of addresses or security is followed by no client, whatever its role."""
+    return all(reach(role, name, _RELAY_ROLES.get(role, "")) is Reach.NEITHER for role in ROLE_KEYS)
 
 
 def _stranger(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog.config import properties_file
+from twinlog.config.beats import with_beats
 from twinlog.config.clusters import cluster_by_itself
 from twinlog.config.findings import Findings, Severity
 from twinlog.config.flows import ResolvedFlow, resolve_flow
 from twinlog.config.lint import lint
 from twinlog.config.providers import AirflowResolver, providers_of
 from twinlog.config.selection import clusters_of, pairs_of
-from twinlog.config.settings import Configuration, FlowSettings
+from twinlog.config.settings import Configuration
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes."""
+    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes.
+
+    `unresolved` lists values that are not on this machine.
+    """
 
     configuration: Configuration
     flows: Mapping[str, ResolvedFlow]
     notes: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
 
 
 def load(
@@ -48,10 +53,34 @@ def resolve(
     strict: bool = False,
     environ: Mapping[str, str] = os.environ,
     airflow: AirflowResolver | None = None,
+    elsewhere: bool = False,
 ) -> Resolution:
-    """Do the same as `load` and keep where each value came from."""
-    findings = Findings(path.name)
+    """Do the same as `load` and keep where each value came from.
+
+    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings
+    hold defaults in its place, which are good for looking at and for nothing else.
+    """
+    findings = Findings(path.name, elsewhere=elsewhere)
     file = properties_file.read(path, findings)
+    return _resolution(file, findings, strict=strict, environ=environ, airflow=airflow)
+
+
+def resolve_text(text: str, path: Path) -> Resolution:
+    """Read a file that is still to be written to `path`, on whatever machine.  Raises as `resolve`."""
+    findings = Findings(path.name, elsewhere=True)
+    properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
+    file = properties_file.PropertiesFile(path, "", properties)
+    return _resolution(file, findings, strict=False, environ={}, airflow=None)
+
+
+def _resolution(
+    file: properties_file.PropertiesFile,
+    findings: Findings,
+    *,
+    strict: bool,
+    environ: Mapping[str, str],
+    airflow: AirflowResolver | None,
+) -> Resolution:
     raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
@@ -66,22 +95,12 @@ def resolve(
     findings.raise_if_unusable(strict=strict)
     flows = {flow.settings.name: flow for flow in resolved}
     configuration = Configuration(
-        path=path,
+        path=file.path,
         sha256=file.sha256,
         clusters=clusters,
-        flows=with_ways_back({name: flow.settings for name, flow in flows.items()}),
+        flows=with_beats({name: flow.settings for name, flow in flows.items()}),
         warnings=findings.lines(Severity.WARNING),
     )
-    return Resolution(configuration, flows, findings.lines(Severity.NOTE))
-
-
-def with_ways_back(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
-    """Give each flow that copies the flow the other way, where that one only beats.  Pure."""
-
-    def way_back(flow: FlowSettings) -> FlowSettings | None:
-        found = flows.get(f"{flow.target.alias}->{flow.source.alias}")
-        return found if found is not None and not found.enabled and found.emit_heartbeats else None
-
-    return {
-        name: replace(flow, way_back=way_back(flow)) if flow.enabled else flow for name, flow in flows.items()
-    }
+    return Resolution(
+        configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
+    )

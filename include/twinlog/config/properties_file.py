@@ -21,6 +21,12 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 LOST_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\tnfru\s=:#!\"'])")
 """A backslash that Java drops because the next character needs no escape (`A\\.orders` -> `A.orders`)."""
 
+COMMENT = re.compile(r"^[#!]\s|\s[#!]")
+"""What reads like a comment behind a value; a value such as `#secret`, which begins with the mark, does not."""
+CONTINUED_COMMENT = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*[#!]")
+"""A line that its author took for a comment, but the backslash before it makes it a part of the value."""
+ESCAPED_MARK = re.compile(r"\\[#!]")
+
 
 @dataclass(frozen=True, slots=True)
 class PropertiesFile:
@@ -80,12 +86,25 @@ def _warn_about(
         findings.warn(
             origin, "characters beyond ASCII are read as Latin-1, as Java does", "write them as \\uXXXX"
         )
+    if _holds_a_comment(element):
+        findings.warn(
+            origin,
+            "holds what reads like a comment: a properties file has none behind a value, all of it is the value",
+            "give the comment a line of its own; a mark that belongs to the value is written \\# or \\!",
+        )
     if LOST_BACKSLASH.search(element.source_stripped):
         findings.warn(
             origin,
             "a single backslash disappears when a properties file is read",
             "write it twice (`A\\\\.orders`)",
         )
+
+
+def _holds_a_comment(element: javaproperties.KeyValue) -> bool:
+    """Say whether `#` or `!` in a value looks like the begin of a comment; one escaped mark shows that it is meant."""
+    if ESCAPED_MARK.search(element.source):
+        return False
+    return bool(COMMENT.search(element.value) or CONTINUED_COMMENT.search(element.source))
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -41,6 +41,10 @@ class LookupFailedError(Exception):
     """A reference that does not lead to a value; the text says why, and holds no value."""
 
 
+class NotHereError(LookupFailedError):
+    """A reference to what is not on this machine, and may be on the one that the file is for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expanded:
     """A value after expansion.
@@ -86,7 +90,12 @@ class Providers:
         try:
             return lookup(path, key)
         except LookupFailedError as failure:
-            raise ConfigError(f"{where}: {failure}", key=origin.key, line=origin.line) from failure
+            raise ConfigError(
+                f"{where}: {failure}",
+                key=origin.key,
+                line=origin.line,
+                elsewhere=isinstance(failure, NotHereError),
+            ) from failure
 
 
 def providers_of(
@@ -148,7 +157,7 @@ def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None) ->
         if allowed is not None and not allowed.fullmatch(key):
             raise LookupFailedError("allowlist.pattern does not allow this variable")
         if key not in environ:
-            raise LookupFailedError(f"the environment variable {key} is not set")
+            raise NotHereError(f"the environment variable {key} is not set")
         return environ[key]
 
     return look_up
@@ -162,7 +171,7 @@ def _file(folders: tuple[Path, ...]) -> Lookup:
         except ValueError as error:
             raise LookupFailedError(f"{path} is no properties file") from error
         if key not in found:
-            raise LookupFailedError(f"{path} has no key {key}")
+            raise NotHereError(f"{path} has no key {key}")
         return str(found[key])
 
     return look_up
@@ -193,15 +202,13 @@ def _content_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise LookupFailedError(f"{path} cannot be read: {error.strerror}") from error
+        raise NotHereError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _airflow(resolver: AirflowResolver | None) -> Lookup:
     def look_up(path: str, key: str) -> str:
         if resolver is None:
-            raise LookupFailedError(
-                "connections of Airflow are known inside Airflow only; use ${env:..} here"
-            )
+            raise NotHereError("connections of Airflow are known inside Airflow only; use ${env:..} here")
         return resolver(path, key) if path else resolver(key, "password")
 
     return look_up

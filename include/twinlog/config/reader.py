@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from twinlog.config.findings import Findings
+from twinlog.config.findings import Findings, is_elsewhere
 from twinlog.config.keys import Kind, is_secret, key_of
 from twinlog.config.origin import Origin, Properties, Property, given
 from twinlog.config.providers import Providers
@@ -21,6 +21,9 @@ from twinlog.errors import ConfigError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Parsed = TypeVar("Parsed")
+
+UNRESOLVED = "[unresolved]"
+"""Shown for a value that is not on this machine."""
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -59,6 +62,7 @@ class Reader:
         self.findings = findings
         self.trace: dict[str, ResolvedValue] = {}
         self._unknown: set[Origin] = set()
+        self._unresolved: set[Origin] = set()
 
     def origin(self, key: str) -> Origin:
         """Return where the value of a key is from."""
@@ -68,6 +72,10 @@ class Reader:
     def has(self, key: str) -> bool:
         """Whether somebody wrote this key."""
         return key in self._properties
+
+    def unresolved(self, key: str) -> bool:
+        """Whether the value of this key, already read, is not on this machine."""
+        return self.origin(key) in self._unresolved
 
     def hidden(self, key: str) -> bool:
         """Whether the value of this key, already read, may not be shown."""
@@ -151,7 +159,9 @@ class Reader:
             text, indirect = self._expanded(key, value)
             result[key] = Secret(text) if indirect or is_secret(key) else text
             name = f"{label} {key}"
-            self.trace[name] = ResolvedValue(name, shown(key, text, indirect=indirect), value.origin)
+            self.trace[name] = ResolvedValue(
+                name, self._shown(key, text, value.origin, indirect), value.origin
+            )
         return result
 
     def knows(self, properties: Properties) -> bool:
@@ -170,14 +180,20 @@ class Reader:
             return None
         value = value if value is not None else given(default or "")
         text, indirect = self._expanded(key, value)
-        self.trace[key] = ResolvedValue(key, shown(key, text, indirect=indirect), value.origin)
+        self.trace[key] = ResolvedValue(key, self._shown(key, text, value.origin, indirect), value.origin)
         return text
+
+    def _shown(self, key: str, text: str, origin: Origin, indirect: bool) -> str:
+        return UNRESOLVED if origin in self._unresolved else shown(key, text, indirect=indirect)
 
     def _expanded(self, key: str, value: Property) -> tuple[str, bool]:
         try:
             expanded = self._providers.expand(value)
         except ConfigError as error:
             self.findings.unresolved(value.origin, error)
+            self._unknown.add(value.origin)
+            if self.findings.elsewhere and is_elsewhere(error):
+                self._unresolved.add(value.origin)
             return _default(key) or "", True
         if not expanded.known:
             self._unknown.add(value.origin)

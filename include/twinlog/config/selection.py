@@ -54,16 +54,19 @@ def pairs_of(
 
 def _java_true(value: Property, providers: Providers, findings: Findings) -> bool:
     """Boolean.parseBoolean: "true" in any case is true, everything else is false, and deserves a warning."""
-    text = _expanded(value, providers, findings).lower()
+    text = _expanded(value, providers, findings, otherwise="true").lower()
     if text not in {"true", "false"} and not findings.blames(value.origin):
         findings.warn(value.origin, "is neither true nor false, and counts as false", "write true or false")
     return text == "true"
 
 
-def _expanded(value: Property, providers: Providers, findings: Findings) -> str:
-    """Replace references, as MM2 has done before it looks for pairs; "" and a mistake where one leads nowhere."""
+def _expanded(value: Property, providers: Providers, findings: Findings, otherwise: str = "") -> str:
+    """Replace references, as MM2 has done before it looks for pairs.
+
+    If one leads nowhere, keep that and return `otherwise`: a flow that may be enabled elsewhere is read as one that is.
+    """
     try:
         return providers.expand(value).text
     except ConfigError as error:
         findings.unresolved(value.origin, error)
-        return ""
+        return otherwise

@@ -228,8 +228,10 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (MirrorMakerConfig).
-    `way_back` is the flow the other way where that one copies nothing and only beats.  `progress_on_source` names the
-    topics of the source in which flows into it keep their progress, where somebody gave them a name.
+    `way_back` is the flow the other way where that one copies nothing and only beats; `carries` are pairs without a
+    flow either way that this one beats for, `beaten_into` is one that beats on the source (config/beats.py).
+    `progress_on_source` names the topics of the source in which flows into it keep their progress, where somebody gave
+    them a name.
     `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
     is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
     """
@@ -275,6 +277,8 @@ class FlowSettings:
     metrics_folder: Path | None = None
     schedule: str = "* * * * *"
     way_back: FlowSettings | None = None
+    carries: tuple[FlowSettings, ...] = ()
+    beaten_into: FlowSettings | None = None
     gate: GateSettings = field(default_factory=GateSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)

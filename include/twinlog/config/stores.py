@@ -199,7 +199,12 @@ def _content(properties: ClientProperties, key: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _wrong(key, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
+        raise ConfigError(
+            f"{key}: cannot be read: {error.strerror}",
+            hint="check the path and its permissions",
+            key=key,
+            elsewhere=True,
+        ) from None
 
 
 def _password(properties: ClientProperties, key: str) -> str | None:

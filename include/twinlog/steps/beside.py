@@ -28,7 +28,11 @@ UPKEEP_SECONDS = 600.0
 HEAD_START_SECONDS = 3.0
 """What the copy has before the first turn: it fences then, and records wait for it."""
 
+LAST_BEAT_SECONDS = 5.0
+"""How long the end waits for a beat to a cluster that is no end of the flow: nothing is lost by leaving it."""
+
 Step = Callable[[FlowSettings, Clusters], object]
+OnTrouble = Callable[[str, TwinlogError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +76,48 @@ def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn
 def beside(
     flow: FlowSettings,
     listed: Sequence[Turn],
-    on_trouble: Callable[[str, TwinlogError], None],
+    on_trouble: OnTrouble,
     *,
     head_start: float = 0.0,
 ) -> Iterator[None]:
-    """Keep the turns going, from `head_start` seconds on until the context ends.
+    """Keep the turns going, from `head_start` seconds on until the context ends; beat for the pairs the flow carries.
 
-    `on_trouble` is told the name of a step that failed, and why.
+    These have turns and connections of their own: a cluster that is no end of the flow may be down for long.
+    `on_trouble` is told the name of a step that failed, and why; of carried pairs only when it is news.
     """
     over = threading.Event()
-    arguments = (flow, listed, on_trouble, over, head_start)
-    thread = threading.Thread(target=_keep_turns, args=arguments, daemon=True)
-    thread.start()
+    arguments = [(flow, listed, on_trouble, over, head_start)]
+    for pair in flow.carries:
+        beats = Turn("heartbeats", pair.heartbeats_interval_seconds, heartbeats.beat)
+        arguments.append((pair, (beats,), only_news(on_trouble, pair.name), over, head_start))
+    threads = [threading.Thread(target=_keep_turns, args=each, daemon=True) for each in arguments]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         over.set()
-        thread.join()
+        threads[0].join()
+        for thread in threads[1:]:
+            thread.join(LAST_BEAT_SECONDS)
+
+
+def only_news(on_trouble: OnTrouble, pair: str) -> OnTrouble:
+    """Return a listener that tells of the trouble of a carried pair once, until it is another."""
+    told: dict[str, str] = {}
+
+    def tell(step: str, error: TwinlogError) -> None:
+        if told.get(step) != error.message:
+            told[step] = error.message
+            on_trouble(f"{step} of {pair}", error)
+
+    return tell
 
 
 def _keep_turns(
     flow: FlowSettings,
     listed: Sequence[Turn],
-    on_trouble: Callable[[str, TwinlogError], None],
+    on_trouble: OnTrouble,
     over: threading.Event,
     head_start: float,
 ) -> None:

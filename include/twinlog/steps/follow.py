@@ -24,7 +24,7 @@ from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.quality.coverage import copied_from
 from twinlog.relay.fence import Grant
 from twinlog.relay.spec import LaneOutcome, LaneReport, RangeReport
-from twinlog.steps import discover
+from twinlog.steps import discover, heartbeats
 from twinlog.steps.copy_result import CopyResult, result_of
 from twinlog.steps.copy_round import PAUSED, TASKS_DIED, LaneRunner, Rounds
 from twinlog.steps.discovery import Discovery, ProblemCode
@@ -71,6 +71,8 @@ def run(
     """
     began = time.monotonic()
     end = began + seconds
+    if not_ready := heartbeats.make_ready(flow, clusters.source):
+        on_look(f"{flow.name}: {not_ready}")
     prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
     share = lanes or runner.slots

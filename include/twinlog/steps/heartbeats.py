@@ -1,7 +1,7 @@
 """Step `heartbeats`: write an MM2-compatible heartbeat, and see how old the upstream one is that was copied.
 
 MM2's rule holds for flows that do not copy, too: to see `A.heartbeats` on B, something must beat on A, and that
-is the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).
+is the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).  config/beats.py says who beats for whom.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
-from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.internal_topics import heartbeats_topics
 from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
@@ -29,7 +29,7 @@ class HeartbeatsResult:
 
     `latency_ms` is the age of the newest copied heartbeat of the source (`upstream_heartbeat_ms` its time) in
     the topic `remote_topic`; None where none has been copied.  `warning` says why the way back did not beat on the
-    source.
+    source, or a pair that this flow carries on its own target.
     """
 
     flow: str
@@ -42,13 +42,13 @@ class HeartbeatsResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
-    """Beat once on the target, if the flow beats, and on the source for a way back that only beats; and measure.
+    """Beat once on the target, if the flow beats, on the source for a way back, and for pairs it carries; and measure.
 
     The beat of the way back is what this flow copies: its age on the target shows that records arrive.
     Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
     """
     now = clock.now_ms()
-    warning = beat(flow, clusters, now)
+    warnings = [beat(flow, clusters, now), *(beat_alone(pair, now) for pair in flow.carries)]
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
@@ -58,7 +58,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
         remote_topic=remote,
         upstream_heartbeat_ms=newest,
         latency_ms=None if newest is None else max(0, now - newest),
-        warning=warning,
+        warning="; ".join(filter(None, warnings)),
     )
 
 
@@ -71,6 +71,45 @@ def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
     if flow.emit_heartbeats:
         _beat(flow, clusters.target, now)
     return _beat_on_the_source(flow, clusters.source, now)
+
+
+def make_ready(flow: FlowSettings, source: Cluster) -> str:
+    """Make the source's `heartbeats` before the flow looks at it for the first time; return why that failed, "" if not.
+
+    Its copy is then made in the first cycle, and with a way back that only beats a beat is in it.  A source that does
+    not answer is left to the discovery, which says so.
+    """
+    topic, beating = missing_on_source(flow, source), flow.beaten_into
+    if not topic or beating is None:
+        return ""
+    if flow.way_back is not None:
+        return _beat_on_the_source(flow, source, clock.now_ms())
+    try:
+        ensure_topics(source, heartbeats_topics(beating))
+    except TwinlogError as error:
+        return f"no {topic} on {flow.source.alias}: {error}"
+    return ""
+
+
+def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
+    """Name the heartbeats topic to be made on the source, "" if it is there, not wanted, or cannot be asked for."""
+    if flow.beaten_into is None or not flow.heartbeats_replication:
+        return ""
+    topic = flow.beaten_into.policy.heartbeats_topic()
+    try:
+        return "" if source.describe_topics([topic]).found else topic
+    except TwinlogError:
+        return ""
+
+
+def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
+    """Beat for a pair without a flow, on a cluster that may be in no flow; return why not, "" when all is well."""
+    with open_clusters(pair) as clusters:
+        try:
+            _beat(pair, clusters.target, now or clock.now_ms())
+        except TwinlogError as error:
+            return f"no heartbeat of {pair.name} on {pair.target.alias}: {error}"
+    return ""
 
 
 def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
