@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
@@ -16,11 +18,13 @@ from twinlog.formats.ledger import (
     FlowState,
     LedgerRecord,
     Quarantine,
-    parse_ledger,
 )
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
+from twinlog.formats.ledger_parts import in_parts, is_over
+from twinlog.formats.ledger_reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
@@ -31,8 +35,6 @@ from twinlog.formats.ledger_topics import (
     Rebuild,
     TopicPause,
 )
-
-LEDGER_PARTITION = 0
 
 R = TypeVar("R")
 
@@ -58,6 +60,8 @@ class Ledger:
     samples oldest first.  `audits` are by topic and partition, one for each life that was audited; `sampled` the last
     sample of each.
 
+    `left_over` are keys of parts that no record names any more (twinlog.formats.ledger_parts).
+
     Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
     """
 
@@ -79,6 +83,7 @@ class Ledger:
     audits: tuple[PartitionAudit, ...] = ()
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
+    left_over: tuple[bytes, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -96,6 +101,18 @@ class Ledger:
         return known is not None and known.topic_id == topic_id
 
 
+@dataclass(slots=True)
+class _Memory:
+    """What was read of one ledger, and the state it made."""
+
+    reading: LedgerReading = field(default_factory=LedgerReading)
+    made: tuple[ReadLedger | None, Ledger] = (None, Ledger())
+
+
+_KNOWN: dict[tuple[str, str], _Memory] = {}
+"""By alias and topic, for as long as the process lives: a ledger is read dozens of times in a cycle."""
+
+
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
     """Read the flow's ledger from its target, as `ledger_in`."""
     return ledger_in(cluster, flow.ledger_topic)
@@ -106,13 +123,20 @@ def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
 
     Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
     """
-    latest = latest_or_empty(cluster, topic)
-    return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
+    memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
+    found = memory.reading.read(latest_or_empty(cluster, topic))
+    of, ledger = memory.made
+    if found is not of:
+        ledger = replace(ledger_from(found.records), left_over=found.left_over)
+        memory.made = found, ledger
+    return ledger
 
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
-    known = list(records)
+    known: defaultdict[type, list[Any]] = defaultdict(list)
+    for record in records:
+        known[type(record)].append(record)
     lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
     current = {it.topic: it for it in lives}
     return Ledger(
@@ -147,13 +171,21 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     )
 
 
-def _of(records: Iterable[LedgerRecord], kind: type[R]) -> Iterator[R]:
-    return (it for it in records if isinstance(it, kind))
+def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
+    return iter(records.get(kind, ()))
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
-    """Write records into the flow's ledger, each replacing the one with its key; all or an error."""
-    entries = [InternalRecord(it.key(), it.value(), LEDGER_PARTITION) for it in records]
+    """Write records into the flow's ledger, each replacing the one with its key; all or an error.
+
+    Of a record in parts the last thing written is what names them: until then the one before it counts.
+    """
+    now = clock.now_ms()
+    entries = [
+        InternalRecord(key, value, LEDGER_PARTITION)
+        for record in records
+        for key, value in in_parts(record.key(), record.value(), now)
+    ]
     if entries:
         cluster.produce(flow.ledger_topic, entries)
 
@@ -161,6 +193,14 @@ def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerR
 def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
     """Take a record out of the flow's ledger."""
     cluster.produce(flow.ledger_topic, [InternalRecord(record.key(), None, LEDGER_PARTITION)])
+
+
+def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:
+    """Take parts out of the ledger that no record names, once nobody can be about to write their record."""
+    now = clock.now_ms()
+    gone = [InternalRecord(key, None, LEDGER_PARTITION) for key in ledger.left_over if is_over(key, now)]
+    if gone:
+        cluster.produce(flow.ledger_topic, gone)
 
 
 def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:

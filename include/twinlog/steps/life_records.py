@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinlog.cluster.ledger import LEDGER_PARTITION, Ledger
+from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_piece
 from twinlog.formats.packed_map import PackedMap
@@ -30,7 +31,7 @@ Stored = Mapping[SourceLife, Sequence[int]]
 
 def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
     """Write a ledger record."""
-    return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), record.value())
+    return StateRecord.of_ledger(state.ledger_topic, record)
 
 
 def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
