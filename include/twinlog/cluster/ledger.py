@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
@@ -39,6 +40,17 @@ from twinlog.formats.ledger_topics import (
 R = TypeVar("R")
 
 
+class _OfPartition(Protocol):
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_OfPartition)
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataMemory:
     """What the flow gave to the target and may take back; applied plans are by their digest."""
@@ -57,8 +69,8 @@ class Ledger:
     `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples oldest first.  `audits` are by topic and partition, one for each life that was audited; `sampled` the last
-    sample of each.
+    samples oldest first.  `audits` are in order of topic and partition, one for each life that was audited; `sampled`
+    last sample of each.
 
     `left_over` are keys of parts that no record names any more (twinlog.formats.ledger_parts).
 
@@ -166,13 +178,24 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
-        sampled=tuple(_of(known, SampleAudit)),
+        sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
     )
 
 
 def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
     return iter(records.get(kind, ()))
+
+
+def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
+    """Pick those about one source partition from gaps, quarantined records, audits or samples of a ledger."""
+    place = topic, partition
+    start = bisect_left(records, place, key=_place)
+    return records[start : bisect_right(records, place, lo=start, key=_place)]
+
+
+def _place(record: _OfPartition) -> tuple[str, int]:
+    return record.topic, record.partition
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
