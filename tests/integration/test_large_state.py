@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import create_topic, flow_of, read
+from lab import Seen, create_topic, cycle, flow_of, produce, read
 
 from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.group import OffsetChange
 from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.values import TopicPartition
 from twinlog.errors import FencedError
 from twinlog.formats.ledger_topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
-from twinlog.steps import sync_topics
+from twinlog.steps import rebuild, sync_topics
 from twinlog.steps.fencing import held
 from twinlog.steps.life_records import noted
 
@@ -64,6 +66,31 @@ def test_a_rebuild_of_a_hundred_thousand_positions_is_noted_and_read(flow, clust
         assert rebuild_of(topic, "without one") == read_ledger(flow, clusters.target).rebuilds[topic]
     records = read(cluster_b, flow.ledger_topic)
     assert max(len(it.key or b"") + len(it.value or b"") for it in records) < MOST_BYTES
+
+
+def test_a_rebuild_with_a_hundred_thousand_positions_restores_them(cluster_a, cluster_b, tmp_path) -> None:
+    """A thousand groups on a hundred partitions, each exactly where it stood."""
+    topic = create_topic(cluster_a, f"many-{uuid.uuid4().hex[:6]}", 100)
+    for partition in range(100):
+        produce(cluster_a, topic, [Seen(b"k", b"%d" % n, 1_000 + n) for n in range(3)], partition)
+    flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
+    cycle(flow)
+    places = [TopicPartition(f"A.{topic}", partition) for partition in range(100)]
+    wanted = {f"{topic}-{n}": {at: OffsetChange(n % 3 + 1, None) for at in places} for n in range(1_000)}
+    with open_clusters(flow) as clusters:
+        assert not clusters.target.alter_offsets(wanted).refused
+        begun = rebuild.run(flow, clusters, topic, by="test", reason="drill", request="r1")
+        assert begun.deleted
+        assert POSITIONS == len(read_ledger(flow, clusters.target).rebuilds[topic].groups)
+    cycle(flow)
+    with open_clusters(flow) as clusters:
+        rebuild.restore_reached(flow, clusters)
+        assert RebuildPhase.DONE == read_ledger(flow, clusters.target).rebuilds[topic].phase
+        found = clusters.target.committed_offsets(wanted).require()
+    assert {group: {at: it.offset for at, it in changes.items()} for group, changes in wanted.items()} == {
+        group: {at: it.offset for at, it in offsets.items()} for group, offsets in found.items()
+    }
+    assert max(len(it.value or b"") for it in read(cluster_b, flow.ledger_topic)) < MOST_BYTES
 
 
 @pytest.mark.parametrize("count", [10_000, 50_000, 200_000])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from twinlog.formats.ledger import LedgerRecord, parse_ledger, require_known
 from twinlog.formats.ledger_entry import LedgerEntry
@@ -22,6 +22,14 @@ class ReadLedger:
     left_over: tuple[bytes, ...] = ()
 
 
+class _Parsed(NamedTuple):
+    """A record as it was read: its bytes, what they say, the keys of its parts."""
+
+    value: bytes
+    record: LedgerRecord
+    parts: tuple[bytes, ...]
+
+
 class LedgerReading:
     """What was parsed of one ledger, by key; kept from one reading to the next.
 
@@ -30,7 +38,7 @@ class LedgerReading:
 
     def __init__(self) -> None:
         # One value, so that readers in two threads never leave halves of two readings.
-        self._last: tuple[Mapping[bytes, tuple[bytes, LedgerRecord]], ReadLedger] = ({}, ReadLedger(()))
+        self._last: tuple[Mapping[bytes, _Parsed], ReadLedger] = ({}, ReadLedger(()))
 
     def read(self, latest: Mapping[bytes, bytes | None]) -> ReadLedger:
         """Read the ledger's values by key; the same object again where nothing has changed.
@@ -38,30 +46,34 @@ class LedgerReading:
         Raises FormatError as `parse_ledger`, and for a record of which a part is missing.
         """
         before, found = self._last
-        known: dict[bytes, tuple[bytes, LedgerRecord]] = {}
+        known: dict[bytes, _Parsed] = {}
         parts: list[bytes] = []
         named: set[bytes] = set()
         changed = False
         for key, value in latest.items():
-            if value is None:
-                continue
-            if is_part(key):
-                parts.append(key)
-                continue
             seen = before.get(key)
-            if seen is None or seen[0] != value:
-                whole = joined(key, value, latest) if is_split(value) else value
-                record = parse_ledger(key, whole)
-                assert record is not None  # only a tombstone is
-                seen, changed = (value, record), True
+            if seen is None or seen.value != value:
+                if value is None:
+                    continue
+                if is_part(key):
+                    parts.append(key)
+                    continue
+                seen, changed = _parsed(key, value, latest), True
             known[key] = seen
-            if is_split(value):
-                named.update(part_keys(value))
+            if seen.parts:
+                named.update(seen.parts)
         left = tuple(key for key in parts if key not in named)
         if changed or len(known) != len(before) or left != found.left_over:
-            found = ReadLedger(tuple(record for _, record in known.values()), left)
+            found = ReadLedger(tuple(each.record for each in known.values()), left)
         self._last = known, found
         return found
+
+
+def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _Parsed:
+    parts = tuple(part_keys(value)) if is_split(value) else ()
+    record = parse_ledger(key, joined(key, value, latest) if parts else value)
+    assert record is not None  # only a tombstone is none
+    return _Parsed(value, record, parts)
 
 
 def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:

@@ -93,7 +93,7 @@ def life_problems(
             yield from _source_life(flow, source, topic, known)
             yield from _copy_life(flow, target, topic, known)
         elif topic in source.gone:
-            yield _deleted(flow, topic, known)
+            yield _deleted(flow, topic, known, target)
 
 
 def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Problem]:
@@ -213,7 +213,14 @@ def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incar
         )
 
 
-def _deleted(flow: FlowSettings, topic: str, known: Incarnation) -> Problem:
+def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetState) -> Problem:
+    if known.remote_topic not in target.names:
+        return Problem(
+            ProblemCode.DELETED,
+            topic,
+            f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
+            f"`twinlog forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
+        )
     after = flow.lives.delete_after_ms
     stays = (
         "delete it there when nobody needs it" if after is None else "twinlog.on.deleted deletes it in time"

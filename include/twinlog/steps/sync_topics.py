@@ -18,8 +18,8 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import Incarnation, LedgerRecord
 from twinlog.formats.ledger_metadata import TopicConfigsSet
-from twinlog.steps import discover, lives
-from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps import discover, forget, lives
+from twinlog.steps.discovery import Discovery, Problem, ProblemCode
 from twinlog.steps.life_records import beginning
 from twinlog.steps.lives import LifeResult
 from twinlog.steps.own_topic_rules import InternalState
@@ -68,6 +68,8 @@ def run(
         done, refused = todo.changes, todo.refused
     else:
         done, refused, kept = apply(flow, todo, clusters.target, discovery)
+        gone = {it.topic for it in discovery.problems if it.code is ProblemCode.DELETED}
+        kept += forget.forget_due(flow, clusters, gone, run_id)
     return SyncTopicsResult(
         flow.name,
         dry_run,
