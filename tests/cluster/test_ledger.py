@@ -4,13 +4,13 @@ import pytest
 
 from twinlog import clock
 from twinlog.cluster.fake import FakeCluster
-from twinlog.cluster.ledger import Ledger, drop_left_over, ledger_from, read_ledger, write_ledger
+from twinlog.cluster.ledger import Ledger, drop_left_over, forget, ledger_from, read_ledger, write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause, Incarnation
-from twinlog.formats.ledger_parts import LEFT_OVER_MS
+from twinlog.formats.ledger_parts import LEFT_OVER_MS, is_part
 from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
@@ -72,6 +72,20 @@ def test_a_record_of_a_hundred_thousand_positions_is_written_in_parts(target):
     stored = target.topics[FLOW.ledger_topic].logs[0].records
     assert {"t": large("one")} == read_ledger(FLOW, target).rebuilds
     assert max(len(it.key) + len(it.value) for it in stored) < 1_048_588 // 2
+
+
+def test_the_parts_of_a_record_go_with_it(target):
+    """When it is written anew, and when it is taken out: what is known here need not wait to be swept."""
+    write_ledger(FLOW, target, [large("one")])
+    first = {key for key in target.latest(FLOW.ledger_topic) if is_part(key)}
+    assert "one" == read_ledger(FLOW, target).rebuilds["t"].request
+    write_ledger(FLOW, target, [large("two")])
+    second = {key for key in target.latest(FLOW.ledger_topic) if is_part(key)}
+    assert (True, set()) == (bool(first and second), first & second)
+    after = read_ledger(FLOW, target)
+    assert ("two", ()) == (after.rebuilds["t"].request, after.left_over)
+    forget(FLOW, target, after.rebuilds["t"])
+    assert {} == dict(target.latest(FLOW.ledger_topic))
 
 
 def test_parts_that_nothing_names_are_taken_out_in_time(target, monkeypatch):

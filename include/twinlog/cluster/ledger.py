@@ -201,21 +201,32 @@ def _place(record: _OfPartition) -> tuple[str, int]:
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
     """Write records into the flow's ledger, each replacing the one with its key; all or an error.
 
-    Of a record in parts the last thing written is what names them: until then the one before it counts.
+    Of a record in parts the last thing written is what names them: until then the one before it counts.  Its parts go
+    afterwards, as far as they are known here.
     """
-    now = clock.now_ms()
-    entries = [
-        InternalRecord(key, value, LEDGER_PARTITION)
-        for record in records
-        for key, value in in_parts(record.key(), record.value(), now)
-    ]
-    if entries:
-        cluster.produce(flow.ledger_topic, entries)
+    now, written = clock.now_ms(), list(records)
+    entries = [it for each in written for it in in_parts(each.key(), each.value(), now)]
+    _produce(flow, cluster, entries, [each.key() for each in written])
 
 
 def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
     """Take a record out of the flow's ledger."""
-    cluster.produce(flow.ledger_topic, [InternalRecord(record.key(), None, LEDGER_PARTITION)])
+    _produce(flow, cluster, [(record.key(), None)], [record.key()])
+
+
+def _produce(
+    flow: FlowSettings,
+    cluster: Cluster,
+    entries: Sequence[tuple[bytes, bytes | None]],
+    replaced: Iterable[bytes],
+) -> None:
+    """Write entries in their order, then tombstones for the parts of what they replace."""
+    memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
+    new = {key for key, _ in entries}
+    old = [part for key in replaced for part in (memory.reading.parts_of(key) if memory is not None else ())]
+    rows = [*entries, *((part, None) for part in old if part not in new)]
+    if rows:
+        cluster.produce(flow.ledger_topic, [InternalRecord(*row, LEDGER_PARTITION) for row in rows])
 
 
 def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:

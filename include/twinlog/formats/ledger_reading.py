@@ -68,6 +68,11 @@ class LedgerReading:
         self._last = known, found
         return found
 
+    def parts_of(self, key: bytes) -> tuple[bytes, ...]:
+        """Name the parts of a record as it was when the ledger was read last."""
+        seen = self._last[0].get(key)
+        return seen.parts if seen is not None else ()
+
 
 def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _Parsed:
     parts = tuple(part_keys(value)) if is_split(value) else ()

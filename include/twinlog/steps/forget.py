@@ -93,9 +93,9 @@ def forget_due(
         return ()
     ledger, now = read_ledger(flow, clusters.target), clock.now_ms()
     deleted = [it for it in ledger.deleted.values() if it.topic in gone]
-    there = {it.remote_topic for it in deleted} - _missing(
-        clusters.target, [it.remote_topic for it in deleted]
-    )
+    asked = clusters.target.fresh.describe_topics([it.remote_topic for it in deleted])
+    # One that may not be seen counts as there.
+    there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
     noted = [seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it]
     write_ledger(flow, clusters.target, noted)
     lines = []
