@@ -92,11 +92,19 @@ def adoption(
     for partition in stored:
         if partition.topic == topic.topic:
             yield progress(state, partition, None)
+    yield from (forgotten(state, it) for it in _ended_with(ledger, topic.topic))
     yield noted(state, first_life(topic, ledger, source_cluster_id, now_ms, LifeReason.APPEND))
     begins = beginning(topic, now_ms)
     if begins is not None:
         yield noted(state, begins)
     yield from (noted(state, gap) for gap in ended(ledger, topic.topic, now_ms))
+
+
+def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
+    """What is noted of lives of which nothing more is copied; else a topic made anew each night grows for ever."""
+    yield from (it for it in ledger.leader_epochs if it.topic == topic)
+    if topic in ledger.beginnings:
+        yield ledger.beginnings[topic]
 
 
 def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
