@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from batches import Rec, encode
 from damage import TOPIC, DamagingBrokers, flipped
@@ -10,6 +13,9 @@ from hypothesis import strategies as st
 from test_cutter import control
 
 from twinlog.errors import FormatError
+from twinlog.relay import log_reader, state_cache
+from twinlog.relay.brokers import TopicMetadata
+from twinlog.relay.epochs import EpochEnd
 from twinlog.relay.log_reader import StateLog, read_state
 
 
@@ -120,3 +126,105 @@ def test_a_reader_holds_what_the_topic_holds(cached: bool) -> None:
         log.catch_up(DamagingBrokers(written))
     [resolver] = log._resolvers.values()
     assert ({}, {}, set()) == (resolver.committed, resolver.newest, resolver.deleted)
+
+
+class Led(DamagingBrokers):
+    """A cluster that tells who it is, and which leader serves the topic."""
+
+    def __init__(self, batches: list[bytes], *, epoch: int = 0, cluster: str = "one") -> None:
+        super().__init__(batches)
+        self.epoch, self.cluster = epoch, cluster
+
+    def metadata(self, topics: Any) -> dict[str, TopicMetadata]:
+        return {name: TopicMetadata(name, 0, {0: 1}, "id", self.cluster, {0: self.epoch}) for name in topics}
+
+
+OLD = [wrote(0, b"k", b"old"), wrote(1, b"lost", b"old")]
+NEW = [wrote(0, b"k", b"old"), wrote(1, b"k", b"new"), wrote(2, b"more", b"new")]
+KEPT_KEYS = {b"k": b"new", b"more": b"new"}
+
+
+def values(log: StateLog) -> dict[bytes, bytes | None]:
+    return {key: it.value for key, it in log.records.items()}
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (EpochEnd(0, 1), KEPT_KEYS),
+        (EpochEnd(-1, -1), KEPT_KEYS),
+        (None, KEPT_KEYS),
+        (EpochEnd(0, 2), {b"k": b"old", b"lost": b"old", b"more": b"new"}),
+    ],
+)
+def test_a_log_that_was_cut_off_and_has_grown_again_is_read_anew(monkeypatch, end, expected) -> None:
+    """It ends behind what was read: only its leader epochs tell.  Where they say nothing it is read, too."""
+    monkeypatch.setattr(
+        log_reader, "epoch_ends", lambda brokers, asked: {} if end is None else dict.fromkeys(asked, end)
+    )
+    log = StateLog(TOPIC)
+    log.catch_up(Led(OLD))
+    log.catch_up(Led(NEW, epoch=1))
+    assert expected == values(log)
+
+
+def test_while_the_leader_stays_nothing_is_asked(monkeypatch) -> None:
+    """It cuts nothing off."""
+    monkeypatch.setattr(log_reader, "epoch_ends", None)
+    log = StateLog(TOPIC)
+    for end in (1, 2, 3):
+        log.catch_up(Led(NEW[:end], epoch=4))
+    assert KEPT_KEYS == values(log)
+
+
+@pytest.fixture
+def caches(tmp_path, monkeypatch):
+    """Keep everything that is read, below a folder of the test's."""
+    monkeypatch.setattr(state_cache, "folder", lambda: tmp_path / "state")
+    monkeypatch.setattr(log_reader, "COSTLY_RECORDS", 1)
+    return tmp_path / "state"
+
+
+def remembered(brokers: Led) -> dict[bytes, bytes | None]:
+    """What a process finds that begins with the cache of the one before."""
+    log = StateLog(TOPIC, cached=True)
+    log.catch_up(brokers)
+    return values(log)
+
+
+def test_a_cache_is_used_where_the_log_is_the_one_that_was_read(caches, monkeypatch) -> None:
+    """Then only what is new is fetched; the cluster was asked, since the process did not see who led."""
+    monkeypatch.setattr(log_reader, "epoch_ends", lambda brokers, asked: dict.fromkeys(asked, EpochEnd(0, 9)))
+    remembered(Led(OLD))
+    begun = Led([*OLD, wrote(2, b"more", b"new")])
+    begun.served[0] = wrote(0, b"k", b"would be read")
+    assert {b"k": b"old", b"lost": b"old", b"more": b"new"} == remembered(begun)
+
+
+@pytest.mark.parametrize("end", [EpochEnd(0, 1), EpochEnd(-1, -1), None])
+def test_a_cache_of_another_log_is_not_used(caches, monkeypatch, end) -> None:
+    """Cut off and grown again, or of an epoch the log does not know, or nobody says."""
+    remembered(Led(OLD))
+    monkeypatch.setattr(
+        log_reader, "epoch_ends", lambda brokers, asked: {} if end is None else dict.fromkeys(asked, end)
+    )
+    assert KEPT_KEYS == remembered(Led(NEW))
+
+
+def test_a_cache_that_ends_behind_the_log_is_not_used(caches, monkeypatch) -> None:
+    """Nor is that of another cluster with the same topic id, which is not even asked about."""
+    monkeypatch.setattr(log_reader, "epoch_ends", lambda brokers, asked: dict.fromkeys(asked, EpochEnd(0, 9)))
+    remembered(Led([*OLD, wrote(2, b"ahead", b"v")]))
+    assert {b"k": b"old"} == remembered(Led(OLD[:1]))
+    monkeypatch.setattr(log_reader, "epoch_ends", None)
+    assert KEPT_KEYS == remembered(Led(NEW, cluster="two"))
+
+
+def test_a_reader_that_slept_begins_anew(monkeypatch) -> None:
+    """A tombstone may have come and gone: what it took is not in the log any more."""
+    log = StateLog(TOPIC)
+    log.catch_up(Led(OLD))
+    later = time.time() + state_cache.MAX_AGE_SECONDS
+    monkeypatch.setattr(log_reader.time, "time", lambda: later)
+    log.catch_up(Led([OLD[0], wrote(5, b"after", b"v")]))
+    assert {b"k": b"old", b"after": b"v"} == values(log)

@@ -22,7 +22,7 @@ from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
-from twinlog.steps import lives, rebuild
+from twinlog.steps import forget, lives, rebuild
 from twinlog.steps.copy_round import state_topics
 
 
@@ -145,4 +145,5 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
     monkeypatch.setattr(rebuild, "held", held)
     monkeypatch.setattr(lives, "held", held)
+    monkeypatch.setattr(forget, "held", held)
     return meanwhile

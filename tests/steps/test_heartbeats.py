@@ -25,7 +25,11 @@ def test_a_beat_is_mm2s_record(flow, clusters, target):
     (record,) = target.topics["heartbeats"].logs[0].records
     assert Heartbeat("A", "B", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
     assert record.timestamp == result.timestamp_ms
-    assert {"cleanup.policy": "compact", "segment.bytes": "4194304"} == target.topics["heartbeats"].configs
+    assert {
+        "cleanup.policy": "compact",
+        "segment.bytes": "4194304",
+        "delete.retention.ms": "86400000",
+    } == target.topics["heartbeats"].configs
 
 
 def test_the_age_of_the_upstreams_beat_is_measured(flow, clusters, target):

@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.ledger import ledger_from
 from twinlog.cluster.progress import Maps
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger import Gap, GapCause
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.relay.spec import StateTopics
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.steps.life_plan import Lost
-from twinlog.steps.life_records import cut, rewinding
+from twinlog.steps.life_records import adoption, cut, rewinding
 
 
 @st.composite
@@ -60,3 +63,16 @@ def test_what_was_audited_of_a_log_that_was_cut_is_forgotten() -> None:
     records = list(rewinding(state, lost, gap, Maps({}, {}), ledger_from([*audits, sample])))
     forgotten = [it.key for it in records if it.topic == "ledger" and it.value is None]
     assert [audits[0].key(), sample.key()] == forgotten
+
+
+def test_what_was_noted_of_the_earlier_life_goes_with_it() -> None:
+    """Where it began and its leader epochs: a topic made anew each night leaves one life a night, and no more."""
+    state = StateTopics("offsets", 4, "map", 4, "ledger", "connector", "A")
+    begins = Beginning("t", "old", {"0": 0}, {"0": 0}, 1)
+    epochs = [LeaderEpoch(topic, "old", 0, 3, 0) for topic in ("t", "u")]
+    ledger = ledger_from([Incarnation("t", "old", 1, "A.t"), begins, *epochs])
+    partition = DiscoveredPartition(0, PartitionOffsets(0, 0, 0), None)
+    topic = DiscoveredTopic("t", "new", "A.t", 1, (partition,), None)
+    records = [*adoption(state, topic, ledger, {}, "cluster", 9)]
+    assert {begins.key(), epochs[0].key()} == {it.key for it in records if it.value is None}
+    assert {Beginning("t", "new", {}, {}, 1).key()} <= {it.key for it in records if it.value is not None}

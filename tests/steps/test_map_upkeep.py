@@ -1,13 +1,26 @@
 """Upkeep changes how the map is stored, and nothing it answers."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.fake import FakeCluster
+from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.progress import SourceLife
-from twinlog.formats.offset_map import decode_map_key, decode_pieces, encode_piece
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.connection import ConnectionSettings
+from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.formats.ledger_topics import Incarnation
+from twinlog.formats.offset_map import MapKey, decode_map_key, decode_pieces, encode_map_key, encode_piece
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
+from twinlog.relay.transaction import Writer
+from twinlog.steps import map_upkeep
 from twinlog.steps.map_upkeep import JOINED_RUNS, WORTH_IT, Replacement, make_plan, records_of
 
 LIFE = SourceLife("orders", "id", 3)
@@ -107,3 +120,83 @@ def test_records_go_where_the_copy_writes_them():
         (decode_map_key(it.key).first_upstream, it.value) for it in records
     ]
     assert 1 == len({it.partition for it in records})
+
+
+FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
+
+
+class World:
+    """A copy of which 45 records were deleted, its map in pieces of ten, and what an upkeep writes."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.target = FakeCluster("B")
+        for name, partitions in [(FLOW.ledger_topic, 1), (FLOW.offset_map_topic, 16), ("A.orders", 4)]:
+            self.target.add_topic(name, partitions)
+        self.copy = TopicPartition("A.orders", 3)
+        for number in range(80):
+            self.target.append(self.copy, key=b"k%d" % number, value=b"v")
+        self.target.delete_records(self.copy, 45)
+        copy_id = self.target.topics["A.orders"].topic_id
+        write_ledger(FLOW, self.target, [Incarnation("orders", "id", 1, "A.orders", copy_id)])
+        for first in range(0, 80, 10):
+            piece = MapPiece(first, first + 10, (Run(first, first, 10),))
+            key = encode_map_key(MapKey(*LIFE, first))
+            self.target.append(TopicPartition(FLOW.offset_map_topic, 0), key=key, value=encode_piece(piece))
+        self.before_init = lambda: None
+        self.written: list = []
+        leaders = {FLOW.offset_map_topic: SimpleNamespace(leaders=dict.fromkeys(range(16)))}
+        broker = SimpleNamespace(metadata=lambda names: leaders)
+        log = SimpleNamespace(read=lambda brokers: None)
+        monkeypatch.setattr(map_upkeep, "Brokers", lambda connection: nullcontext(broker))
+        monkeypatch.setattr(map_upkeep, "init_writer", self.init)
+        monkeypatch.setattr(map_upkeep, "StateLog", lambda topic: log)
+        log.records = self.target.latest_records(FLOW.offset_map_topic)
+        monkeypatch.setattr(
+            map_upkeep, "write_fenced", lambda target, lane, records: self.written.extend(records)
+        )
+
+    def init(self, *_) -> Writer:
+        self.before_init()
+        return Writer("id", 1, 0)
+
+    def recreate(self) -> None:
+        """Delete the copy and make it again, with a log that begins further on."""
+        self.target.add_topic("A.orders", 4)
+        for _ in range(100):
+            self.target.append(self.copy, key=b"k", value=b"v")
+        self.target.delete_records(self.copy, 75)
+
+    def run(self) -> list[int]:
+        map_upkeep.run(FLOW, Clusters(FakeCluster("A"), self.target))
+        return [decode_map_key(it.key).first_upstream for it in self.written]
+
+
+@pytest.fixture
+def world(monkeypatch) -> World:
+    return World(monkeypatch)
+
+
+def test_the_start_of_the_log_is_read_behind_the_initialising(world):
+    """What was seen before it is no reason to cut: the start moved on meanwhile, and the new one counts."""
+    world.before_init = lambda: world.target.delete_records(world.copy, 65)
+    assert [0, 10, 20, 30, 40, 50] == world.run()
+
+
+def test_a_copy_made_anew_before_the_write_has_nothing_cut(world):
+    """Its log begins elsewhere, and the ledger does not know it: the map is another log's."""
+    world.before_init = world.recreate
+    assert [] == world.run()
+
+
+def test_a_copy_made_anew_while_its_start_is_asked_for_has_nothing_cut(world):
+    """Offsets are asked for by name: the id is looked at before and after."""
+    asked = world.target.offsets
+
+    def recreated_first(partitions):
+        partitions = list(partitions)
+        if partitions:
+            world.recreate()
+        return asked(partitions)
+
+    world.before_init = lambda: setattr(world.target, "offsets", recreated_first)
+    assert [] == world.run()

@@ -34,7 +34,11 @@ def test_a_first_cycle_creates_the_internal_topics_first(flow, clusters, source)
         ("heartbeats", 1, 3, False),
         ("A.orders", 2, 1, False),
     ] == [(it.name, it.partitions, it.replication_factor, it.vital) for it in plan.changes]
-    assert {"cleanup.policy": "compact", "segment.bytes": "4194304"} == plan.changes[0].configs
+    assert {
+        "cleanup.policy": "compact",
+        "segment.bytes": "4194304",
+        "delete.retention.ms": "86400000",
+    } == plan.changes[0].configs
     assert any("mm2-ledger.A.internal gets replication factor 3 instead of 5" in note for note in plan.notes)
 
 
@@ -126,6 +130,30 @@ def test_state_that_would_expire_is_refused(flow, clusters, with_internal, name,
     with pytest.raises(TerminalError, match=f"{name} on B has cleanup.policy={policy}") as caught:
         planned(flow, clusters)
     assert "cleanup-policy" == caught.value.code
+
+
+def test_tombstones_of_an_earlier_release_are_kept_for_a_day(flow, clusters, with_internal):
+    """A topic where they vanish sooner is brought to it, once; one that keeps them for longer stays as it is."""
+    names = ["mm2-offsets.A.internal", "mm2-ledger.A.internal", "heartbeats"]
+    for name, kept in zip(names, ["3600000", "86399999", "999999999"], strict=True):
+        with_internal.topics[name].configs["delete.retention.ms"] = kept
+    done = sync_topics.run(flow, clusters)
+    assert [(ChangeKind.CONFIGURE_INTERNAL, it) for it in names[:2]] == [
+        (it.kind, it.name) for it in done.changes
+    ]
+    assert ["86400000", "86400000", "999999999"] == [
+        with_internal.topics[name].configs["delete.retention.ms"] for name in names
+    ]
+    assert () == sync_topics.run(flow, clusters).changes
+
+
+def test_where_that_is_not_allowed_the_cycle_goes_on_and_says_so(flow, clusters, with_internal):
+    """No right to alter configs was needed before."""
+    with_internal.topics["mm2-ledger.A.internal"].configs["delete.retention.ms"] = "1"
+    with_internal.refuse("alter_topic_configs", "delete.retention.ms", ClusterRefused("no", hint="grant it"))
+    done = sync_topics.run(flow, clusters)
+    said = "delete.retention.ms of mm2-ledger.A.internal on B should be 86400000 at least: no; grant it"
+    assert ((), True, (said,)) == (done.changes, done.complete, done.notes)
 
 
 def test_expiring_heartbeats_are_only_noted(flow, clusters, with_internal):

@@ -23,6 +23,7 @@ from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
 from twinlog.cli.failure import Failure, explain_failure, print_traceback
+from twinlog.cli.forget import forget
 from twinlog.cli.gate import gate
 from twinlog.cli.groups import groups
 from twinlog.cli.import_connectors import import_connectors
@@ -80,6 +81,7 @@ app.command("show")(show_topic)
 app.command("pause")(pause)
 app.command("resume")(resume)
 app.command("rebuild")(rebuild)
+app.command("forget")(forget)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("gate")(gate)

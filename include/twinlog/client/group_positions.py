@@ -15,7 +15,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discover import all_partitions, left_out_reason
-from twinlog.steps.life_rules import about_source_life, copied_from
+from twinlog.steps.life_rules import about_source_life, sources_of_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ def records_at(
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-    ledger = read_ledger(flow, clusters.target)
+    source_of = sources_of_copies(flow, read_ledger(flow, clusters.target))
     sources = {
         name: source
         for name in clusters.target.topic_names()
-        if not flow.policy.is_internal_topic(name) and (source := copied_from(flow, ledger, name)) is not None
+        if not flow.policy.is_internal_topic(name) and (source := source_of(name)) is not None
     }
     copies = [name for name, source in sources.items() if topics is None or source in topics]
     missing = sorted(set(topics or ()) - set(sources.values()))
@@ -202,11 +202,12 @@ def _from_checkpoints(
     note: str,
 ) -> Standing:
     ledger = read_ledger(flow, clusters.target)
+    source_of = sources_of_copies(flow, ledger)
     asks: list[Ask] = []
     times: list[int] = []
     left_out: dict[str, None] = {}
     for (group, topic, partition), it in sorted(found.items()):
-        source = copied_from(flow, ledger, topic)
+        source = source_of(topic)
         if source is None:
             # It stands on a copy that came from the target; here are the offsets of the original.
             text = (

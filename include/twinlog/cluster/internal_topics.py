@@ -9,6 +9,16 @@ from twinlog.config.settings import FlowSettings, PoisonPolicy
 
 OFFSET_MAP_PARTITIONS = 16
 COMPACT = "compact"
+DELETE_RETENTION = "delete.retention.ms"
+TOMBSTONES_KEPT_MS = 24 * 3_600_000
+"""How long a tombstone stays at least: Kafka's default, set on the topic so that no broker's default shortens it.
+
+A reader that goes on from where it was (relay/log_reader.py, and its cache) does so for twelve hours at most, and would
+never hear of what vanished meanwhile.  Longer serves nobody: every new reader reads what is kept.  In the end a
+tombstone goes with the cleaning after that day; of a quiet topic that is once its segment is full, or seven days old
+(`segment.ms`) when the next record comes.
+"""
+
 SEGMENT_BYTES = 4 * 1024 * 1024
 """Size of a segment of our own topics; brokers take 1 MiB at least (KIP-1030)."""
 
@@ -39,7 +49,11 @@ class InternalTopic:
         if self.keeps_all:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
             return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
-        entries = {"cleanup.policy": COMPACT, "segment.bytes": str(SEGMENT_BYTES)}
+        entries = {
+            "cleanup.policy": COMPACT,
+            "segment.bytes": str(SEGMENT_BYTES),
+            DELETE_RETENTION: str(TOMBSTONES_KEPT_MS),
+        }
         return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
+from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
@@ -16,11 +19,13 @@ from twinlog.formats.ledger import (
     FlowState,
     LedgerRecord,
     Quarantine,
-    parse_ledger,
 )
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
+from twinlog.formats.ledger_parts import in_parts, is_over
+from twinlog.formats.ledger_reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
@@ -32,9 +37,18 @@ from twinlog.formats.ledger_topics import (
     TopicPause,
 )
 
-LEDGER_PARTITION = 0
-
 R = TypeVar("R")
+
+
+class _OfPartition(Protocol):
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_OfPartition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +69,10 @@ class Ledger:
     `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples oldest first.  `audits` are by topic and partition, one for each life that was audited; `sampled` the last
-    sample of each.
+    samples oldest first.  `audits` are in order of topic and partition, one for each life that was audited; `sampled`
+    last sample of each.
+
+    `left_over` are keys of parts that no record names any more (twinlog.formats.ledger_parts).
 
     Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
     """
@@ -79,6 +95,7 @@ class Ledger:
     audits: tuple[PartitionAudit, ...] = ()
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
+    left_over: tuple[bytes, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -96,6 +113,18 @@ class Ledger:
         return known is not None and known.topic_id == topic_id
 
 
+@dataclass(slots=True)
+class _Memory:
+    """What was read of one ledger, and the state it made."""
+
+    reading: LedgerReading = field(default_factory=LedgerReading)
+    made: tuple[ReadLedger | None, Ledger] = (None, Ledger())
+
+
+_KNOWN: dict[tuple[str, str], _Memory] = {}
+"""By alias and topic, for as long as the process lives: a ledger is read dozens of times in a cycle."""
+
+
 def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
     """Read the flow's ledger from its target, as `ledger_in`."""
     return ledger_in(cluster, flow.ledger_topic)
@@ -106,13 +135,20 @@ def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
 
     Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
     """
-    latest = latest_or_empty(cluster, topic)
-    return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
+    memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
+    found = memory.reading.read(latest_or_empty(cluster, topic))
+    of, ledger = memory.made
+    if found is not of:
+        ledger = replace(ledger_from(found.records), left_over=found.left_over)
+        memory.made = found, ledger
+    return ledger
 
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
-    known = list(records)
+    known: defaultdict[type, list[Any]] = defaultdict(list)
+    for record in records:
+        known[type(record)].append(record)
     lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
     current = {it.topic: it for it in lives}
     return Ledger(
@@ -142,25 +178,63 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             applied={it.digest: it for it in _of(known, PlanApplied)},
         ),
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
-        sampled=tuple(_of(known, SampleAudit)),
+        sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
     )
 
 
-def _of(records: Iterable[LedgerRecord], kind: type[R]) -> Iterator[R]:
-    return (it for it in records if isinstance(it, kind))
+def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
+    return iter(records.get(kind, ()))
+
+
+def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
+    """Pick those about one source partition from gaps, quarantined records, audits or samples of a ledger."""
+    place = topic, partition
+    start = bisect_left(records, place, key=_place)
+    return records[start : bisect_right(records, place, lo=start, key=_place)]
+
+
+def _place(record: _OfPartition) -> tuple[str, int]:
+    return record.topic, record.partition
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
-    """Write records into the flow's ledger, each replacing the one with its key; all or an error."""
-    entries = [InternalRecord(it.key(), it.value(), LEDGER_PARTITION) for it in records]
-    if entries:
-        cluster.produce(flow.ledger_topic, entries)
+    """Write records into the flow's ledger, each replacing the one with its key; all or an error.
+
+    Of a record in parts the last thing written is what names them: until then the one before it counts.  Its parts go
+    afterwards, as far as they are known here.
+    """
+    now, written = clock.now_ms(), list(records)
+    entries = [it for each in written for it in in_parts(each.key(), each.value(), now)]
+    _produce(flow, cluster, entries, [each.key() for each in written])
 
 
 def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
     """Take a record out of the flow's ledger."""
-    cluster.produce(flow.ledger_topic, [InternalRecord(record.key(), None, LEDGER_PARTITION)])
+    _produce(flow, cluster, [(record.key(), None)], [record.key()])
+
+
+def _produce(
+    flow: FlowSettings,
+    cluster: Cluster,
+    entries: Sequence[tuple[bytes, bytes | None]],
+    replaced: Iterable[bytes],
+) -> None:
+    """Write entries in their order, then tombstones for the parts of what they replace."""
+    memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
+    new = {key for key, _ in entries}
+    old = [part for key in replaced for part in (memory.reading.parts_of(key) if memory is not None else ())]
+    rows = [*entries, *((part, None) for part in old if part not in new)]
+    if rows:
+        cluster.produce(flow.ledger_topic, [InternalRecord(*row, LEDGER_PARTITION) for row in rows])
+
+
+def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:
+    """Take parts out of the ledger that no record names, once nobody can be about to write their record."""
+    now = clock.now_ms()
+    gone = [InternalRecord(key, None, LEDGER_PARTITION) for key in ledger.left_over if is_over(key, now)]
+    if gone:
+        cluster.produce(flow.ledger_topic, gone)
 
 
 def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:

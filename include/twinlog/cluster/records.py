@@ -22,11 +22,8 @@ Properties = Mapping[str, Any]
 # Few records of each partition are wanted; a batch larger than this is answered whole all the same.
 FETCH_BYTES = 65_536
 
-LARGEST_BYTES = 64 * 1024 * 1024
-"""Of a record before it is compressed; the broker's limit is for what it is then, a fifth or less.
-
-What the ledger knows of ten thousand topics is more than the megabyte that brokers take by default.
-"""
+BATCH_BYTES = 512 * 1024
+"""Of records in one batch before they are compressed: half of what brokers take by default."""
 
 _QUEUE_FULL_SECONDS = 0.1
 
@@ -97,8 +94,8 @@ def _producer_properties(properties: Properties) -> dict[str, Any]:
         "acks": "all",
         "enable.idempotence": True,
         "compression.type": "zstd",
-        "message.max.bytes": LARGEST_BYTES,
         "linger.ms": 1,
+        "batch.size": BATCH_BYTES,
         "message.timeout.ms": int(REQUEST_SECONDS * 1000),
         "log_level": 0,
     }

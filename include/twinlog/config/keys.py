@@ -159,6 +159,7 @@ _OURS = (
     Key("twinlog.on.poison.record", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.on.recreated", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.on.deleted", Kind.STRING, "keep", Home.OURS),
+    Key("twinlog.on.deleted.both", Kind.STRING, "keep", Home.OURS),
     Key("twinlog.on.gap", Kind.STRING, "fail", Home.OURS),
     Key("twinlog.metrics.folder", Kind.STRING, None, Home.OURS),
     Key("twinlog.cycle.rule", Kind.STRING, "mm2-4.3", Home.OURS),

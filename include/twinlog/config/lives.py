@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from twinlog.config.reader import Reader
 from twinlog.config.settings import GapPolicy, LifeSettings, RecreatedPolicy
@@ -18,16 +19,21 @@ def life_settings(read: Reader) -> LifeSettings:
         on_gap=read.choice("twinlog.on.gap", GapPolicy),
         delete_after_ms=read.parsed(
             "twinlog.on.deleted",
-            _delete_after_ms,
+            partial(_after_ms, "delete-after"),
             "is neither keep nor delete-after:TIME, such as delete-after:7d",
+        ),
+        forget_after_ms=read.parsed(
+            "twinlog.on.deleted.both",
+            partial(_after_ms, "forget-after"),
+            "is neither keep nor forget-after:TIME, such as forget-after:30d",
         ),
     )
 
 
-def _delete_after_ms(text: str) -> int | None:
+def _after_ms(word: str, text: str) -> int | None:
     if text == KEEP:
         return None
-    found = re.fullmatch(r"delete-after:((?:\d+[mhd])+)", text)
+    found = re.fullmatch(rf"{word}:((?:\d+[mhd])+)", text)
     if found is None:
         raise ValueError(text)
     return sum(int(count) * _UNITS_MS[unit] for count, unit in re.findall(r"(\d+)([mhd])", found[1]))

@@ -216,11 +216,13 @@ class LifeSettings:
     """What to do when topics are deleted, recreated or lose records (docs/topics.md).
 
     `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
+    `forget_after_ms` is how long both are missed until what is known of them is dropped (`twinlog.on.deleted.both`).
     """
 
     on_recreated: RecreatedPolicy = RecreatedPolicy.FAIL
     on_gap: GapPolicy = GapPolicy.FAIL
     delete_after_ms: int | None = None
+    forget_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     key    JSON array: the kind, then what identifies the record; the newest record of a key counts
     value  JSON object: "version", then every field of the record; None (a tombstone) forgets it
+           of a large record: the names of its parts (twinlog.formats.ledger_parts)
 
 Times are epoch ms.  Fields that a reader does not know are ignored, an unknown kind or version never is.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, ClassVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +21,7 @@ from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
+from twinlog.formats.ledger_parts import KIND as PART
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
@@ -46,6 +47,7 @@ __all__ = [
     "LedgerRecord",
     "Quarantine",
     "parse_ledger",
+    "require_known",
 ]
 
 
@@ -134,32 +136,44 @@ LedgerRecord = (
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
     kind.KIND: TypeAdapter(kind) for kind in get_args(LedgerRecord)
 }
+_KINDS = frozenset(kind.encode() for kind in (*_READERS, PART))
+_OURS = b'{"version":%d,' % VERSION
 
 
-@lru_cache(maxsize=32_768)  # a ledger is read again and again, and most of it stays as it is
 def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
     """Read a record; None for a tombstone.
 
     Raises FormatError for bytes that are no ledger record, of an unknown kind or version, or under a key that is
-    not theirs.
+    not theirs.  A record in parts is put together first (twinlog.formats.ledger_reading).
     """
+    kind = _kind(key)
+    if kind == PART:
+        raise FormatError("a part of a ledger record says nothing by itself", bytes=key.hex())
+    return None if value is None else _record(kind, key, value)
+
+
+def require_known(key: bytes) -> None:
+    """See that a record is of a kind this release knows, or a part of one.  Raises FormatError."""
+    end = key.find(b'"', 2)
+    if not key.startswith(b'["') or key[2:end] not in _KINDS:
+        _kind(key)
+
+
+def _kind(key: bytes) -> str:
     match parsed_json(key, "ledger key"):
-        case [str(kind), *_] if kind in _READERS:
-            return None if value is None else _record(kind, key, value)
+        case [str(kind), *_] if kind in _READERS or kind == PART:
+            return kind
         case [str(kind), *_]:
             raise FormatError(f"ledger key has the unknown kind {kind!r}", bytes=key.hex())
     raise FormatError("ledger key is not an array that begins with a kind", bytes=key.hex())
 
 
-def lane_writers(latest: Mapping[bytes, bytes | None]) -> set[int]:
-    """Producer ids of all lanes that a ledger (value by key) knows of.  Raises FormatError as `parse_ledger`."""
-    records = (parse_ledger(key, value) for key, value in latest.items())
-    return {it.producer_id for it in records if isinstance(it, LaneWriter)}
-
-
 def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
-    fields = parsed_json(value, f"ledger record {kind}")
-    version = fields.get("version") if isinstance(fields, dict) else None
+    if not value.startswith(_OURS):
+        fields = parsed_json(value, f"ledger record {kind}")
+        version = fields.get("version") if isinstance(fields, dict) else None
+    else:  # as every release writes it: parsed once only
+        version = VERSION
     if version != VERSION or isinstance(version, bool):
         raise FormatError(
             f"ledger record {kind} has version {version}; only version {VERSION} is known", bytes=value.hex()

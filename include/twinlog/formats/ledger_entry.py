@@ -9,6 +9,9 @@ from twinlog.jsonable import to_json
 
 VERSION = 1
 
+LEDGER_PARTITION = 0
+"""All of a ledger is in one partition: its records have an order."""
+
 
 class LedgerEntry:
     """Base of all kinds of records: a kind has a name, and some of its fields identify a record of it."""

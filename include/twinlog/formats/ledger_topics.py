@@ -143,7 +143,9 @@ class TopicPause(LedgerEntry):
 class DeletedTopic(LedgerEntry):
     """The source topic was first found to be gone at `first_seen_ms`; its copy is an orphan.
 
-    Forgotten when the topic is there again, or when the copy was deleted too.
+    Forgotten when the topic is there again, and when all that is known of it is (`twinlog forget`,
+    `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well, 0 while it is there, or
+    nobody looked.
     """
 
     KIND: ClassVar[str] = "deleted-topic"
@@ -152,6 +154,7 @@ class DeletedTopic(LedgerEntry):
     topic_id: str
     remote_topic: str
     first_seen_ms: int
+    copy_gone_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

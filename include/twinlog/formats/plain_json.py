@@ -7,10 +7,12 @@ from typing import Any
 
 from twinlog.errors import FormatError
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def json_bytes(value: Any) -> bytes:
     """Write a value, byte for byte as Connect's converter does."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def parsed_json(data: bytes, what: str) -> Any:

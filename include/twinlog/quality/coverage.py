@@ -6,7 +6,8 @@ not reach, though an audit has met it (`no-map`), counts as copied, and not as p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -145,6 +146,14 @@ def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> i
     return offset_map.records + sum(
         max(0, it.records - mapped_between(offset_map, it.start, it.end)) for it in unmapped
     )
+
+
+def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
+    """Group partitions by their topic."""
+    found: defaultdict[str, list[PartitionCoverage]] = defaultdict(list)
+    for partition in partitions:
+        found[partition.topic].append(partition)
+    return found
 
 
 def total(partitions: Iterable[PartitionCoverage]) -> Coverage:

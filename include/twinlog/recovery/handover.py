@@ -139,4 +139,4 @@ def _pause(state: StateTopics, origin: Origin) -> StateRecord:
     now = clock.now_ms()
     reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
     record = FlowState(FlowPhase.PAUSED, now, "twinlog handover", reason)
-    return StateRecord(state.ledger_topic, 0, record.key(), record.value())
+    return StateRecord.of_ledger(state.ledger_topic, record)

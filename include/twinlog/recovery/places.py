@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -63,14 +64,16 @@ def places(
     chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
     source = clusters.source.topic_configs(it.topic for it in chosen).found
     target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
+    said = _by_topic(positions)
+    blocking = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
     found = [
         it
         for topic in chosen
         for it in _sorted(
             flow,
-            discovery,
             topic,
-            positions,
+            blocking.get(topic.topic),
+            said.get(topic.topic, {}),
             source.get(topic.topic, {}),
             target.get(topic.remote_topic, {}),
         )
@@ -79,15 +82,19 @@ def places(
     refused = [it for it in found if isinstance(it, PartitionProof)]
     for problem in hidden:
         if topics is None or problem.topic in topics:
-            refused += _hidden(flow, problem, positions)
+            refused += _hidden(flow, problem, said.get(problem.topic, {}))
     return wanted, refused
 
 
-def _hidden(
-    flow: FlowSettings, problem: Problem, positions: Mapping[TopicPartition, int]
-) -> Iterator[PartitionProof]:
+def _by_topic(positions: Mapping[TopicPartition, int]) -> Mapping[str, Mapping[int, int]]:
+    found: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for at, last in positions.items():
+        found[at.topic][at.partition] = last
+    return found
+
+
+def _hidden(flow: FlowSettings, problem: Problem, said: Mapping[int, int]) -> Iterator[PartitionProof]:
     """Refuse the known partitions of a topic the source does not describe; its first where none is known."""
-    said = {it.partition: last for it, last in positions.items() if it.topic == problem.topic}
     for number in sorted(said) or [0]:
         remote = remote_name(flow, problem.topic)
         yield refusal_of(
@@ -97,16 +104,15 @@ def _hidden(
 
 def _sorted(
     flow: FlowSettings,
-    discovery: Discovery,
     topic: DiscoveredTopic,
-    positions: Mapping[TopicPartition, int],
+    problem: Problem | None,
+    said_of: Mapping[int, int],
     source: Configs,
     target: Configs,
 ) -> Iterator[Place | PartitionProof]:
-    problem = next((it for it in discovery.problems if it.topic == topic.topic and it.blocking), None)
     compacted = any("compact" in _value(configs, "cleanup.policy") for configs in (source, target))
     for it in topic.partitions:
-        said = positions.get(TopicPartition(topic.topic, it.partition))
+        said = said_of.get(it.partition)
         reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
         if reason is not None:
             yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
@@ -122,7 +128,6 @@ def _sorted(
                 timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
                 began_at_start=not flow.copy.start_from_latest,
             )
-    said_of = {it.partition: last for it, last in positions.items() if it.topic == topic.topic}
     seen = {it.partition for it in topic.partitions}
     for number in sorted({*range(topic.partition_count), *said_of} - seen):
         reason = (problem.message, problem.hint) if problem else _unseen(topic, number)

@@ -299,11 +299,11 @@ def _taken_over(
 
 
 def _noted(state: StateTopics, record: TakenOver) -> StateRecord:
-    return StateRecord(state.ledger_topic, 0, record.key(), record.value())
+    return StateRecord.of_ledger(state.ledger_topic, record)
 
 
 def _active(state: StateTopics) -> StateRecord:
     """The flow is ours: also when it was paused because it had been handed over."""
     now = clock.now_ms()
     record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
-    return StateRecord(state.ledger_topic, 0, record.key(), record.value())
+    return StateRecord.of_ledger(state.ledger_topic, record)

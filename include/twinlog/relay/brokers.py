@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -35,13 +35,16 @@ TopicPartition = tuple[str, int]
 class TopicMetadata:
     """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none).
 
-    `topic_id` is its incarnation, base64 as Kafka prints it (KIP-516); empty where there is none to tell.
+    `topic_id` is its incarnation, base64 as Kafka prints it (KIP-516); empty where there is none to tell, as is
+    `cluster_id`.  `epochs` are the leader epochs by partition, as far as they are told: higher with each new leader.
     """
 
     name: str
     error: int
     leaders: Mapping[int, int]
     topic_id: str = ""
+    cluster_id: str = ""
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
     def is_led(self, partition: int) -> bool:
         """Whether a partition has a leader to ask."""
@@ -120,7 +123,12 @@ class Brokers:
         for topic in answer.topics:
             leaders = {item.partition_index: item.leader_id for item in topic.partitions}
             result[topic.name] = TopicMetadata(
-                topic.name, topic.error_code, leaders, _printed(topic.topic_id)
+                topic.name,
+                topic.error_code,
+                leaders,
+                _printed(topic.topic_id),
+                answer.cluster_id or "",
+                {item.partition_index: item.leader_epoch for item in topic.partitions},
             )
             for partition, leader in leaders.items():
                 self._leaders[topic.name, partition] = leader

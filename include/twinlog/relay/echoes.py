@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger import lane_writers
+from twinlog.formats.ledger_reading import lane_writers
 from twinlog.relay.batch import BatchHeader
 
 

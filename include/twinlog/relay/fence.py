@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 from twinlog import clock
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.connect_offset import parse_copy_end, parse_offset_value
-from twinlog.formats.ledger import LaneFence, lane_writers, parse_ledger
+from twinlog.formats.ledger import LaneFence
 from twinlog.formats.ledger_entry import LedgerEntry
+from twinlog.formats.ledger_reading import lane_writers, of_kind
 from twinlog.formats.ledger_writers import LaneWriter
 from twinlog.formats.partitioner import partition_for
 from twinlog.relay import kafka_python
@@ -189,8 +190,7 @@ def lanes_ever(ledger: LogState) -> tuple[int, ...]:
 
 
 def _fences(known: Mapping[bytes, bytes | None]) -> Iterator[LaneFence]:
-    records = (parse_ledger(key, value) for key, value in known.items())
-    return (it for it in records if isinstance(it, LaneFence))
+    return of_kind(known, LaneFence)
 
 
 def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
@@ -240,7 +240,7 @@ def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -
 
 
 def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry], flow: str) -> None:
-    entries = [StateRecord(state.ledger_topic, 0, record.key(), record.value()) for record in records]
+    entries = [StateRecord.of_ledger(state.ledger_topic, record) for record in records]
     try:
         write_own(gate, entries)
         gate.settle()  # whoever sees a batch of ours can see in the ledger that it is ours

@@ -12,12 +12,15 @@ without a marker is not committed; after a fence none of ours is like that, unle
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from twinlog.config.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TerminalError
 from twinlog.relay import state_cache
 from twinlog.relay.brokers import Brokers, TopicMetadata, TopicPartition
+from twinlog.relay.epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.relay.error_codes import AUTHORIZATION, Code, error_for
 from twinlog.relay.fetcher import Fetcher
 from twinlog.relay.list_offsets import EARLIEST, LATEST
@@ -36,8 +39,10 @@ _FETCH_BYTES = 8 << 20
 class StateLog:
     """One compacted topic, read again and again.  Single-threaded.
 
-    Invariant: what `read` returns is what reading from the beginning would return.  A topic that was deleted and
-    made anew in between (another topic id) is read from its beginning.
+    Invariant: what `read` returns is what reading from the beginning would return.  Read from its beginning is a topic
+    that was deleted and made anew in between (another topic id, or another cluster), a partition whose log was cut off
+    since, though it may have grown beyond that again (told by leader epochs), and all of it by a reader that has slept
+    for so long that tombstones may have come and gone.
 
     With `cached` a large topic is kept on this machine for the next process (relay/state_cache.py).  `overshadowed` is
     then empty.
@@ -46,7 +51,9 @@ class StateLog:
     def __init__(self, topic: str, *, cached: bool = False) -> None:
         self._topic = topic
         self._cached = cached
-        self._topic_id = ""
+        self._life = ("", "")
+        self._led: dict[int, int] = {}
+        self._read_at = 0.0
         self._resolvers: dict[TopicPartition, Resolver] = {}
         self._positions: dict[TopicPartition, int] = {}
 
@@ -61,7 +68,7 @@ class StateLog:
 
     def catch_up(self, brokers: Brokers) -> None:
         """Read as `read` does, for who asks for `records` only."""
-        self._follow_topic(_described(brokers, self._topic))
+        self._follow_topic(brokers, _described(brokers, self._topic))
         before = sum(self._positions.values())
         _read_to_the_end(brokers, self._positions, self._resolvers)
         if self._cached and sum(self._positions.values()) - before >= COSTLY_RECORDS:
@@ -83,21 +90,48 @@ class StateLog:
         """Offset up to which the last reading has read a partition."""
         return self._positions[self._topic, partition]
 
-    def _follow_topic(self, metadata: TopicMetadata) -> None:
-        if metadata.topic_id != self._topic_id:
-            self._resolvers, self._positions, self._topic_id = {}, {}, metadata.topic_id
-            if self._cached and metadata.topic_id:
+    def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
+        life, now = (metadata.cluster_id, metadata.topic_id), time.time()
+        slept = not 0 <= now - self._read_at < state_cache.MAX_AGE_SECONDS
+        if life != self._life or slept:
+            self._resolvers, self._positions, self._led, self._life = {}, {}, {}, life
+            if self._cached and all(life):
                 self._load()
+        self._read_at = now
         for number in sorted(metadata.leaders):
             self._resolvers.setdefault((self._topic, number), Resolver(number, sees_all=not self._cached))
             self._positions.setdefault((self._topic, number), 0)
+        self._forget_what_was_cut(brokers, metadata)
+
+    def _forget_what_was_cut(self, brokers: Brokers, metadata: TopicMetadata) -> None:
+        """Ask where a partition is led anew, or was read by another process, whether its log holds what was read.
+
+        Only a new leader cuts logs off.  Where that is not answered the partition is read again.
+        """
+        asked = {
+            item: ReadUpTo(self._resolvers[item].epoch, position)
+            for item, position in self._positions.items()
+            if position and self._led.get(item[1]) != metadata.epochs.get(item[1], -1)
+        }
+        known = {item: read for item, read in asked.items() if read.epoch >= 0}
+        ends = epoch_ends(brokers, known) if known else {}
+        for item, read in asked.items():
+            if item not in ends or diverged_at(read.epoch, ends[item], read.next_offset) is not None:
+                self._resolvers[item].forget()
+                self._positions[item] = 0
+        self._led = {number: metadata.epochs.get(number, -1) for number in metadata.leaders}
 
     def _load(self) -> None:
-        found = state_cache.load(state_cache.cache_file(self._topic, self._topic_id)) or {}
-        for number, it in found.items():
+        for number, it in (state_cache.load(self._cache_file()) or {}).items():
             kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
-            self._resolvers[self._topic, number] = Resolver(number, committed=kept, sees_all=False)
+            self._resolvers[self._topic, number] = Resolver(
+                number, committed=kept, sees_all=False, epoch=it.epoch
+            )
             self._positions[self._topic, number] = it.position
+
+    def _cache_file(self) -> Path:
+        cluster_id, topic_id = self._life
+        return state_cache.cache_file(cluster_id, self._topic, topic_id)
 
     def _save(self) -> None:
         """Keep what is decided; a partition with an open transaction is read from the beginning next time."""
@@ -109,11 +143,14 @@ class StateLog:
                     for key, it in resolver.committed.items()
                     if it.value is not None
                 },
+                resolver.epoch,
             )
             for (topic, number), resolver in self._resolvers.items()
             if not resolver.undecided
         }
-        state_cache.save(state_cache.cache_file(self._topic, self._topic_id), partitions)
+        if all(self._life):
+            state_cache.clear(state_cache.folder())
+            state_cache.save(self._cache_file(), partitions)
 
 
 def read_state(brokers: Brokers, topic: str) -> LogState:

@@ -58,7 +58,8 @@ class Resolver:
     """Resolves one partition: values wait per producer until a marker decides them.
 
     Latest means by offset, not by time of commit, so each key keeps the offset of its value.  `newest` is the offset of
-    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.
+    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.  `epoch` is the leader
+    epoch of the last batch, -1 before the first.
     """
 
     partition: int
@@ -67,9 +68,11 @@ class Resolver:
     undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
     sees_all: bool = True
     deleted: set[bytes] = field(default_factory=set)
+    epoch: int = -1
 
     def forget(self) -> None:
         """Know nothing again."""
+        self.epoch = -1
         self.committed, self.newest, self.undecided, self.deleted = {}, {}, {}, set()
 
     def forget_deleted(self) -> None:
@@ -95,7 +98,7 @@ class Resolver:
         for header, batch in walk_sound(block):
             if header.last_offset < position:
                 continue
-            position = header.next_offset
+            position, self.epoch = header.next_offset, header.leader_epoch
             if header.control:
                 self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
                 continue

@@ -14,6 +14,8 @@ from twinlog.formats.connect_offset import (
     source_offset_key,
 )
 from twinlog.formats.ledger import Quarantine
+from twinlog.formats.ledger_entry import LEDGER_PARTITION, LedgerEntry
+from twinlog.formats.ledger_parts import in_parts
 from twinlog.formats.ledger_topics import LeaderEpoch
 from twinlog.formats.offset_map import MapKey, encode_map_key
 from twinlog.formats.partitioner import partition_for
@@ -40,6 +42,12 @@ class StateRecord:
     key: bytes
     value: bytes | None
     headers: Headers = ()
+    splits: bool = False
+
+    @classmethod
+    def of_ledger(cls, ledger_topic: str, entry: LedgerEntry) -> StateRecord:
+        """Write a ledger record; one that is too large for one goes in parts, which readers of a ledger join."""
+        return cls(ledger_topic, LEDGER_PARTITION, entry.key(), entry.value(), splits=True)
 
 
 def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
@@ -53,10 +61,10 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
             yield map_record(state, key, piece)
         if copy.epoch != copy.committed_epoch:
             known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
-            yield StateRecord(state.ledger_topic, 0, known.key(), known.value())
+            yield StateRecord.of_ledger(state.ledger_topic, known)
         for offset, reason in copy.newly_quarantined():
             entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
-            yield StateRecord(state.ledger_topic, 0, entry.key(), entry.value())
+            yield StateRecord.of_ledger(state.ledger_topic, entry)
 
 
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
@@ -113,7 +121,10 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
         group = grouped.setdefault((record.topic, record.partition), [])
-        group.append(Record(0, timestamp_ms, record_rest(record.key, record.value, record.headers)))
+        written: Iterable[tuple[bytes, bytes | None]] = [(record.key, record.value)]
+        if record.splits:
+            written = in_parts(record.key, record.value, timestamp_ms)
+        group += [Record(0, timestamp_ms, record_rest(*it, record.headers)) for it in written]
     return {
         partition: [Outgoing.built(build_batch(part, 0), ((0, len(part)),)) for part in _parts(group)]
         for partition, group in grouped.items()

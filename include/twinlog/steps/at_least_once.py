@@ -57,7 +57,7 @@ def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs:
     before = last_fence(ledger)
     # If the guarantee is changed back, that fence has to reach the lanes from before.
     called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
-    _write(target, [StateRecord(state.ledger_topic, 0, called.key(), called.value())])
+    _write(target, [StateRecord.of_ledger(state.ledger_topic, called)])
     if before is not None and before.run_id != run_id:
         time.sleep(LAST_WORD_SECONDS)
     holder = last_fence(logs.ledger.read(target))

@@ -16,9 +16,6 @@ from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, known_age_seconds
 
-MOST_TOPICS = 2_000
-"""Topics of one picture of the source: it must fit into one record."""
-
 
 def read_disks(cluster: ClusterReader) -> LogDirs:
     """Read sizes of logs and disks; nothing where a cluster will not tell: then they are not known.
@@ -68,17 +65,10 @@ def known_source(seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
     """Make the picture of the source that is kept for the day on which nobody can ask it.  Pure."""
     at_risk = {it.topic: it for it in topics}
     known = [_known_topic(it, at_risk.get(it.topic), seen.at_ms) for it in seen.discovery.topics]
-    telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
-    worst = sorted(
-        telling, key=lambda it: (-it.unread, _waits_since(it, seen.at_ms), -it.records_at_risk, it.topic)
+    kept = sorted(
+        (it for it in known if it.records_at_risk or it.drift or it.unread), key=lambda it: it.topic
     )
-    kept = sorted(worst[:MOST_TOPICS], key=lambda it: it.topic)
     return KnownSource(at_ms=seen.at_ms, topic_count=len(known) - len(kept), topics=tuple(kept))
-
-
-def _waits_since(it: KnownTopic, at_ms: int) -> int:
-    """Time of the oldest record not copied, for sorting; one that nobody knows may be the oldest of all."""
-    return it.oldest_ms or (0 if it.records_at_risk else at_ms)
 
 
 def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, of_partition
 from twinlog.cluster.progress import SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
@@ -164,8 +164,9 @@ def _partition(
 
 def _earlier(ledger: Ledger, life: SourceLife) -> tuple[PartitionAudit | None, SampleAudit | None]:
     """The last audit of a partition, and what samples found since."""
-    audit = next((it for it in ledger.audits if (it.topic, it.topic_id, it.partition) == life), None)
-    sample = next((it for it in ledger.sampled if (it.topic, it.topic_id, it.partition) == life), None)
+    place = life.topic, life.partition
+    audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
+    sample = next((it for it in of_partition(ledger.sampled, *place) if it.topic_id == life.topic_id), None)
     return audit, standing(sample, audit)
 
 
@@ -244,8 +245,8 @@ def _scopes(
     start, end = wanted
     quarantined = frozenset(
         it.offset
-        for it in state.ledger.quarantined
-        if (it.topic, it.partition) == (life.topic, life.partition) and it.topic_id in {"", life.topic_id}
+        for it in of_partition(state.ledger.quarantined, life.topic, life.partition)
+        if it.topic_id in {"", life.topic_id}
     )
     compacted, sharing = life.topic in state.compacted, state.sharing
     shared, beyond = topic.remote_topic in sharing.shared, Spans()

@@ -5,6 +5,7 @@ Law: a partition of which something was copied is compared, or a problem says th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -12,9 +13,10 @@ from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
+from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.steps.discover import left_out_reason
-from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.steps.sharing import Sharing
 
 NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
@@ -51,11 +53,12 @@ def found_problems(
     flow: FlowSettings, state: AuditState, wanted: Collection[str] | None = None
 ) -> Iterator[AuditProblem]:
     """Say what stands against auditing the `wanted` source topics; None means all of the flow."""
+    known = _Known.of(state)
     for topic in state.discovery.topics:
         if wanted is None or topic.topic in wanted:
-            yield from _topic_problems(topic, state)
+            yield from _topic_problems(topic, known)
             for partition in topic.partitions:
-                yield from _partition_problems(topic, partition, state)
+                yield from _partition_problems(topic, partition, state, known)
     yield from _hidden(flow, state, wanted)
 
 
@@ -72,12 +75,39 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
             yield AuditProblem(it.code.value, it.topic, it.message, it.hint)
 
 
-def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of each source topic, by name.
+
+    `lives` are ids of which a map knows records, or may know some; `broken` are maps that cannot be read, in order.
+    """
+
+    copied: Mapping[str, list[int]]
+    against: Mapping[str, list[Problem]]
+    lives: Mapping[str, set[str]]
+    broken: Mapping[str, list[tuple[SourceLife, UnreadableMap]]]
+
+    @classmethod
+    def of(cls, state: AuditState) -> _Known:
+        """Look once at all there is."""
+        known = cls(defaultdict(list), defaultdict(list), defaultdict(set), defaultdict(list))
+        for at in sorted(state.progress):
+            known.copied[at.topic].append(at.partition)
+        for problem in state.discovery.problems:
+            known.against[problem.topic].append(problem)
+        for life, offset_map in state.maps.items():
+            if offset_map.records:
+                known.lives[life.topic].add(life.topic_id)
+        for life, error in sorted(state.maps.broken.items()):
+            known.lives[life.topic].add(life.topic_id)
+            known.broken[life.topic].append((life, error))
+        return known
+
+
+def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
     name = topic.topic
-    yield from _unreadable(topic, state)
-    lives = _lives(name, state)
-    copied = sorted(it.partition for it in state.progress if it.topic == name)
-    against = [it for it in state.discovery.problems if it.topic == name]
+    yield from _unreadable(topic, known)
+    lives, copied, against = known.lives[name], known.copied[name], known.against[name]
     if lives and topic.topic_id not in lives:
         message = (
             f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
@@ -97,20 +127,14 @@ def _topic_problems(topic: DiscoveredTopic, state: AuditState) -> Iterator[Audit
     )
 
 
-def _lives(name: str, state: AuditState) -> set[str]:
-    """Ids of the topic's lives of which a map knows records, or may know some."""
-    lives = {life.topic_id for life, it in state.maps.items() if life.topic == name and it.records}
-    return lives | {life.topic_id for life in state.maps.broken if life.topic == name}
-
-
-def _unreadable(topic: DiscoveredTopic, state: AuditState) -> Iterator[AuditProblem]:
-    for life, error in sorted(state.maps.broken.items()):
-        if (life.topic, life.topic_id) == (topic.topic, topic.topic_id):
+def _unreadable(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
+    for life, error in known.broken[topic.topic]:
+        if life.topic_id == topic.topic_id:
             yield AuditProblem(error.code, topic.topic, error.message, error.hint)
 
 
 def _partition_problems(
-    topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState
+    topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState, known: _Known
 ) -> Iterator[AuditProblem]:
     """What stands against one partition while its topic can be audited."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
@@ -125,7 +149,7 @@ def _partition_problems(
     elif partition.target is None:
         message = f"{copy}, the copy of {name}, does not exist"
         yield AuditProblem(ProblemCode.COPY_DELETED.value, topic.topic, message, "it must be copied anew")
-    elif not mapped and topic.topic_id in _lives(topic.topic, state) and not _expired(partition.target):
+    elif not mapped and topic.topic_id in known.lives[topic.topic] and not _expired(partition.target):
         message = f"{name} was copied, but no offset map says where to"
         yield AuditProblem("no-map", topic.topic, message, NO_MAP_HINT)
 

@@ -15,7 +15,8 @@ from typing import Protocol
 from twinlog.cluster.clusters import Clusters
 from twinlog.config.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
-from twinlog.formats.ledger import FlowPhase, FlowState, parse_ledger
+from twinlog.formats.ledger import FlowPhase, FlowState
+from twinlog.formats.ledger_reading import of_kind
 from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import FenceLogs, Grant, last_fence, own_progress
 from twinlog.relay.log_state import LogState
@@ -211,9 +212,8 @@ class Rounds:
 
 
 def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:
-    for key, value in ledger.committed.items():
-        record = parse_ledger(key, value)
-        if isinstance(record, FlowState) and record.state is FlowPhase.PAUSED:
+    for record in of_kind(ledger.committed, FlowState):
+        if record.state is FlowPhase.PAUSED:
             raise TerminalError(
                 f"flow {flow.name} is paused by {record.by}: {record.reason}",
                 hint="`twinlog resume` lets it go on; after a hand-over, `twinlog takeover` takes it back from MM2",

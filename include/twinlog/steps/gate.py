@@ -19,7 +19,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Suite
-from twinlog.quality.coverage import coverage, total
+from twinlog.quality.coverage import by_topic, coverage, total
 from twinlog.quality.gate import (
     CoverageOf,
     GateResult,
@@ -290,8 +290,7 @@ def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
 
 
 def _coverage(state: StandbyState) -> tuple[CoverageOf, ...]:
-    topics = sorted({it.topic for it in state.coverage})
-    sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
+    sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(state.coverage).items())}
     return tuple(
         CoverageOf(topic, it.records, it.proved, it.differences, it.age_seconds(state.at_ms))
         for topic, it in sums.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.ledger import Ledger
@@ -16,7 +16,7 @@ from twinlog.formats.ledger_topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
-from twinlog.quality.coverage import Coverage, PartitionCoverage, total
+from twinlog.quality.coverage import Coverage, PartitionCoverage, by_topic, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.discover import left_out_reason
@@ -113,10 +113,11 @@ def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
 def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Row, ...]:
     """Make one row per partition that was copied, from the target alone."""
     reported = reported_progress(state.ledger)
+    copied = known_partitions(state)
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
-        for number in known_partitions(topic, state):
+        for number in copied.get(topic, ()):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
             mapped = summarized(state.maps, SourceLife(topic, life.topic_id if life else "", number))
@@ -152,15 +153,18 @@ def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
     return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
 
 
-def known_partitions(topic: str, state: StandbyState) -> tuple[int, ...]:
-    """Number the partitions of a topic of which something was copied."""
-    return tuple(sorted(it.partition for it in state.progress if it.topic == topic))
+def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
+    """Number the partitions of each topic of which something was copied."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for at in sorted(state.progress):
+        found[at.topic].append(at.partition)
+    return found
 
 
 def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState) -> tuple[Row, ...]:
     """Make one row per topic that both clusters were asked about."""
-    by_topic = rows_by_topic(seen.rows)
-    gaps = gaps_by_topic(state.ledger)
+    rows_of = rows_by_topic(seen.rows)
+    gaps, covered = gaps_by_topic(state.ledger), by_topic(state.coverage)
     rows: list[Row] = []
     for it in seen.discovery.topics:
         if it.blocked:
@@ -168,8 +172,8 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, state),
-            "age_seconds": known_age_seconds(by_topic.get(it.topic, []), seen.at_ms),
+            **_promised(flow, it.topic, gaps, covered, state.at_ms),
+            "age_seconds": known_age_seconds(rows_of.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
         })
@@ -182,7 +186,7 @@ def known_topic_rows(
     """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
-    gaps = gaps_by_topic(state.ledger)
+    gaps, covered, copied = gaps_by_topic(state.ledger), by_topic(state.coverage), known_partitions(state)
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
@@ -191,8 +195,8 @@ def known_topic_rows(
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, state),
-            "known_partitions": max(last.partitions, *(it + 1 for it in known_partitions(topic, state)), 0),
+            **_promised(flow, topic, gaps, covered, state.at_ms),
+            "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
             "drifting_entries": None if known is None else len(last.drift),
@@ -219,15 +223,20 @@ def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
     return counts
 
 
-def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState) -> Row:
+def _promised(
+    flow: FlowSettings,
+    topic: str,
+    gaps: Mapping[str, int],
+    covered: Mapping[str, Sequence[PartitionCoverage]],
+    at_ms: int,
+) -> Row:
     tier = flow.tier_of(topic)
-    covered = [it for it in state.coverage if it.topic == topic]
-    audited = total(covered)
+    audited = total(covered.get(topic, ()))
     return {
         "rpo_seconds": tier.rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences,
-        "audit_age_seconds": audited.age_seconds(state.at_ms) if _to_audit(flow, topic, audited) else 0,
+        "audit_age_seconds": audited.age_seconds(at_ms) if _to_audit(flow, topic, audited) else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         # Rounded down: 100 means all of it.
         "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,

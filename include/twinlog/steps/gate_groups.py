@@ -22,7 +22,7 @@ from twinlog.quality.gate import GroupAtRisk
 from twinlog.steps import checkpoints, same_record
 from twinlog.steps.gate_facts import StandbyState, known_topics
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.steps.life_rules import about_life, copied_from, differ
+from twinlog.steps.life_rules import about_life, differ, sources_of_copies
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 """Of groups that stand beyond their translation, those that are to keep that place, or to be taken back by a cycle."""
@@ -139,9 +139,10 @@ def of_this_life(
     flow: FlowSettings, noted: Mapping[GroupPartition, DatedCheckpoint], ledger: Ledger
 ) -> Mapping[GroupPartition, DatedCheckpoint]:
     """Leave out what was written before a topic was made anew: it places nobody in the copy that is there.  Pure."""
+    source_of = sources_of_copies(flow, ledger)
 
     def life(topic: str) -> Incarnation | None:
-        source = copied_from(flow, ledger, topic)
+        source = source_of(topic)
         return ledger.incarnations.get(source) if source is not None else None
 
     return {place: it for place, it in noted.items() if about_life(it.at_ms, life(it.checkpoint.topic))}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, of_partition
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings, GapPolicy, RecreatedPolicy
 from twinlog.formats.ledger_topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
@@ -108,11 +108,13 @@ def plan_lives(
         for partition in topic.partitions
         if (found := find_lost(flow, topic, partition, progress, epochs, ends)) is not None
     ]
+    # A gap that has grown is noted again, under its first offset.
+    noted = {_place(gap) for gap in ledger.gaps}
     gone, back, due = _deletions(flow, discovery, ledger, now_ms)
     return LifePlan(
         adopted=tuple(recreated) if on_recreated is RecreatedPolicy.APPEND else (),
         rebuilt=tuple(sorted({*anew, *begun})),
-        lost=tuple(it for it in lost if it.past or not _noted(ledger, it)),
+        lost=tuple(it for it in lost if it.past or _place(it) not in noted),
         gone=gone,
         back=back,
         due=due,
@@ -163,22 +165,15 @@ def told(lost: Lost) -> str:
     return f"{where} were copied, and the source has lost them since{unsure}"
 
 
-def _noted(ledger: Ledger, lost: Lost) -> bool:
-    """Whether the ledger says so already; a gap that has grown is noted again, under its first offset."""
-    return any(
-        (gap.topic, gap.topic_id, gap.partition) == (lost.topic, lost.topic_id, lost.partition)
-        and (gap.first_offset, gap.last_offset) == (lost.first_offset, lost.last_offset)
-        for gap in ledger.gaps
-    )
+def _place(it: Lost | Gap) -> tuple[str, str, int, int, int]:
+    return it.topic, it.topic_id, it.partition, it.first_offset, it.last_offset
 
 
 def gap_of(ledger: Ledger, lost: Lost) -> Gap | None:
     """The gap as the ledger has it, of whatever length."""
-    wanted = (lost.topic, lost.topic_id, lost.partition, lost.first_offset)
-    return next(
-        (gap for gap in ledger.gaps if (gap.topic, gap.topic_id, gap.partition, gap.first_offset) == wanted),
-        None,
-    )
+    wanted = lost.topic_id, lost.first_offset
+    there = of_partition(ledger.gaps, lost.topic, lost.partition)
+    return next((gap for gap in there if (gap.topic_id, gap.first_offset) == wanted), None)
 
 
 def _deletions(

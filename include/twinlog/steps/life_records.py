@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinlog.cluster.ledger import LEDGER_PARTITION, Ledger
+from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_piece
 from twinlog.formats.packed_map import PackedMap
@@ -30,7 +31,7 @@ Stored = Mapping[SourceLife, Sequence[int]]
 
 def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
     """Write a ledger record."""
-    return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), record.value())
+    return StateRecord.of_ledger(state.ledger_topic, record)
 
 
 def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
@@ -91,11 +92,19 @@ def adoption(
     for partition in stored:
         if partition.topic == topic.topic:
             yield progress(state, partition, None)
+    yield from (forgotten(state, it) for it in _ended_with(ledger, topic.topic))
     yield noted(state, first_life(topic, ledger, source_cluster_id, now_ms, LifeReason.APPEND))
     begins = beginning(topic, now_ms)
     if begins is not None:
         yield noted(state, begins)
     yield from (noted(state, gap) for gap in ended(ledger, topic.topic, now_ms))
+
+
+def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
+    """What is noted of lives of which nothing more is copied; else a topic made anew each night grows for ever."""
+    yield from (it for it in ledger.leader_epochs if it.topic == topic)
+    if topic in ledger.beginnings:
+        yield ledger.beginnings[topic]
 
 
 def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:

@@ -8,7 +8,7 @@ said what shall become of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.values import NO_SUCH_TOPIC
@@ -37,16 +37,25 @@ def differ(known: str, seen: str) -> bool:
 
 
 def copied_from(flow: FlowSettings, ledger: Ledger, remote_topic: str) -> str | None:
-    """Name the source topic that this flow copies, or copied, into a topic of the target; None for every other topic.
+    """Name the source topic that this flow copies, or copied, into a topic of the target; None for every other."""
+    return sources_of_copies(flow, ledger)(remote_topic)
+
+
+def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str | None]:
+    """Answer as `copied_from` for many topics of the target.
 
     The ledger knows what went where.  A name alone tells less: `x.y` may be the target's own, and an alias that
     contains the separator is not found again in the names it made.
     """
-    for life in reversed(ledger.lives):
-        if life.remote_topic == remote_topic:
-            return life.topic
-    ours = flow.policy.topic_source(remote_topic) == flow.source.alias
-    source: str | None = flow.policy.upstream_topic(remote_topic) if ours else None
+    known = {life.remote_topic: life.topic for life in ledger.lives}
+
+    def source(remote_topic: str) -> str | None:
+        if remote_topic in known:
+            return known[remote_topic]
+        ours = flow.policy.topic_source(remote_topic) == flow.source.alias
+        upstream: str | None = flow.policy.upstream_topic(remote_topic) if ours else None
+        return upstream
+
     return source
 
 
@@ -84,7 +93,7 @@ def life_problems(
             yield from _source_life(flow, source, topic, known)
             yield from _copy_life(flow, target, topic, known)
         elif topic in source.gone:
-            yield _deleted(flow, topic, known)
+            yield _deleted(flow, topic, known, target)
 
 
 def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Problem]:
@@ -204,7 +213,14 @@ def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incar
         )
 
 
-def _deleted(flow: FlowSettings, topic: str, known: Incarnation) -> Problem:
+def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetState) -> Problem:
+    if known.remote_topic not in target.names:
+        return Problem(
+            ProblemCode.DELETED,
+            topic,
+            f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
+            f"`twinlog forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
+        )
     after = flow.lives.delete_after_ms
     stays = (
         "delete it there when nobody needs it" if after is None else "twinlog.on.deleted deletes it in time"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, forget, read_ledger, write_ledger
-from twinlog.cluster.progress import Maps, read_packed, read_progress, stored_pieces
+from twinlog.cluster.progress import Maps, read_packed, read_progress
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
@@ -24,9 +24,10 @@ from twinlog.relay.state_records import StateRecord
 from twinlog.steps import discover, rebuild
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.fencing import held
+from twinlog.steps.forget import all_about
 from twinlog.steps.gap_record import describe
 from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
-from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
+from twinlog.steps.life_records import adoption, crossing, rewinding
 from twinlog.steps.life_rules import differ
 from twinlog.steps.rebuild_plan import REFUSED, shared
 from twinlog.steps.refusal import Refusal
@@ -204,10 +205,7 @@ def _delete_due(
             done = replace(done, refused=(*done.refused, refusal))
             continue
         with held(flow, clusters, "delete", run_id) as fence:
-            pieces = stored_pieces(flow, clusters.target)
-            ledger = read_ledger(flow, clusters.target)
-            lives = (forgotten(fence.state, life) for life in ledger.lives if life.topic == it.topic)
-            fence.write([*erasure(fence.state, it.topic, fence.progress, pieces, ledger), *lives])
+            fence.write(all_about(flow, clusters, fence.state, it.topic, [it.remote_topic], fence.progress))
         done = replace(
             done,
             deleted_copies=(*done.deleted_copies, it.remote_topic),

@@ -5,8 +5,10 @@ A lane writes the newest piece of a partition, and lets it grow under its key; t
 every partition alone, and the others are final, but for a rewind and a rebuild.  Both fence an upkeep under way before
 they read the map, write only if no other began since, and fence once more afterwards (steps/fencing.py).  To slip
 through, an upkeep would have to begin and finish during their commit.  Two of this step exclude each other by a
-transactional id of their own, in the order of the fence: initialise, then read, then write.  What replaces and what is
-replaced is one transaction, so that no reader, and no crash, ever sees a map with a part missing.
+transactional id of their own, in the order of the fence: initialise, then read, then write.  Read is everything anew:
+the ledger, where the copies' logs begin, and the map; what was seen before only says whether there is something to do.
+What replaces and what is replaced is one transaction, so that no reader, and no crash, ever sees a map with a part
+missing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.progress import SourceLife, packed_maps, read_packed
@@ -30,6 +33,7 @@ from twinlog.relay.fence import GrantedLane, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.log_reader import StateLog
 from twinlog.relay.state_records import StateRecord, map_partition
+from twinlog.steps.life_rules import differ
 
 JOINED_RUNS = 4_000
 """Runs a joined piece has at most: 12 KB of small ones, 100 KB of the largest there can be."""
@@ -71,11 +75,10 @@ def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
         )
     seen = read_packed(flow, clusters.target)
     pieces = sum(len(it.values) for it in seen.values())
-    starts = _log_starts(flow, clusters, seen)
-    if not make_plan(seen, starts):
+    if not make_plan(seen, _log_starts(flow, clusters.target, seen)):
         return UpkeepResult(flow.name, pieces)
     try:
-        done = _write(flow, starts)
+        done = _write(flow, clusters.target)
     except FencedError:
         return UpkeepResult(flow.name, pieces, note="another upkeep of this flow came in between")
     joined = [it for it in done if it.value is not None]
@@ -136,26 +139,36 @@ def _join(life: SourceLife, packed: PackedMap, rows: list[int]) -> Iterator[Repl
 
 
 def _log_starts(
-    flow: FlowSettings, clusters: Clusters, maps: Mapping[SourceLife, PackedMap]
+    flow: FlowSettings, target: ClusterReader, maps: Mapping[SourceLife, PackedMap]
 ) -> Mapping[SourceLife, int]:
     """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's.
 
-    Not asked for partitions with a single piece: that one stays wherever the log begins.
+    Offsets are asked for by name, so the topic's id is looked at before and after: a copy that was made anew begins
+    elsewhere.  Not asked for partitions with a single piece: that one stays wherever the log begins.
     """
-    lives = read_ledger(flow, clusters.target).incarnations
+    asked = target.fresh
+    lives = read_ledger(flow, asked).incarnations
     remotes = {
         life: TopicPartition(lives[life.topic].remote_topic, life.partition)
         for life, packed in maps.items()
         if len(packed.values) > 1 and life.topic in lives and lives[life.topic].topic_id == life.topic_id
     }
-    described = clusters.target.describe_topics({it.topic for it in remotes.values()}).found
-    partitions = {name: len(it.partitions) for name, it in described.items()}
-    known = [it for it in remotes.values() if it.partition < partitions.get(it.topic, 0)]
-    offsets = clusters.target.offsets(known).found
-    return {life: offsets[it].log_start for life, it in remotes.items() if it in offsets}
+    copies = {it.remote_topic: it.remote_topic_id for it in lives.values()}
+    before = asked.describe_topics({it.topic for it in remotes.values()}).found
+    known = [
+        it
+        for it in remotes.values()
+        if it.topic in before
+        and it.partition < len(before[it.topic].partitions)
+        and not differ(copies[it.topic], before[it.topic].topic_id)
+    ]
+    offsets = asked.offsets(known).found
+    after = asked.describe_topics({it.topic for it in offsets}).found
+    same = {name for name, it in after.items() if it.topic_id == before[name].topic_id}
+    return {life: offsets[it].log_start for life, it in remotes.items() if it in offsets and it.topic in same}
 
 
-def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Replacement]:
+def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
     """Initialise, read again, decide on what is read now, write in one transaction."""
     with Brokers(flow.target.connection) as target:
         writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
@@ -165,7 +178,8 @@ def _write(flow: FlowSettings, log_starts: Mapping[SourceLife, int]) -> list[Rep
             key: ReadRecord(it.offset, it.timestamp, key, it.value, it.partition)
             for key, it in log.records.items()
         }
-        plan = make_plan(packed_maps(flow.offset_map_topic, latest), log_starts)
+        maps = packed_maps(flow.offset_map_topic, latest)
+        plan = make_plan(maps, _log_starts(flow, cluster, maps))
         count = len(target.metadata([flow.offset_map_topic])[flow.offset_map_topic].leaders)
         records = [record for it in plan for record in records_of(flow.offset_map_topic, count, it)]
         if records:

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import write_ledger
+from twinlog.cluster.ledger import drop_left_over, write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import CycleReport, LedgerRecord
 from twinlog.quality.partitions import PartitionRow
@@ -95,6 +95,7 @@ def run(
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
     write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
+    drop_left_over(flow, clusters.target, seen.ledger)
     if flow.metrics_folder is not None:
         try:
             write_metrics(flow.metrics_folder, report, seen)
@@ -152,7 +153,7 @@ def make_report(
 def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
     """Choose what the ledger keeps: the totals, where each partition's copy continues, and how much lay before it.
 
-    Kept small on purpose: a report of ten thousand partitions must fit into one record.
+    Kept small on purpose: a report is written in every cycle.
     """
     return {
         "state": report.state,

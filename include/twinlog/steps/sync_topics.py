@@ -18,12 +18,13 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger import Incarnation, LedgerRecord
 from twinlog.formats.ledger_metadata import TopicConfigsSet
-from twinlog.steps import discover, lives
-from twinlog.steps.discovery import Discovery, Problem
+from twinlog.steps import discover, forget, lives
+from twinlog.steps.discovery import Discovery, Problem, ProblemCode
 from twinlog.steps.life_records import beginning
 from twinlog.steps.lives import LifeResult
+from twinlog.steps.own_topic_rules import InternalState
 from twinlog.steps.refusal import Refusal
-from twinlog.steps.topic_plan import Change, ChangeKind, InternalState, TopicPlan, plan
+from twinlog.steps.topic_plan import Change, ChangeKind, TopicPlan, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +63,20 @@ def run(
     if done_to_lives.changed and not dry_run:
         discovery = discover.run(flow, clusters)
     todo = make_plan(flow, clusters, discovery)
+    kept: tuple[str, ...] = ()
     if dry_run:
         done, refused = todo.changes, todo.refused
     else:
-        done, refused = apply(flow, todo, clusters.target, discovery)
+        done, refused, kept = apply(flow, todo, clusters.target, discovery)
+        gone = {it.topic for it in discovery.problems if it.code is ProblemCode.DELETED}
+        kept += forget.forget_due(flow, clusters, gone, run_id)
     return SyncTopicsResult(
         flow.name,
         dry_run,
         done,
         (*done_to_lives.refused, *refused),
         discovery.problems,
-        (*done_to_lives.notes, *todo.notes),
+        (*done_to_lives.notes, *todo.notes, *kept),
         done_to_lives,
     )
 
@@ -97,11 +101,15 @@ def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
 
 def apply(
     flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery
-) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
-    """Make the changes of the plan in its order; return those made, and those refused with the reason."""
+) -> tuple[tuple[Change, ...], tuple[Refusal, ...], tuple[str, ...]]:
+    """Make the changes of the plan in its order; return those made, those refused with the reason, and notes.
+
+    A note, no more, are settings of an internal topic that stay as they are: nothing is copied wrongly because of them.
+    """
     errors: dict[str, TwinlogError] = {}
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE_INTERNAL)]).refused
     _stop_without_vital(todo, errors)
+    kept = _configure(todo, target)
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE)]).refused
     errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
     failed = {*errors, *(refusal.name for refusal in todo.refused)}
@@ -117,9 +125,20 @@ def apply(
     )
     write_ledger(flow, target, _first_lives(flow, todo, target, discovery, failed))
     return (
-        tuple(change for change in todo.changes if change.name not in errors),
+        tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
         (*todo.refused, *_refusals(errors)),
+        tuple(kept.values()),
     )
+
+
+def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
+    """Set what internal topics lack; say of those that refuse, by name, what to set by hand."""
+    wanted = {it.name: it.configs or {} for it in _of(todo, ChangeKind.CONFIGURE_INTERNAL)}
+    refused = target.alter_topic_configs(wanted).refused if wanted else {}
+    return {
+        topic: f"{config} of {topic} on {target.alias} should be {wanted[topic][config]} at least: {error}"
+        for (topic, config), error in refused.items()
+    }
 
 
 def _first_lives(

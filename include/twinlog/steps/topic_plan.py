@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from twinlog.cluster.internal_topics import COMPACT, InternalTopic, internal_topics
+from twinlog.cluster.internal_topics import InternalTopic, internal_topics
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
@@ -19,13 +19,12 @@ from twinlog.cluster.values import (
     ConfigSource,
     ConfigValue,
     NewTopic,
-    TopicDescription,
 )
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TerminalError
 from twinlog.policy.filters import NameFilter
 from twinlog.steps.discovery import DiscoveredTopic, Discovery
+from twinlog.steps.own_topic_rules import InternalState, check_cleanup, lacking
 from twinlog.steps.refusal import Refusal
 
 MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -35,13 +34,14 @@ class ChangeKind(StrEnum):
     """What a change does to the target."""
 
     CREATE_INTERNAL = "create-internal"
+    CONFIGURE_INTERNAL = "configure-internal"
     CREATE = "create"
     GROW = "grow"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A topic of the target to create, or grow to `partitions`; `topic` is the source's, "" if internal.
+    """A topic to create, grow to `partitions`, or set `configs` of; `topic` is the source's, "" if internal.
 
     `replication_factor` is clamped to the brokers that are seen; `wanted_factor` is asked for first.
     """
@@ -85,14 +85,6 @@ class TopicPlan:
     refused: tuple[Refusal, ...] = ()
     first_seen: tuple[SeenTopic, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class InternalState:
-    """The flow's own topics as they stand on the target, and their configurations."""
-
-    topics: Answers[str, TopicDescription]
-    configs: Answers[str, Mapping[str, ConfigValue]]
 
 
 def plan(
@@ -150,7 +142,8 @@ def plan_internal(
     for topic in internal_topics(flow):
         error = state.topics.refused.get(topic.name)
         if topic.name in state.topics.found:
-            notes.extend(_check_cleanup(flow, topic, state.configs))
+            notes.extend(check_cleanup(flow, topic, state.configs))
+            changes.extend(_configuration(topic, state))
         elif error is None or error.code == NO_SUCH_TOPIC:
             changes.append(_internal_creation(topic, brokers))
             notes.extend(
@@ -263,19 +256,10 @@ def _internal_creation(topic: InternalTopic, brokers: int) -> Change:
     )
 
 
-def _check_cleanup(
-    flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
-) -> Iterable[str]:
-    if topic.name not in configs.found:
-        return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
-    policy = configs.found[topic.name]["cleanup.policy"].value
-    if policy == COMPACT or topic.keeps_all:
-        return ()
-    message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
-    hint = f"set cleanup.policy={COMPACT} on it"
-    if topic.vital:
-        raise TerminalError(message, hint=hint, code="cleanup-policy", flow=flow.name, topic=topic.name)
-    return (f"{message}; {hint}",)
+def _configuration(topic: InternalTopic, state: InternalState) -> Iterable[Change]:
+    configs = lacking(topic, state)
+    count = len(state.topics.found[topic.name].partitions)
+    return (Change(ChangeKind.CONFIGURE_INTERNAL, topic.name, count, configs=configs),) if configs else ()
 
 
 def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:

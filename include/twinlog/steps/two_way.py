@@ -6,6 +6,7 @@ one exists is seen there, not in this flow's configuration file: the other way m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -76,15 +77,16 @@ def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> 
             flow=flow.name,
         )
     maps, ledger = read_way_back(flow, source, {item.topic: item.topic_id for item in settled.ranges})
+    taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
+    for it in ledger.taken_over:
+        taken_over[it.topic, it.remote_topic_id, it.partition].append(it)
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
     for item in settled.ranges:
         if item.remote_topic != item.topic:
             ranges.append(item)
             continue
-        theirs = [
-            it for it in ledger.taken_over if (it.topic, it.remote_topic_id, it.partition) == _name(item)
-        ]
+        theirs = taken_over[_name(item)]
         why = uncompared(item, theirs)
         if why is not None:
             stopped.append(why)

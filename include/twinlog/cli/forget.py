@@ -1,0 +1,65 @@
+"""`twinlog forget`: drop what is known of a topic that both clusters have lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from twinlog.steps.forget import ForgetResult
+
+TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")]
+
+
+def forget(
+    *,
+    config: ConfigOption,
+    topic: TopicOption,
+    flow: OneFlowOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Forget a topic that was deleted on both sides: progress, offset map, lives, pauses, gaps."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import forget as step
+
+    _, one = load_one_flow(config, flow, strict=strict)
+    with open_clusters(one) as clusters:
+        done = step.run(one, clusters, topic, dry_run=True)
+        if not dry_run:
+            if not yes:
+                _confirm(step.told(done))
+            done = step.run(one, clusters, topic)
+    show(done, output, _grids(done))
+    return int(ExitCode.DONE)
+
+
+def _confirm(what: str) -> None:
+    try:
+        agreed = typer.confirm(f"{what}. Go on?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # somebody pressed Ctrl-C
+        agreed = False
+    if not agreed:
+        raise UsageError("nothing was done", hint="--yes answers beforehand")
+
+
+def _grids(done: ForgetResult) -> Iterator[Grid]:
+    yield Grid(
+        f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten",
+        ("what", "records"),
+        [*done.dropped.items()],
+    )
