@@ -195,6 +195,7 @@ def shown_groups(result: CheckpointsResult) -> Json:
         "groups": result.groups,
         "checkpoints": result.checkpoints,
         "ended": result.ended,
+        "deleted": result.deleted,
         "committed": result.committed,
         "positions": counts(result),
         "wrongly": to_json(result.wrongly[:MOST_GROUPS]),

@@ -9,6 +9,9 @@ from twinlog.config.settings import FlowSettings, PoisonPolicy
 
 OFFSET_MAP_PARTITIONS = 16
 COMPACT = "compact"
+CUT_BY_OFFSET = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Configs of a compacted topic whose records DeleteRecords may delete, and nothing else does: none is too old."""
+
 SEGMENT_BYTES = 4 * 1024 * 1024
 """Size of a segment of our own topics; brokers take 1 MiB at least (KIP-1030)."""
 
@@ -19,7 +22,8 @@ class InternalTopic:
 
     `replication_factor` is the wanted one, not yet clamped to the cluster.  Without a `vital` topic, or with
     its records expiring, nothing may be copied: it holds what exactly-once rests on.  With `keeps_all` it is not
-    compacted: its records are no versions of one another.
+    compacted: its records are no versions of one another.  With `cut` what is of no use any more is deleted by offset,
+    which brokers refuse in a topic that is compacted alone.
     """
 
     name: str
@@ -27,6 +31,7 @@ class InternalTopic:
     replication_factor: int
     vital: bool
     keeps_all: bool = False
+    cut: bool = False
 
     def creation(self, replication_factor: int) -> NewTopic:
         """Say how to create it: compacted as MM2 does it, in small segments.
@@ -39,7 +44,8 @@ class InternalTopic:
         if self.keeps_all:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
             return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
-        entries = {"cleanup.policy": COMPACT, "segment.bytes": str(SEGMENT_BYTES)}
+        policy = CUT_BY_OFFSET if self.cut else {"cleanup.policy": COMPACT}
+        entries = {**policy, "segment.bytes": str(SEGMENT_BYTES)}
         return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
 
 
@@ -68,6 +74,7 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
         1,
         flow.checkpoints_topic_replication_factor,
         vital=False,
+        cut=True,
     )
     quarantine = InternalTopic(flow.quarantine_topic, 1, internal, vital=True, keeps_all=True)
     return (

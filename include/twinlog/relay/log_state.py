@@ -58,7 +58,8 @@ class Resolver:
     """Resolves one partition: values wait per producer until a marker decides them.
 
     Latest means by offset, not by time of commit, so each key keeps the offset of its value.  `newest` is the offset of
-    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.
+    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.  `start` is
+    the log start as it was seen last.
     """
 
     partition: int
@@ -67,10 +68,21 @@ class Resolver:
     undecided: dict[int, list[tuple[bytes, KeptRecord]]] = field(default_factory=dict)
     sees_all: bool = True
     deleted: set[bytes] = field(default_factory=set)
+    start: int = 0
 
     def forget(self) -> None:
         """Know nothing again."""
         self.committed, self.newest, self.undecided, self.deleted = {}, {}, {}, set()
+
+    def forget_before(self, start: int) -> None:
+        """Drop keys whose record lies before the log start: reading from the beginning does not find them."""
+        if start > self.start:
+            self.start = start
+            gone = [key for key, kept in self.committed.items() if kept.offset < start]
+            for key in gone:
+                del self.committed[key]
+            self.newest = {key: offset for key, offset in self.newest.items() if offset >= start}
+            self.deleted.difference_update(gone)
 
     def forget_deleted(self) -> None:
         """Drop keys whose last word is a tombstone: a topic that is read for weeks has many times more than it holds.

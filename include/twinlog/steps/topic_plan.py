@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from twinlog.cluster.internal_topics import COMPACT, InternalTopic, internal_topics
+from twinlog.cluster.internal_topics import COMPACT, CUT_BY_OFFSET, InternalTopic, internal_topics
 from twinlog.cluster.ledger import Ledger
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
@@ -269,13 +269,17 @@ def _check_cleanup(
     if topic.name not in configs.found:
         return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
     policy = configs.found[topic.name]["cleanup.policy"].value
-    if policy == COMPACT or topic.keeps_all:
+    if policy == COMPACT or topic.keeps_all or (topic.cut and _nothing_expires(configs.found[topic.name])):
         return ()
     message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
     hint = f"set cleanup.policy={COMPACT} on it"
     if topic.vital:
         raise TerminalError(message, hint=hint, code="cleanup-policy", flow=flow.name, topic=topic.name)
     return (f"{message}; {hint}",)
+
+
+def _nothing_expires(configs: Mapping[str, ConfigValue]) -> bool:
+    return all(name in configs and configs[name].value == value for name, value in CUT_BY_OFFSET.items())
 
 
 def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:
