@@ -136,7 +136,7 @@ def test_the_java_client_and_formatters_read_what_we_wrote(cluster_a, cluster_b,
 def test_the_java_client_reads_on_when_old_checkpoints_were_deleted(
     cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch
 ):
-    """Of a group that ended a month ago nothing is left in MM2's topic, no tombstone that would stop the client either."""
+    """Of a group that ended a month ago nothing is left in MM2's topic, and no tombstone stops the client."""
     suffix = uuid.uuid4().hex[:4]
     a, b, topic = f"us{suffix}", f"eu{suffix}", create_topic(cluster_a, unique_topic("ended"))
     group, ended = f"alive {topic}", f"ended {topic}"

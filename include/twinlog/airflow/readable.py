@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from twinlog.airflow.xcom import short
+
 MOST_ITEMS = 40
+MOST_CHARACTERS = 1_000
+"""Of one line."""
 
 
 def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line for the plain facts of a result, then a few lines per list in it, the longest lists cut."""
+    """Yield one line for the plain facts of a result, then a few lines per list in it; what is long is cut."""
+    return (short(line, MOST_CHARACTERS) for line in _lines(result))
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     facts = {name: value for name, value in result.items() if not isinstance(value, list | Mapping)}
     yield _facts(facts)
     for name, value in result.items():

@@ -112,6 +112,8 @@ class Resolver:
                 self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
                 continue
             for record in read_records(header, batch):
+                if record.offset < self.start:  # of a batch that straddles the log start
+                    continue
                 key, value, headers = key_value_headers(record.rest)
                 if key is None:
                     continue
