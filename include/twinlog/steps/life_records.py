@@ -15,7 +15,14 @@ from twinlog.cluster.progress import Maps, SourceLife
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger_topics import Beginning, Incarnation, LeaderEpoch, LifeReason
+from twinlog.formats.ledger_topics import (
+    Beginning,
+    DeletedTopic,
+    Incarnation,
+    LeaderEpoch,
+    LifeReason,
+    RebuildPhase,
+)
 from twinlog.formats.offset_map import MapKey, MapPiece, encode_piece
 from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.run import Run
@@ -170,7 +177,7 @@ def erasure(
     stored_pieces: Stored,
     ledger: Ledger,
 ) -> Iterator[StateRecord]:
-    """Forget all that is about the copy of a topic: progress, map, gaps, what was left out, where it begins.
+    """Forget all that is about the copy of a topic: progress, map, gaps, audits, what was left out, where it begins.
 
     A map that cannot be read is forgotten like any other.
     """
@@ -182,12 +189,27 @@ def erasure(
             yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
-        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs)
+        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs, ledger.audits, ledger.sampled)
         for it in group
         if it.topic == topic
     )
     yield from (forgotten(state, it) for it in records)
-    if topic in ledger.beginnings:
-        yield forgotten(state, ledger.beginnings[topic])
+    for one in ledger.lives:
+        if one.topic == topic:  # the ledger shows the beginning of the newest life only
+            yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
     if topic in ledger.deleted:
         yield forgotten(state, ledger.deleted[topic])
+
+
+def last_traces(state: StateTopics, gone: DeletedTopic, ledger: Ledger) -> Iterator[StateRecord]:
+    """Forget what else there is about a topic that is gone on both sides, so that nothing of it is kept for ever.
+
+    A pause stays: a person made it, and the topic may come back.  So does a rebuild that is not done.
+    """
+    yield from (forgotten(state, life) for life in ledger.lives if life.topic == gone.topic)
+    rebuilt = ledger.rebuilds.get(gone.topic)
+    if rebuilt is not None and rebuilt.phase is RebuildPhase.DONE:
+        yield forgotten(state, rebuilt)
+    for given in ledger.metadata.configs:
+        if given.remote_topic == gone.remote_topic:
+            yield forgotten(state, given)

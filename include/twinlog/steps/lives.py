@@ -26,7 +26,7 @@ from twinlog.steps.discovery import Discovery
 from twinlog.steps.fencing import held
 from twinlog.steps.gap_record import describe
 from twinlog.steps.life_plan import LifePlan, epochs_of, plan_lives, told
-from twinlog.steps.life_records import adoption, crossing, erasure, forgotten, rewinding
+from twinlog.steps.life_records import adoption, crossing, erasure, last_traces, rewinding
 from twinlog.steps.life_rules import differ
 from twinlog.steps.rebuild_plan import REFUSED, shared
 from twinlog.steps.refusal import Refusal
@@ -206,8 +206,10 @@ def _delete_due(
         with held(flow, clusters, "delete", run_id) as fence:
             pieces = stored_pieces(flow, clusters.target)
             ledger = read_ledger(flow, clusters.target)
-            lives = (forgotten(fence.state, life) for life in ledger.lives if life.topic == it.topic)
-            fence.write([*erasure(fence.state, it.topic, fence.progress, pieces, ledger), *lives])
+            fence.write([
+                *erasure(fence.state, it.topic, fence.progress, pieces, ledger),
+                *last_traces(fence.state, it, ledger),
+            ])
         done = replace(
             done,
             deleted_copies=(*done.deleted_copies, it.remote_topic),
