@@ -60,7 +60,7 @@ BROKER = {"log.index.size.max.bytes": "4096", "log.cleaner.backoff.ms": "1000"}
 Row = dict[str, Any]
 
 BOUNDED_BY = {
-    "ledger": "topics and partitions of now; 30 days of risk samples",
+    "ledger": "topics and partitions of now; a day of risk samples",
     "offset map": "runs of what the copies still hold (`map_upkeep`)",
     "progress": "partitions of now",
     "checkpoints": "groups of now, and those that ended in the last 30 days",
@@ -142,7 +142,9 @@ def pass_time(world: World, given: argparse.Namespace) -> Iterator[Row]:
             step(world, clusters, day, given)
             print(f"day {day:.0f}: {time.monotonic() - began:.1f} s", flush=True)
             if day >= due - given.step_days / 2:
-                yield {"day": round(day), "created": next(world.number), **measure(world)}
+                row = {"day": round(day), **measure(world)}
+                print(row, flush=True)
+                yield row
                 due += quarter
 
 
@@ -190,12 +192,17 @@ def churn_groups(world: World, clusters: Clusters, given: argparse.Namespace) ->
     names = [f"job-{next(world.number)}" for _ in range(made)]
     for start in range(0, made, GROUPS_AT_ONCE):
         clusters.source.alter_offsets({
-            name: {TopicPartition(f"year-{number % 10}", number % PER_TOPIC): OffsetChange(1, None)}
+            name: {place_of(number, given.partitions): OffsetChange(1, None)}
             for number, name in enumerate(names[start : start + GROUPS_AT_ONCE])
         })
     world.alive.extend(names)
     gone = [world.alive.popleft() for _ in range(max(0, len(world.alive) - given.groups))]
     clusters.source.delete_groups(gone)
+
+
+def place_of(number: int, partitions: int) -> TopicPartition:
+    """Choose the partition that a group reads, of those that stay."""
+    return TopicPartition(f"year-{number // PER_TOPIC % (partitions // PER_TOPIC)}", number % PER_TOPIC)
 
 
 def audit(world: World, clusters: Clusters) -> None:
