@@ -11,6 +11,7 @@ from test_cutter import control
 
 from twinlog.errors import FormatError
 from twinlog.relay.log_reader import StateLog, read_state
+from twinlog.relay.log_state import Resolver
 
 
 def wrote(base: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
@@ -120,3 +121,17 @@ def test_a_reader_holds_what_the_topic_holds(cached: bool) -> None:
         log.catch_up(DamagingBrokers(written))
     [resolver] = log._resolvers.values()
     assert ({}, {}, set()) == (resolver.committed, resolver.newest, resolver.deleted)
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"c"]), min_size=1, max_size=8), st.integers(0, 9))
+def test_what_lies_before_the_log_start_is_not_known_any_more(keys: list[bytes], start: int) -> None:
+    """Whether it was read before the log start moved or after, also of a batch that straddles it."""
+    batch = memoryview(bytes(encode([Rec(b"%d" % number, key) for number, key in enumerate(keys)])))
+    before, after = Resolver(0), Resolver(0)
+    before.add(batch, 0)
+    before.forget_before(start)
+    after.forget_before(start)
+    after.add(batch, min(start, len(keys)))
+    expected = {key: b"%d" % number for number, key in enumerate(keys) if number >= start}
+    assert expected == {key: it.value for key, it in before.committed.items()}
+    assert (expected, before.newest) == ({key: it.value for key, it in after.committed.items()}, after.newest)

@@ -49,8 +49,8 @@ def for_xcom(outcome: Json) -> Json:
     """
     if "partitions" not in outcome:
         return outcome
-    ordered = sorted(outcome["partitions"], key=lambda it: (not it["error"], -it["copied_records"]))
-    return shortened({**outcome, "partitions": ordered}, "the ledger (copy-outcome), and `twinlog status`")
+    whole_in = "the ledger (copy-outcome), and `twinlog status`"
+    return shortened(outcome, whole_in, partitions=lambda it: (not it["error"], -it["copied_records"]))
 
 
 def job_arguments(

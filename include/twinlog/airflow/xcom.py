@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twinlog.jsonable import NOT_SHOWN, Json
@@ -28,10 +28,14 @@ WHOLE_IN = "whole_in"
 """The key under which a result that was cut says where the whole of it is."""
 
 
-def shortened(result: Json, whole_in: str) -> Json:
-    """Return `result`, or a copy of it that is small enough, with what is missing counted."""
+def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Json:
+    """Return `result`, or a copy of it that is small enough, with what is missing counted.
+
+    `orders` say by the names of lists what comes first in them, as keys to sort by, where they have to be cut.
+    """
     if _bytes(result) <= MOST_BYTES:
         return result
+    result = {**result, **{name: sorted(result[name], key=order) for name, order in orders.items()}}
     kept: Json = {}
     for items, characters in FIRST:
         cut: Json = _cut(result, items, characters)
