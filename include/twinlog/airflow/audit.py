@@ -113,11 +113,8 @@ def without_contents(outcome: Json) -> Json:
 
 def for_xcom(outcome: Json) -> Json:
     """Cut an AuditResult to what XCom holds, without contents: the partitions of which least is proved come first."""
-    shown = without_contents(outcome)
-    least_first = sorted(shown["partitions"], key=lambda it: it["coverage"])
-    return shortened(
-        {**shown, "partitions": least_first}, "`twinlog audit`; what is proved is in the ledger (audit)"
-    )
+    whole_in = "`twinlog audit`; what is proved is in the ledger (audit)"
+    return shortened(without_contents(outcome), whole_in, partitions=lambda it: it["coverage"])
 
 
 def not_equal(outcome: Json) -> TerminalError:

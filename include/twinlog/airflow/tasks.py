@@ -148,8 +148,7 @@ def validate(flow_name: str) -> Json:
             result = step.judge_with_pages(flow, facts, context["dag_run"].run_id)
     gauge_checks(flow, result)
     document = shown(result)
-    failed_first = sorted(document["checks"], key=lambda it: bool(it["passed"]))
-    document = shortened({**document, "checks": failed_first}, "the page, and the log of this task")
+    document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
     if not result.success:
         context["ti"].xcom_push("return_value", document)
         raise TerminalError(
