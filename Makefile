@@ -62,6 +62,7 @@ bench-full: setup ## Measure everything, several times over, and renew the table
 	$(WITH_JAVA) $(BIN)/python -m bench.cold $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.spark_task $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.hold $(PERFORMANCE)
+	$(WITH_JAVA) $(BIN)/python -m bench.year --out docs/performance --page docs/operations.md
 	$(WITH_JAVA) $(BIN)/python -m bench.audit all --out docs/performance --page docs/audit.md
 
 # `uv export` names no package index, unlike uv.lock, which is therefore not kept.  It resolves anew.

@@ -11,6 +11,9 @@ from typing import Any
 Json = Mapping[str, Any]
 """A result as `to_json` gives it."""
 
+NOT_SHOWN = "not_shown"
+"""The key under which a result that was cut counts the items each list is short of, by the list's name."""
+
 
 def to_json(value: Any) -> Any:
     """Turn frozen dataclasses, tuples, enums and times into dicts, lists, strings and numbers.

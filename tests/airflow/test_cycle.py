@@ -67,5 +67,6 @@ def test_asset_event_names_what_changed() -> None:
         "lag_records": 1,
         "rpo_seconds": 0.5,
         "topics": ["A.orders"],
+        "topics_not_shown": 0,
         "failed_checks": ["heartbeat-age"],
     } == asset_extra(REPORT, CHECKS)

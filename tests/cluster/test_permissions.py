@@ -113,6 +113,7 @@ def test_what_only_a_sync_needs_does_not_stop_the_copy() -> None:
         ("B", "topic", "heartbeats", ("READ",)),
         ("B", "topic", "heartbeats", ("DESCRIBE_CONFIGS",)),
         ("B", "topic", "A.checkpoints.internal", ("CREATE", "READ", "WRITE", "DESCRIBE")),
+        ("B", "topic", "A.checkpoints.internal", ("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "DELETE")),
         ("A", "group", "g", ("DESCRIBE",)),
         ("B", "group", "g", ("READ", "DESCRIBE")),
         ("A", "cluster", "", ("DESCRIBE",)),

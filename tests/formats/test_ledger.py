@@ -20,6 +20,7 @@ from twinlog.formats.ledger import (
     Quarantine,
     parse_ledger,
 )
+from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger_topics import (
@@ -85,6 +86,12 @@ BYTES = [
         CycleReport("run-1", {"records": 3}, 7),
         '["cycle-report"]',
         '{"version":1,"run_id":"run-1","summary":{"records":3},"at_ms":7}',
+    ),
+    (
+        CopyOutcome("run-1", {"t": {"0": 3}}, {"t": {"1": "why"}}, ({"topic": "t", "partition": 2},), 7),
+        '["copy-outcome"]',
+        '{"version":1,"run_id":"run-1","copied":{"t":{"0":3}},"errors":{"t":{"1":"why"}},'
+        '"stopped":[{"topic":"t","partition":2}],"at_ms":7}',
     ),
     (
         Quarantine("t", 0, 5, "too big", 7),
@@ -178,6 +185,14 @@ records = (
     )
     | st.builds(FlowState, st.sampled_from(FlowPhase), numbers, names, names)
     | st.builds(CycleReport, names, st.dictionaries(names, json_values), numbers)
+    | st.builds(
+        CopyOutcome,
+        names,
+        st.dictionaries(names, st.dictionaries(names, numbers)),
+        st.dictionaries(names, st.dictionaries(names, names)),
+        st.lists(st.dictionaries(names, json_values)).map(tuple),
+        numbers,
+    )
     | st.builds(Quarantine, names, int32s, numbers, names, numbers, names)
     | st.builds(TopicConfigsSet, names, st.dictionaries(names, names), numbers)
     | st.builds(

@@ -24,14 +24,16 @@ from lab import (
     read_with_offsets,
 )
 
+from twinlog import clock
 from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.internal_topics import CUT_BY_OFFSET
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.load import Configuration, load
 from twinlog.config.settings import FlowSettings
 from twinlog.embedded.jars import class_path, mirror_maker_jars
 from twinlog.embedded.java import find_java
 from twinlog.formats.checkpoint import Checkpoint
-from twinlog.steps import checkpoints, heartbeats, offset_syncs
+from twinlog.steps import checkpoint_upkeep, checkpoints, heartbeats, offset_syncs
 
 PROGRAM = Path(__file__).parent / "ReadAsMirrorClient.java"
 NOW = int(time.time() * 1000)
@@ -129,6 +131,44 @@ def test_the_java_client_and_formatters_read_what_we_wrote(cluster_a, cluster_b,
         for line in lines
     )
     assert_syncs_are_true(lines, cluster_a, cluster_b, topic, remote)
+
+
+def test_the_java_client_reads_on_when_old_checkpoints_were_deleted(
+    cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch
+):
+    """Of a group that ended a month ago nothing is left in MM2's topic, and no tombstone stops the client."""
+    suffix = uuid.uuid4().hex[:4]
+    a, b, topic = f"us{suffix}", f"eu{suffix}", create_topic(cluster_a, unique_topic("ended"))
+    group, ended = f"alive {topic}", f"ended {topic}"
+    create_topic(cluster_b, kept := f"{a}.checkpoints.internal", cleanup_policy="compact")
+    path = configure(tmp_path, {a: cluster_a, b: cluster_b}, [f"{a}->{b}"], topics=topic, groups=f".*{topic}")
+    flow = load(path).flows[f"{a}->{b}"]
+    fill(cluster_a, topic, 0, 100)
+    cycle(flow)
+    commit_group(cluster_a, ended, topic, 20)
+    commit_group(cluster_a, group, topic, 20)
+    monkeypatch.setattr(checkpoint_upkeep, "WORTH_IT", 1)
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW - checkpoint_upkeep.KEPT_MS - 3_600_000)
+    assert 2 == sync(flow).checkpoints
+    KafkaCluster(flow.source).delete_groups([ended]).require()
+    for at, expected in ((NOW - 3_600_000, (1, 0, 1, ())), (NOW, (1, 1, 1, ())), (NOW, (0, 0, 0, ()))):
+        monkeypatch.setattr(clock, "now_ms", lambda at=at: at)
+        with open_clusters(flow) as clusters:
+            result = checkpoints.run(flow, clusters)
+        assert expected == (result.ended, result.deleted, result.checkpoints, result.notes)
+    target = KafkaCluster(flow.target)
+    assert [group] == [it.group for it in checkpoints_of(target, kept)]
+    assert CUT_BY_OFFSET == {
+        name: value.value
+        for name, value in target.topic_configs([kept]).require()[kept].items()
+        if name in CUT_BY_OFFSET
+    }
+    beat(load(path), flow.name)
+    lines = read_as_java(
+        cluster_b.bootstrap_servers, a, group, *(cluster_b.bootstrap_servers, kept, "CheckpointFormatter")
+    )
+    assert any(line.startswith(f"offset {a}.{topic}-0 20 ") for line in lines)
+    assert not any(ended in line for line in lines)
 
 
 def assert_syncs_are_true(lines: list[str], a: Any, b: Any, topic: str, remote: str) -> None:

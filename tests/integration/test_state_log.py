@@ -3,6 +3,8 @@
 import uuid
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from lab import Seen, create_topic, produce, produce_transaction
 
 from twinlog.config.connection import ConnectionSettings
@@ -29,3 +31,19 @@ def test_reading_on_is_reading_anew(cluster_b):
         -1
     ].committed
     assert (b"k0" in seen[2].committed, {b"txn": b"2"}) == (False, seen[-1].overshadowed)
+
+
+def test_what_is_deleted_by_offset_is_forgotten(cluster_b):
+    """DeleteRecords leaves no tombstone: reading on finds no more than reading anew."""
+    topic = create_topic(
+        cluster_b, f"state-{uuid.uuid4().hex[:6]}", cleanup_policy="compact,delete", retention_ms="-1"
+    )
+    host, port = cluster_b.bootstrap_servers.split(",")[0].rsplit(":", 1)
+    log = StateLog(topic)
+    with Brokers(ConnectionSettings("B", ((host, int(port)),))) as brokers:
+        produce(cluster_b, topic, [Seen(b"old", b"1", 1), Seen(b"both", b"1", 1), Seen(b"both", b"2", 1)])
+        assert {b"old": b"1", b"both": b"2"} == log.read(brokers).committed
+        admin = AdminClient({"bootstrap.servers": cluster_b.bootstrap_servers})
+        for future in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+            future.result()
+        assert {b"both": b"2"} == log.read(brokers).committed == read_state(brokers, topic).committed

@@ -17,6 +17,7 @@ from twinlog.relay import log_reader, state_cache
 from twinlog.relay.brokers import TopicMetadata
 from twinlog.relay.epochs import EpochEnd
 from twinlog.relay.log_reader import StateLog, read_state
+from twinlog.relay.log_state import Resolver
 
 
 def wrote(base: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
@@ -228,3 +229,17 @@ def test_a_reader_that_slept_begins_anew(monkeypatch) -> None:
     monkeypatch.setattr(log_reader.time, "time", lambda: later)
     log.catch_up(Led([OLD[0], wrote(5, b"after", b"v")]))
     assert {b"k": b"old", b"after": b"v"} == values(log)
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"c"]), min_size=1, max_size=8), st.integers(0, 9))
+def test_what_lies_before_the_log_start_is_not_known_any_more(keys: list[bytes], start: int) -> None:
+    """Whether it was read before the log start moved or after, also of a batch that straddles it."""
+    batch = memoryview(bytes(encode([Rec(b"%d" % number, key) for number, key in enumerate(keys)])))
+    before, after = Resolver(0), Resolver(0)
+    before.add(batch, 0)
+    before.forget_before(start)
+    after.forget_before(start)
+    after.add(batch, min(start, len(keys)))
+    expected = {key: b"%d" % number for number, key in enumerate(keys) if number >= start}
+    assert expected == {key: it.value for key, it in before.committed.items()}
+    assert (expected, before.newest) == ({key: it.value for key, it in after.committed.items()}, after.newest)

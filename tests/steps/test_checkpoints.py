@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from twinlog import clock
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.group import GroupState, GroupType
 from twinlog.cluster.ledger import read_ledger
@@ -27,6 +28,7 @@ from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
 from twinlog.steps import checkpoints
 from twinlog.steps.group_report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.steps.group_view import ASKED_SECONDS
 
 TOPIC = "A.checkpoints.internal"
 REMOTE = TopicPartition("A.orders", 0)
@@ -335,10 +337,41 @@ def test_a_group_that_is_gone_keeps_its_checkpoint(step, orders, copied, source,
     before = step().checkpoints
     for group in ("billing", "hidden"):
         source.delete_groups([group])
-    source.refuse("describe_groups", "hidden", ClusterRefused("A does not show it"))
+    source.refuse("committed_offsets", "hidden", ClusterRefused("A does not show it"))
     result = step()
     assert (1, ["hidden"]) == (result.ended, [it.group for it in result.ages])
     assert (2, 2) == (before, len(written(target)))
+
+
+@pytest.mark.parametrize(("hides", "asked", "ended"), [(False, 0, 1_000), (True, 1_000, 999)])
+def test_groups_that_ended_long_ago_are_not_asked_for(
+    hides, asked, ended, step, orders, copied, source, monkeypatch
+):
+    """The listing answers for all of them at once; one that hides groups answers for none."""
+    copied(orders, 0, 5)
+    source.commit("alive", orders, 3)
+    names = [f"job-{number}" for number in range(1_000)]
+    for name in names:
+        source.commit(name, orders, 3)
+    step()
+    source.delete_groups(names)
+    source.refuse("committed_offsets", names[0], ClusterRefused("A does not show it"))
+    source.hides_groups = hides
+    now = clock.now_ms()
+    monkeypatch.setattr(clock, "now_ms", lambda: now + (ASKED_SECONDS + 1) * 1000)
+    source.items_asked.clear()
+    result = step()
+    assert (ended, asked + len(["alive"])) == (result.ended, source.items_asked["committed_offsets"])
+    assert 0 == source.items_asked["describe_groups"]
+
+
+def test_a_group_that_was_seen_just_now_is_asked_for(step, orders, copied, source, target):
+    """Its coordinator may be moving: then nobody lists it."""
+    copied(orders, 0, 5)
+    source.commit("billing", orders, 3)
+    step()
+    source.groups = lambda: ()
+    assert (0, ["billing"]) == ((result := step()).ended, [it.group for it in result.ages])
 
 
 def test_old_checkpoints_are_repeated(step, flow, orders, copied, source, target):

@@ -11,6 +11,7 @@ from airflow.sdk import Context, Param
 from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import AUDIT_JOB, configuration_path
 from twinlog.airflow.spark_job import JobOperator
+from twinlog.airflow.xcom import shortened
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
 from twinlog.steps.audit_plan import AuditMode, AuditRequest
@@ -59,7 +60,7 @@ class AuditOperator(JobOperator):
         error = error_of(outcome)
         if error is not None or outcome is None:
             raise error or TerminalError("the audit has no result")
-        shown = without_contents(outcome)
+        shown = for_xcom(outcome)
         if not outcome["equal"]:
             context["ti"].xcom_push("return_value", shown)
             raise not_equal(outcome)
@@ -108,6 +109,12 @@ def without_contents(outcome: Json) -> Json:
         for it in outcome["differences"][:MOST_DIFFERENCES]
     ]
     return {**outcome, "differences": differences}
+
+
+def for_xcom(outcome: Json) -> Json:
+    """Cut an AuditResult to what XCom holds, without contents: the partitions of which least is proved come first."""
+    whole_in = "`twinlog audit`; what is proved is in the ledger (audit)"
+    return shortened(without_contents(outcome), whole_in, partitions=lambda it: it["coverage"])
 
 
 def not_equal(outcome: Json) -> TerminalError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twinlog import errors
 from twinlog.airflow.request import CycleRequest
-from twinlog.airflow.xcom import all_of
+from twinlog.airflow.xcom import all_of, shortened
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
 
@@ -40,6 +40,17 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
         kind = TransientError if passing else TerminalError
         raise kind(_listed([item["message"] for item in plan["stopped"]]), hint=_STOPPED_HINT, code="stopped")
     return "nothing to copy"
+
+
+def for_xcom(outcome: Json) -> Json:
+    """Cut a CopyResult to what XCom holds: partitions that stopped come first, then those with most records.
+
+    The report is made of all of it, which the copy has put into the ledger (twinlog.steps.copy_outcome).
+    """
+    if "partitions" not in outcome:
+        return outcome
+    whole_in = "the ledger (copy-outcome), and `twinlog status`"
+    return shortened(outcome, whole_in, partitions=lambda it: (not it["error"], -it["copied_records"]))
 
 
 def job_arguments(

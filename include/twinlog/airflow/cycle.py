@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twinlog.airflow.xcom import all_of
 from twinlog.jsonable import Json
 
 _UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
+TOPICS_NAMED = 10
+"""Refused topics that a failure names."""
+
+TOPICS_TOLD = 500
+"""Changed topics that an event names."""
+
 _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
 
 
@@ -22,8 +29,11 @@ def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
     `synced` is a SyncTopicsResult as JSON, None when there is none.
     """
     tasks = [f"{', '.join(failed)} failed in it: see the log there"] if failed else []
-    refused = (synced or {}).get("refused", [])
-    return tasks + [f"{item['name']} is refused: {item['message']}" for item in refused]
+    if synced is None or not synced.get("refused"):
+        return tasks
+    refused, count = synced["refused"][:TOPICS_NAMED], all_of(synced, "refused")
+    more = [f"and {count - len(refused)} topics more are"] if count > len(refused) else []
+    return [*tasks, *(f"{item['name']} is refused: {item['message']}" for item in refused), *more]
 
 
 def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
@@ -39,13 +49,20 @@ def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
 def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
     """Return what a Dag scheduled on the remote cluster is told about a cycle.
 
-    `checks` is a ValidationResult as JSON: the names of the checks that failed are passed on.
+    `checks` is a ValidationResult as JSON: the names of the checks that failed are passed on.  An event is a row of
+    Airflow's database: it names so many topics, and counts the others.
     """
     extra = {
         name: report[name] for name in ("flow", "run_id", "records", "bytes", "lag_records", "rpo_seconds")
     }
     failed = [it["name"] for it in (checks or {}).get("checks", []) if not it["passed"]]
-    return {**extra, "topics": changed_topics(report), "failed_checks": failed}
+    topics = changed_topics(report)
+    return {
+        **extra,
+        "topics": topics[:TOPICS_TOLD],
+        "topics_not_shown": max(0, len(topics) - TOPICS_TOLD),
+        "failed_checks": failed,
+    }
 
 
 def changed_topics(report: Json) -> list[str]:

@@ -8,8 +8,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from twinlog.airflow.copying import error_of
 from twinlog.airflow.flows import DATA_JOB, configuration_path
 from twinlog.airflow.spark_job import JobOperator
+from twinlog.airflow.xcom import shortened
 from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
+
+WHOLE = "what jobs/check_data.py prints"
 
 
 class DataRulesOperator(JobOperator):
@@ -31,9 +34,9 @@ class DataRulesOperator(JobOperator):
         if error is not None or outcome is None:
             raise error or TerminalError("the rules have no result")
         if not outcome["success"]:
-            context["ti"].xcom_push("return_value", outcome)
+            context["ti"].xcom_push("return_value", shortened(outcome, WHOLE))
             raise broken(outcome)
-        return outcome
+        return shortened(outcome, WHOLE)
 
 
 def broken(outcome: Json) -> TerminalError:

@@ -14,11 +14,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
 from twinlog.airflow.metadata_schedule import due
+from twinlog.airflow.readable import MOST_CHARACTERS
 from twinlog.airflow.task_frame import flow_of, opened
+from twinlog.airflow.xcom import short, shortened, shortened_text
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import ClusterRefused
-from twinlog.jsonable import Json
+from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.jsonable import NOT_SHOWN, Json
 
 if TYPE_CHECKING:
     from twinlog.cluster.clusters import Clusters
@@ -30,6 +32,11 @@ log = logging.getLogger(__name__)
 
 PLAN_KEY = "diff"
 """The XCom of task `plan` that holds the plan as Markdown, for the person who approves it."""
+
+WHOLE = "`twinlog metadata plan --save FILE`"
+
+MOST_LINES = 500
+"""Of a plan in a task's log."""
 
 PARAMS = {
     "profile": Param(
@@ -65,14 +72,16 @@ def plan(flow_name: str) -> Json:
         saved = plan_document(
             found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
         )
-        context["ti"].xcom_push(PLAN_KEY, code_block(texts))
+        context["ti"].xcom_push(
+            PLAN_KEY, code_block(shortened_text(texts, "`twinlog metadata plan`").splitlines())
+        )
         if not found.changes and not context["params"].get("dry_run"):
             apply(flow, found, clusters.target)  # remembers what both sides agree on
     if not found.changes or context["params"].get("dry_run"):
-        context["ti"].xcom_push("return_value", saved)
+        context["ti"].xcom_push("return_value", shortened(saved, WHOLE))
         _raise_refused(found.refused)
         raise AirflowSkipException("dry run" if found.changes else "nothing to change")
-    return saved
+    return shortened(saved, WHOLE)
 
 
 def apply(flow_name: str) -> Json:
@@ -84,7 +93,7 @@ def apply(flow_name: str) -> Json:
 
 
 def apply_approved(flow_name: str) -> Json:
-    """Apply exactly the plan that was approved.
+    """Apply exactly the plan that was approved; one that was too large for XCom is made again, and has to be the same.
 
     Raises what `twinlog.steps.apply_plan` raises, and ClusterRefused when something was refused.
     """
@@ -93,8 +102,28 @@ def apply_approved(flow_name: str) -> Json:
 
     document = get_current_context()["ti"].xcom_pull(task_ids="plan")
     with _open(flow_name) as (flow, clusters):
+        if NOT_SHOWN in document:
+            document = _made_again(flow, clusters, document)
         saved = parse_plan(json.dumps(document), "the approved plan")
         return _finish(apply_plan.run(flow, clusters, saved))
+
+
+def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
+    """Plan again; return it if its digest says that it is the approved plan, else raise TerminalError."""
+    from twinlog.steps.saved_plan import plan_document
+    from twinlog.steps.sync_metadata import make_plan
+
+    found = make_plan(flow, clusters, _due(flow))
+    at_ms = approved["saved_at_ms"]
+    again = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id(), at_ms)
+    if again["digest"] != approved["digest"]:
+        raise TerminalError(
+            "what would be changed is not what was approved any more",
+            hint="trigger the Dag again, and approve the new plan",
+            code="plan-drifted",
+            flow=flow.name,
+        )
+    return again
 
 
 @contextmanager
@@ -128,9 +157,10 @@ def _finish(result: MetadataResult) -> Json:
     from twinlog.steps.metadata_diff import result_lines
 
     _say(result_lines(result))
-    get_current_context()["ti"].xcom_push("return_value", result.document)
+    document = shortened(result.document, "the log; `twinlog metadata plan` says what is left")
+    get_current_context()["ti"].xcom_push("return_value", document)
     _raise_refused(result.refused)
-    return result.document
+    return document
 
 
 def code_block(lines: Sequence[str]) -> str:
@@ -142,8 +172,10 @@ def code_block(lines: Sequence[str]) -> str:
 
 def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
     texts = [text for _, text in lines]
-    for text in texts:
-        log.info("%s", text)
+    for text in texts[:MOST_LINES]:
+        log.info(short(text, MOST_CHARACTERS))
+    if len(texts) > MOST_LINES:
+        log.info("and %d lines more: `twinlog metadata plan` shows all of them", len(texts) - MOST_LINES)
     return texts
 
 

@@ -7,7 +7,7 @@ import functools
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.copying import failure_of, job_arguments, why_no_job
+from twinlog.airflow.copying import failure_of, for_xcom, job_arguments, why_no_job
 from twinlog.airflow.flows import REPLICATE_JOB, configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.request import CycleRequest, request_of
@@ -18,7 +18,9 @@ from twinlog.jsonable import Json
 class ReplicateOperator(JobOperator):
     """Copy what plan_ranges found: by spark-submit, or on a Connect server when the Spark master is `sc://`.
 
-    Its XCom is the CopyResult as JSON, also of a copy that failed.  Skipped when there is nothing to copy, a cold
+    Its XCom is the CopyResult as JSON, cut where it is large, also of a copy that failed.
+
+    Skipped when there is nothing to copy, a cold
     Spark job costs 15 CPU-seconds, and when another run of a continuous Dag is copying it.
     """
 
@@ -37,9 +39,9 @@ class ReplicateOperator(JobOperator):
         outcome = self._replicate(flow.copy.spark_master, name, request, gives_way_to(flow, run.dag_id))
         failure = failure_of(outcome)
         if failure is not None:
-            ti.xcom_push("return_value", outcome)
+            ti.xcom_push("return_value", for_xcom(outcome) if outcome else outcome)
             raise failure
-        return outcome or {}
+        return for_xcom(outcome or {})
 
     def _replicate(self, master: str, name: str, request: CycleRequest, gives_way_to: str) -> Json | None:
         if master.startswith("sc://"):

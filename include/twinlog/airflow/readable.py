@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from twinlog.airflow.xcom import short
 from twinlog.visible import visible
 
 MOST_ITEMS = 40
+MOST_CHARACTERS = 1_000
+"""Of one line."""
 
 
 def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line for the plain facts of a result, then a few lines per list in it, the longest lists cut.
+    """Yield one line for the plain facts of a result, then a few lines per list in it; what is long is cut.
 
     A group or a principal may have any name: it makes no line of its own.
     """
-    return map(visible, _lines_of(result))
+    return (short(visible(line), MOST_CHARACTERS) for line in _lines_of(result))
 
 
 def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:

@@ -11,8 +11,10 @@ from airflow.sdk import Param, get_current_context
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import gauge_gate
+from twinlog.airflow.readable import MOST_CHARACTERS
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.task_frame import opened
+from twinlog.airflow.xcom import short, shortened
 from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 
@@ -80,11 +82,11 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
             logging.INFO if check.passed else logging.ERROR if check.blocks else logging.WARNING,
             "%s: %s",
             check.name,
-            check.message,
+            short(check.message, MOST_CHARACTERS),
         )
     log.info("page %s, evidence %s", kept.page, kept.evidence)
     gauge_gate(flow, result)
-    shown = {**to_json(result), **to_json(kept)}
+    shown = shortened({**to_json(result), **to_json(kept)}, "page and evidence")
     outlet_events[readiness(flow.target.alias)].extra = asset_extra(shown)
     if not result.ready:
         context["ti"].xcom_push("return_value", shown)

@@ -9,6 +9,7 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.task_frame import flow_of, opened, shown
+from twinlog.airflow.xcom import shortened
 from twinlog.errors import UsageError
 from twinlog.jsonable import Json
 
@@ -47,7 +48,8 @@ def plan(flow_name: str) -> Json:
     topic = asked_topic(params)
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        return shown(rebuild_plan.plan(flow, clusters, topic))
+        found = rebuild_plan.plan(flow, clusters, topic)
+    return shortened(shown(found), "`twinlog rebuild --topic T`, which asks before it does anything")
 
 
 def do(flow_name: str) -> Json:
@@ -61,9 +63,8 @@ def do(flow_name: str) -> Json:
         raise AirflowSkipException("dry run: nothing is deleted")
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        return shown(
-            rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
-        )
+        done = rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
+    return shortened(shown(done), "the ledger (rebuild)")
 
 
 def asked_topic(params: Mapping[str, Any]) -> str:

@@ -13,10 +13,13 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from twinlog.airflow.xcom import short
 from twinlog.spark.jvm import local_address, submit_options
 
 SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'
+MOST_CHARACTERS = 2_000
+"""Of one line of the job in the task's log: the last one of a large copy is megabytes."""
 
 
 class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
@@ -52,7 +55,7 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
         for line in lines:
             if line.startswith(RESULT_PREFIX):
                 self.result = json.loads(line)["twinlog"]
-            yield line
+            yield short(line, MOST_CHARACTERS)
 
 
 def job_environment(master: str) -> dict[str, str]:

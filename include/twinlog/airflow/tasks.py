@@ -27,6 +27,9 @@ MOST_GROUPS = 100
 """Groups named in an event, and in a task's result: XCom is a table of the metadata database."""
 
 
+REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
+
+
 def discover(flow_name: str) -> Json:
     """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate.
 
@@ -50,7 +53,7 @@ def discover(flow_name: str) -> Json:
             hint="correct `topics` in the trigger form",
             flow=flow.name,
         )
-    return shortened(shown(discovery))
+    return shortened(shown(discovery), "`twinlog plan`")
 
 
 def sync_topics(flow_name: str) -> Json:
@@ -59,7 +62,7 @@ def sync_topics(flow_name: str) -> Json:
 
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        return shown(step.run(flow, clusters, dry_run=_request().dry_run))
+        return shortened(shown(step.run(flow, clusters, dry_run=_request().dry_run)), "`twinlog plan`")
 
 
 def plan_ranges(flow_name: str) -> Json:
@@ -70,7 +73,8 @@ def plan_ranges(flow_name: str) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         topics = frozenset(request.topics) or None
-        return shortened(shown(step.run(flow, clusters, until_ms=request.until_ms, topics=topics)))
+        plan = step.run(flow, clusters, until_ms=request.until_ms, topics=topics)
+    return shortened(shown(plan), "`twinlog plan`")
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -89,7 +93,7 @@ def offset_syncs(flow_name: str) -> Json:
             log.info("%s", map_upkeep.run(flow, clusters))
     if result.warning:
         log.warning(result.warning)
-    return shown(result)
+    return shortened(shown(result), "`twinlog show offset-syncs`")
 
 
 def checkpoints(flow_name: str, outlet_events: Any) -> Json:
@@ -110,10 +114,11 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
         extra = {
             "flow": flow.name,
             "groups": list(result.groups_synced[:MOST_GROUPS]),
+            "groups_not_shown": max(0, len(result.groups_synced) - MOST_GROUPS),
             "positions": result.committed,
         }
         outlet_events[groups_synced(flow.name)].add(remote_groups(flow.target.alias), extra=extra)
-    return shown(shown_groups(result))
+    return shortened(shown(shown_groups(result)), "`twinlog groups`")
 
 
 def heartbeats(flow_name: str) -> Json:
@@ -127,7 +132,7 @@ def heartbeats(flow_name: str) -> Json:
         result = step.run(flow, clusters)
     if result.warning:
         log.warning("%s", result.warning)
-    return shown(result)
+    return shortened(shown(result), "`twinlog status`")
 
 
 def validate(flow_name: str) -> Json:
@@ -149,6 +154,7 @@ def validate(flow_name: str) -> Json:
             result = step.judge_with_pages(flow, facts, context["dag_run"].run_id)
     gauge_checks(flow, result)
     document = shown(result)
+    document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
     if not result.success:
         context["ti"].xcom_push("return_value", document)
         raise TerminalError(
@@ -181,11 +187,11 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
         report = shown(step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons)))
     sound_if_over_budget(flow, report["topics"], context)
     if reasons:
-        ti.xcom_push("return_value", shortened(report))
+        ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
-    return shortened(report)
+    return shortened(report, REPORT)
 
 
 def _request() -> CycleRequest:
@@ -201,6 +207,7 @@ def shown_groups(result: CheckpointsResult) -> Json:
         "groups": result.groups,
         "checkpoints": result.checkpoints,
         "ended": result.ended,
+        "deleted": result.deleted,
         "committed": result.committed,
         "positions": counts(result),
         "wrongly": to_json(result.wrongly[:MOST_GROUPS]),

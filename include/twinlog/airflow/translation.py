@@ -8,6 +8,7 @@ from airflow.sdk import Param, get_current_context
 
 from twinlog.airflow.request import parse_time
 from twinlog.airflow.task_frame import flow_of, opened, shown
+from twinlog.airflow.xcom import shortened
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
@@ -72,13 +73,13 @@ def translate_group() -> Json:
     flow = flow_of(params["flow"])
     with opened(flow) as clusters:
         found = translate_groups(flow, clusters, groups, _time(params["at"]))
-    document = shown(found)
+    document = shortened(shown(found), "`twinlog translate`")
     if not found.complete:
         context["ti"].xcom_push("return_value", document)
         first = found.unanswered[0]
         raise TerminalError(
             f"{len(found.unanswered)} of {len(found.answers)} offsets have no translation; first: {first.message}",
-            hint="see the task's XCom for all of them",
+            hint="see the task's XCom; `twinlog translate` shows all of them",
             code="untranslated",
         )
     return document

@@ -1,35 +1,58 @@
-"""A step's result as XCom keeps it: whole, unless it is of thousands of partitions.  Pure.
+"""A step's result as XCom keeps it: whole while it is small, and never more than `MOST_BYTES`.  Pure.
 
 XCom is a table of the metadata database, and a flow's Dag may write to it every minute: reports of ten thousand
-partitions would be gigabytes a day.  Later tasks ask of what is cut only whether there is anything to copy, how many
-partitions (`all_of`), and what has stopped.
+partitions would be gigabytes a day.  Of what is cut the first items of every list are kept, the others are counted
+(`not_shown`), and `whole_in` says where all of it is.  Later tasks ask of it only whether there is anything to copy,
+how many partitions (`all_of`), and what has stopped.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twinlog.jsonable import Json
+from twinlog.jsonable import NOT_SHOWN, Json
 
-WHOLE_ITEMS = 300
-"""Items of all its lists, lists in lists included, up to which a result is kept as it is."""
+MOST_BYTES = 48 * 1024
+"""JSON of one task's result, so that with what Airflow adds it stays below 64 KiB."""
 
-FIRST_ITEMS = 100
-"""Of a larger one, items kept of each list; lists in these are emptied."""
+FIRST = ((100, 2_000), (100, 200), (50, 200), (20, 200), (5, 200), (0, 200))
+"""Of a larger result, items of each list (lists in these are emptied) and characters of each text: as many as fit."""
 
-NOT_SHOWN = "not_shown"
-"""The key under which a result that was cut says how many items of each list are missing, by the list's name."""
+MOST_KEYS = 100
+"""A mapping with more entries is no object with fields, but a list under names."""
+
+WHOLE_IN = "whole_in"
+"""The key under which a result that was cut says where the whole of it is."""
 
 
-def shortened(result: Json) -> Json:
-    """Return `result`, or a copy of it with its lists cut and what is missing counted."""
-    there = _lengths(result)
-    if there.total() <= WHOLE_ITEMS:
+def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Json:
+    """Return `result`, or a copy of it that is small enough, with what is missing counted.
+
+    `orders` say by the names of lists what comes first in them, as keys to sort by, where they have to be cut.
+    """
+    if _bytes(result) <= MOST_BYTES:
         return result
-    kept: Json = _cut(result, FIRST_ITEMS)
-    return {**kept, NOT_SHOWN: dict(there - _lengths(kept))}
+    result = {**result, **{name: sorted(result[name], key=order) for name, order in orders.items()}}
+    kept: Json = {}
+    for items, characters in FIRST:
+        cut: Json = _cut(result, items, characters)
+        kept = {**cut, NOT_SHOWN: dict(_missing(result, cut)), WHOLE_IN: whole_in}
+        if _bytes(kept) <= MOST_BYTES:
+            break
+    return kept
+
+
+def shortened_text(lines: Sequence[str], whole_in: str) -> str:
+    """Join lines up to `MOST_BYTES`; a last one counts the others and says where they are."""
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line.encode()) + 1
+        if size > MOST_BYTES:
+            return "\n".join([*lines[:number], f"... and {len(lines) - number} lines more: {whole_in}"])
+    return "\n".join(lines)
 
 
 def all_of(result: Json, name: str) -> int:
@@ -37,22 +60,36 @@ def all_of(result: Json, name: str) -> int:
     return len(result[name]) + int(result.get(NOT_SHOWN, {}).get(name, 0))
 
 
-def _lengths(value: Any, name: str = "") -> Counter[str]:
-    """Count the items of all lists by the lists' names; a list in a list has the outer one's."""
+def short(text: str, most: int) -> str:
+    """Cut a text, and say by how much."""
+    return text if len(text) <= most else f"{text[:most]} ... and {len(text) - most} characters more"
+
+
+def _bytes(result: Json) -> int:
+    return len(json.dumps(result).encode())
+
+
+def _missing(value: Any, kept: Any, name: str = "") -> Counter[str]:
+    """Count what lists are short of in `kept`, by the lists' names; a list in a list has the outer one's."""
     found: Counter[str] = Counter()
     if isinstance(value, Mapping):
+        there = kept if isinstance(kept, Mapping) else {}
+        if listed := len(value) > MOST_KEYS:
+            found[name] = len(value) - len(there)
         for key, each in value.items():
-            found.update(_lengths(each, key))
+            found.update(_missing(each, there.get(key), name if listed else key))
     elif isinstance(value, list):
-        found[name] = len(value)
-        for each in value:
-            found.update(_lengths(each, name))
-    return found
+        items = kept if isinstance(kept, list) else []
+        found[name] = len(value) - len(items)
+        for number, each in enumerate(value):
+            found.update(_missing(each, items[number] if number < len(items) else None, name))
+    return +found
 
 
-def _cut(value: Any, most: int) -> Any:
+def _cut(value: Any, items: int, characters: int) -> Any:
     if isinstance(value, Mapping):
-        return {name: _cut(each, most) for name, each in value.items()}
+        kept = list(value.items())[:items] if len(value) > MOST_KEYS else value.items()
+        return {name: _cut(each, items, characters) for name, each in kept}
     if isinstance(value, list):
-        return [_cut(each, 0) for each in value[:most]]
-    return value
+        return [_cut(each, 0, characters) for each in value[:items]]
+    return short(value, characters) if isinstance(value, str) else value

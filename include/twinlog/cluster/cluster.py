@@ -108,6 +108,9 @@ class ClusterReader(Protocol):
     def groups(self) -> tuple[GroupListing, ...]:
         """Return the groups this user may see, of every type, sorted."""
 
+    def lists_every_group(self) -> bool:
+        """Say whether `groups` hides none: brokers list every group to a user who may DESCRIBE the cluster."""
+
     def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
         """Describe classic and consumer groups with their members; one that does not exist is `dead`."""
 
@@ -146,6 +149,9 @@ class Cluster(ClusterReader, Protocol):
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics with all their records."""
+
+    def delete_records(self, at: TopicPartition, before: int) -> None:
+        """Delete the records of a partition before an offset; raises its refusal."""
 
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]

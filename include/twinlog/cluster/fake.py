@@ -10,6 +10,7 @@ Topic ids are made from name and a counter, so a topic deleted and added again h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -78,6 +79,8 @@ class FakeCluster(FakeAccess):
         self.calls: list[str] = []
         self._brokers = brokers
         self.fenced = 0
+        self.hides_groups = False
+        self.items_asked: Counter[str] = Counter()
         self._cluster_id = cluster_id or f"cluster-{alias}"
         self._lives = 0
         self._refusals: dict[tuple[str, str], TwinlogError] = {}
@@ -115,7 +118,9 @@ class FakeCluster(FakeAccess):
         return self._log(at).append(key, value, timestamp)
 
     def delete_records(self, at: TopicPartition, before: int) -> None:
-        """Move the log start, as retention does."""
+        """Move the log start: as retention does, and as somebody who may."""
+        if ("delete_records", at.topic) in self._refusals:
+            raise self._refusals["delete_records", at.topic]
         self._log(at).delete_before(before)
 
     def commit(self, group: str, at: TopicPartition, offset: int, metadata: str = "") -> FakeGroup:
@@ -244,6 +249,10 @@ class FakeCluster(FakeAccess):
         """List all groups."""
         return self._groups.listed()
 
+    def lists_every_group(self) -> bool:
+        """Say what `hides_groups` says."""
+        return not self.hides_groups
+
     def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
         """Describe groups; one that was never heard of is dead."""
         return self._answer("describe_groups", names, self._groups.described)
@@ -296,6 +305,7 @@ class FakeCluster(FakeAccess):
         found: dict[str, V] = {}
         refused: dict[str, TwinlogError] = {}
         for name in names:
+            self.items_asked[verb] += 1
             if (verb, name) in self._refusals:
                 refused[name] = self._refusals[verb, name]
                 continue

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import ConsumerGroupDescription
+from confluent_kafka.admin import AclOperation, ConsumerGroupDescription
 
 from twinlog.cluster.group import (
     GroupDescription,
@@ -62,6 +62,16 @@ def _state(name: str | None) -> GroupState:
     if name in _REBALANCING:
         return GroupState.REBALANCING
     return _STATES.get(name or "", GroupState.UNKNOWN)
+
+
+def lists_every_group(session: Session) -> bool:
+    """Say whether the brokers list every group to this user: to one who may DESCRIBE the cluster (KafkaApis)."""
+    future = session.admin.describe_cluster(
+        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+    )
+    asked = Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
+    allowed = session.answer(future, asked).authorized_operations
+    return AclOperation.DESCRIBE in (allowed or ())
 
 
 def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, GroupDescription]:

@@ -18,6 +18,8 @@ never hear of what vanished meanwhile.  Longer serves nobody: every new reader r
 tombstone goes with the cleaning after that day; of a quiet topic that is once its segment is full, or seven days old
 (`segment.ms`) when the next record comes.
 """
+CUT_BY_OFFSET = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Configs of a compacted topic whose records DeleteRecords may delete, and nothing else does: none is too old."""
 
 SEGMENT_BYTES = 4 * 1024 * 1024
 """Size of a segment of our own topics; brokers take 1 MiB at least (KIP-1030)."""
@@ -29,7 +31,8 @@ class InternalTopic:
 
     `replication_factor` is the wanted one, not yet clamped to the cluster.  Without a `vital` topic, or with
     its records expiring, nothing may be copied: it holds what exactly-once rests on.  With `keeps_all` it is not
-    compacted: its records are no versions of one another.
+    compacted: its records are no versions of one another.  With `cut` what is of no use any more is deleted by offset,
+    which brokers refuse in a topic that is compacted alone.
     """
 
     name: str
@@ -37,6 +40,7 @@ class InternalTopic:
     replication_factor: int
     vital: bool
     keeps_all: bool = False
+    cut: bool = False
 
     def creation(self, replication_factor: int) -> NewTopic:
         """Say how to create it: compacted as MM2 does it, in small segments.
@@ -50,7 +54,7 @@ class InternalTopic:
             entries = {"cleanup.policy": "delete", "retention.ms": "-1"}
             return NewTopic(self.name, self.partitions, self.replication_factor, entries, replication_factor)
         entries = {
-            "cleanup.policy": COMPACT,
+            **(CUT_BY_OFFSET if self.cut else {"cleanup.policy": COMPACT}),
             "segment.bytes": str(SEGMENT_BYTES),
             DELETE_RETENTION: str(TOMBSTONES_KEPT_MS),
         }
@@ -82,6 +86,7 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
         1,
         flow.checkpoints_topic_replication_factor,
         vital=False,
+        cut=True,
     )
     quarantine = InternalTopic(flow.quarantine_topic, 1, internal, vital=True, keeps_all=True)
     return (

@@ -155,6 +155,10 @@ class KafkaCluster:
         with Brokers(self._settings.connection) as connected:
             return groups.list_groups(connected)
 
+    def lists_every_group(self) -> bool:
+        """Say whether this user is shown every group."""
+        return groups.lists_every_group(self._session)
+
     def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
         """Describe classic and consumer groups."""
         return groups.describe_groups(self._session, names)
@@ -198,6 +202,10 @@ class KafkaCluster:
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""
         return topic_admin.delete_topics(self._session, names)
+
+    def delete_records(self, at: TopicPartition, before: int) -> None:
+        """Delete the records of a partition before an offset."""
+        topic_admin.delete_records(self._session, at, before)
 
     def describe_acls(self) -> tuple[AclBinding, ...]:
         """Return every ACL."""

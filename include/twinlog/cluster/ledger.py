@@ -21,6 +21,7 @@ from twinlog.formats.ledger import (
     Quarantine,
 )
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
@@ -88,6 +89,7 @@ class Ledger:
     rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
     flow_state: FlowState | None = None
     last_report: CycleReport | None = None
+    copy_outcome: CopyOutcome | None = None
     waivers: tuple[Waiver, ...] = ()
     risk_samples: tuple[RiskSample, ...] = ()
     known_source: KnownSource | None = None
@@ -167,6 +169,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         rebuilds={it.topic: it for it in _of(known, Rebuild)},
         flow_state=next(_of(known, FlowState), None),
         last_report=next(_of(known, CycleReport), None),
+        copy_outcome=next(_of(known, CopyOutcome), None),
         waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
         risk_samples=tuple(sorted(_of(known, RiskSample), key=lambda it: it.at_ms)),
         known_source=next(_of(known, KnownSource), None),

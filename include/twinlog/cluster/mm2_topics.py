@@ -39,10 +39,11 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class DatedCheckpoint:
-    """A checkpoint and when it was written (ms)."""
+    """A checkpoint, when it was written (ms), and at which offset of its topic; -1 where nobody asks for it."""
 
     checkpoint: Checkpoint
     at_ms: int
+    offset: int = -1
 
 
 def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
@@ -94,7 +95,9 @@ def newest_checkpoints(
         except FormatError:
             unread += 1
             continue
-        found[GroupPartition(it.group, it.topic, it.partition)] = DatedCheckpoint(it, record.timestamp)
+        found[GroupPartition(it.group, it.topic, it.partition)] = DatedCheckpoint(
+            it, record.timestamp, record.offset
+        )
     return found, unread
 
 

@@ -205,6 +205,9 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             "write checkpoints",
             required=False,
         )
+        old = "delete checkpoints of groups that ended long ago"
+        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "DELETE")
+        yield Need(flow.target.alias, checkpoints, operations, old, required=False)
 
 
 def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:

@@ -29,6 +29,7 @@ CHANGES = frozenset({
     "produce",
     "alter_offsets",
     "delete_groups",
+    "delete_records",
     "delete_topics",
     "alter_topic_configs",
     "create_acls",

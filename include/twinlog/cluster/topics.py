@@ -6,13 +6,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.brokers import describe_cluster
 from twinlog.cluster.refusals import Asked, refusal
 from twinlog.cluster.request_size import requests
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
+from twinlog.cluster.values import (
+    NO_SUCH_TOPIC,
+    Answers,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicPartition,
+)
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
 SHOWN_SECONDS = 30.0
@@ -198,6 +206,15 @@ def _not_shown(session: Session, name: str) -> ClusterUnreachable:
         cluster=session.alias,
         topic=name,
     )
+
+
+def delete_records(session: Session, at: TopicPartition, before: int) -> None:
+    """Delete the records of a partition before an offset; raises its refusal."""
+    futures = session.admin.delete_records(
+        [ClientPartition(at.topic, at.partition, before)], request_timeout=REQUEST_SECONDS
+    )
+    asked = _asked(session, "delete records of", at.topic, "DELETE")
+    session.answers(futures, lambda _: asked).require()
 
 
 def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:

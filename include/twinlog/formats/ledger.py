@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
@@ -115,6 +116,7 @@ LedgerRecord = (
     | LaneWriter
     | FlowState
     | CycleReport
+    | CopyOutcome
     | Quarantine
     | Incarnation
     | Beginning

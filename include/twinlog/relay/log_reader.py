@@ -215,6 +215,7 @@ def _read_to_the_end(
         ):  # an unclean election cut the log: what we know of it is not true any more
             resolvers[item].forget()
             positions[item] = 0
+        resolvers[item].forget_before(start)
         positions[item] = max(start, positions[item])
     fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
     read_while(

@@ -59,7 +59,7 @@ class Resolver:
 
     Latest means by offset, not by time of commit, so each key keeps the offset of its value.  `newest` is the offset of
     the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.  `epoch` is the leader
-    epoch of the last batch, -1 before the first.
+    epoch of the last batch, -1 before the first; `start` the log start as it was seen last.
     """
 
     partition: int
@@ -69,11 +69,22 @@ class Resolver:
     sees_all: bool = True
     deleted: set[bytes] = field(default_factory=set)
     epoch: int = -1
+    start: int = 0
 
     def forget(self) -> None:
         """Know nothing again."""
         self.epoch = -1
         self.committed, self.newest, self.undecided, self.deleted = {}, {}, {}, set()
+
+    def forget_before(self, start: int) -> None:
+        """Drop keys whose record lies before the log start: reading from the beginning does not find them."""
+        if start > self.start:
+            self.start = start
+            gone = [key for key, kept in self.committed.items() if kept.offset < start]
+            for key in gone:
+                del self.committed[key]
+            self.newest = {key: offset for key, offset in self.newest.items() if offset >= start}
+            self.deleted.difference_update(gone)
 
     def forget_deleted(self) -> None:
         """Drop keys whose last word is a tombstone: a topic that is read for weeks has many times more than it holds.
@@ -103,6 +114,8 @@ class Resolver:
                 self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
                 continue
             for record in read_records(header, batch):
+                if record.offset < self.start:  # of a batch that straddles the log start
+                    continue
                 key, value, headers = key_value_headers(record.rest)
                 if key is None:
                     continue

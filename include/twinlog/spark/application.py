@@ -17,7 +17,7 @@ from twinlog.spark.audit_runner import open_audit_runner
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import open_runner
 from twinlog.steps import audit as audit_step
-from twinlog.steps import copy, follow
+from twinlog.steps import copy, copy_outcome, follow
 from twinlog.steps.audit_plan import AuditRequest
 from twinlog.steps.audit_result import AuditResult
 from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
@@ -68,13 +68,15 @@ def replicate(
         on_start(runner)
         if follow_seconds is None:
             listener = Lines(log.info).tell
-            return copy.run(
+            result = copy.run(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
+            copy_outcome.keep(flow, clusters.target, result)
+            return result
         runner.warm()  # whoever followed until now goes on meanwhile
         run_state = RunState(run_id, round(time.time() * 1000))
         with beside(flow, turns(flow, run_state), _log_trouble, head_start=HEAD_START_SECONDS):
-            return follow.run(
+            result = follow.run(
                 flow,
                 clusters,
                 runner,
@@ -86,6 +88,8 @@ def replicate(
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
                 run_state=run_state,
             )
+        copy_outcome.keep(flow, clusters.target, result)
+        return result
 
 
 def _log_trouble(step: str, error: TwinlogError) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.cluster import Cluster
@@ -27,6 +27,7 @@ from twinlog.steps.checkpoint_plan import (
     row_order,
     without,
 )
+from twinlog.steps.checkpoint_upkeep import apply_cut, plan_cut
 from twinlog.steps.group_report import (
     CheckpointAge,
     CheckpointsResult,
@@ -54,15 +55,16 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
     seen = look(flow, clusters)
     plan = make_plan(flow, seen)
     if dry_run:
-        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset())
+        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset(), Deleted())
     others = _not_as_seen(clusters.target, seen, plan)
     plan = _refusals_told(without(plan, seen, others), others)
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
+    deleted = _delete_old(flow, clusters.target, seen, plan)
     rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
     synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
-    return _result(flow, seen, plan, rows, written, synced)
+    return _result(flow, seen, plan, rows, written, synced, deleted)
 
 
 def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:
@@ -124,7 +126,7 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     """Write checkpoints; behind the commits, so that none tells of a step back that failed.
 
     One of a step forward says where the group stands, as MM2's does, whatever became of the commit.
-    Those of groups that are gone stay, as MM2 leaves them: a tombstone makes MM2's client fail for every group
+    Those of groups that are gone get no tombstone: it makes MM2's client fail for every group
     (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
     """
     at_ms = {it.row.at_ms for it in plan.decided}
@@ -135,6 +137,26 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     return len(due)
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many checkpoints were deleted, and what kept them from being, "" when nothing did."""
+
+    checkpoints: int = 0
+    note: str = ""
+
+
+def _delete_old(flow: FlowSettings, target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Deleted:
+    """Delete checkpoints of groups that ended long ago, where the flow is active and nothing strange is among them."""
+    if not flow.emit_checkpoints or not seen.ledger.copies or seen.notes:
+        return Deleted()
+    renewed = {it.key for it in plan.decided if it.checkpoint is not None}
+    cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
+    if cut is None:
+        return Deleted()
+    note = apply_cut(target, flow.policy.checkpoints_topic(flow.source.alias), cut)
+    return Deleted(0, note) if note else Deleted(cut.ended)
+
+
 def _result(
     flow: FlowSettings,
     seen: GroupView,
@@ -142,6 +164,7 @@ def _result(
     rows: Sequence[GroupPartitionRow],
     written: int,
     synced: frozenset[GroupPartition],
+    deleted: Deleted,
 ) -> CheckpointsResult:
     every = sorted((*rows, *plan.stopped), key=row_order)
     return CheckpointsResult(
@@ -153,9 +176,10 @@ def _result(
         ages=tuple(_ages(seen, plan)),
         checkpoints=written,
         ended=len(plan.ended),
+        deleted=deleted.checkpoints,
         committed=len(synced),
         groups_synced=tuple(sorted({it.group for it in synced})),
-        notes=seen.notes,
+        notes=(*seen.notes, *filter(None, [deleted.note])),
     )
 
 

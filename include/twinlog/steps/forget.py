@@ -25,7 +25,7 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger import LedgerRecord
 from twinlog.formats.ledger_entry import LEDGER_PARTITION
-from twinlog.formats.ledger_topics import DeletedTopic
+from twinlog.formats.ledger_topics import DeletedTopic, TopicPause
 from twinlog.relay.spec import StateTopics
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps.copy_round import state_topics
@@ -187,8 +187,12 @@ def all_about(
     remotes: Collection[str],
     stored: Mapping[TopicPartition, int],
 ) -> list[StateRecord]:
-    """Make the records that forget a topic; `stored` is progress, read behind the fence."""
-    return [record for _, record in _records(flow, clusters, state, topic, remotes, stored)]
+    """Make the records that forget a topic whose copy policy deleted; `stored` is progress, read behind the fence.
+
+    A pause stays: a person made it, and the topic may come back.
+    """
+    records = _records(flow, clusters, state, topic, remotes, stored)
+    return [record for kind, record in records if kind != TopicPause.KIND]
 
 
 def _records(

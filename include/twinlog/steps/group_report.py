@@ -106,8 +106,9 @@ class CheckpointsResult:
     """What the step `checkpoints` saw and did.
 
     `rows` are in order of group, topic, partition.  `checkpoints` counts records written to
-    `A.checkpoints.internal`, `ended` those that stand there of groups (or of partitions of theirs) that are gone.
-    `committed` counts positions committed on the target; `groups_synced` names their groups.
+    `A.checkpoints.internal`, `ended` those that stand there of groups (or of partitions of theirs) that are gone,
+    `deleted` the oldest of these, which now are (twinlog.steps.checkpoint_upkeep).  `committed` counts positions
+    committed on the target; `groups_synced` names their groups.
     """
 
     flow: str
@@ -121,6 +122,7 @@ class CheckpointsResult:
     committed: int
     groups_synced: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    deleted: int = 0
 
     @property
     def wrongly(self) -> tuple[GroupPartitionRow, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupState, GroupType
+from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupType
 from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.cluster.progress import SourceLife, read_packed
@@ -22,6 +22,9 @@ from twinlog.steps.discovery import Discovery, ProblemCode, remote_name
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.positions import begun_empty, never_copied
 from twinlog.steps.two_way import read_way_back, way_back_ledger
+
+ASKED_SECONDS = 3_600
+"""After this long without a checkpoint a group is not asked for by its name any more."""
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -108,7 +111,7 @@ def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
         there_refused=there.refused,
         states=states,
         checkpoints=checkpoints,
-        gone=_gone(clusters.source, {it.group for it in checkpoints} - {it.group for it in listed}, flow),
+        gone=_gone(flow, clusters.source, (it.group for it in listed), checkpoints, at_ms),
         ledger=ledger,
         notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
     )
@@ -126,11 +129,31 @@ def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:
         yield UncoveredGroup(name, GroupType.OTHER, str(error), refused=True)
 
 
-def _gone(source: ClusterReader, missing: Iterable[str], flow: FlowSettings) -> frozenset[str]:
-    """Groups that were deleted: asked one by one, because a listing also hides what this user may not see."""
-    asked = [name for name in sorted(missing) if flow.groups.accepts(name)]
-    described = source.describe_groups(asked).found if asked else {}
-    return frozenset(name for name, it in described.items() if it.state is GroupState.DEAD)
+def _gone(
+    flow: FlowSettings,
+    source: ClusterReader,
+    listed: Iterable[str],
+    checkpoints: Mapping[GroupPartition, DatedCheckpoint],
+    at_ms: int,
+) -> frozenset[str]:
+    """Groups that have checkpoints, and do not exist on the source any more.
+
+    A listing that hides nothing answers for those that it has not had for `ASKED_SECONDS`, a hundred thousand of them
+    as well as none.  Younger ones are asked for: one whose coordinator moves meanwhile is in nobody's listing.  So is
+    everybody where the listing leaves out what this user may not see: such a group is refused, and not gone.
+    """
+    newest: dict[str, int] = {}
+    known = set(listed)
+    for key, it in checkpoints.items():
+        if key.group not in known:
+            newest[key.group] = max(newest.get(key.group, 0), it.at_ms)
+    missing = {group for group in newest if flow.groups.accepts(group)}
+    young = {group for group in missing if clock.seconds_since(newest[group], at_ms) < ASKED_SECONDS}
+    long_gone = missing - young
+    if long_gone and not source.lists_every_group():
+        young, long_gone = missing, set()
+    asked = source.committed_offsets(sorted(young)).found if young else {}
+    return frozenset(long_gone | {group for group, offsets in asked.items() if not offsets})
 
 
 def _routes(

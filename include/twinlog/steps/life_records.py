@@ -179,7 +179,7 @@ def erasure(
     stored_pieces: Stored,
     ledger: Ledger,
 ) -> Iterator[StateRecord]:
-    """Forget all that is about the copy of a topic: progress, map, gaps, what was left out, where it begins.
+    """Forget all that is about the copy of a topic: progress, map, gaps, audits, what was left out, where it begins.
 
     A map that cannot be read is forgotten like any other.
     """
@@ -191,12 +191,13 @@ def erasure(
             yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
-        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs)
+        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs, ledger.audits, ledger.sampled)
         for it in group
         if it.topic == topic
     )
     yield from (forgotten(state, it) for it in records)
-    if topic in ledger.beginnings:
-        yield forgotten(state, ledger.beginnings[topic])
+    for one in ledger.lives:
+        if one.topic == topic:  # the ledger shows the beginning of the newest life only
+            yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
     if topic in ledger.deleted:
         yield forgotten(state, ledger.deleted[topic])

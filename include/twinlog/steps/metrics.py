@@ -49,7 +49,10 @@ def registry_of(report: FlowReport, seen: Survey) -> CollectorRegistry:
             "Whether something of the last cycle was not copied",
             float(report.state == "failed"),
         ),
-        "stopped_partitions": ("Partitions that are not copied until somebody acts", len(report.stopped)),
+        "stopped_partitions": (
+            "Partitions that are not copied until somebody acts",
+            len(report.stopped) + report.stopped_not_shown,
+        ),
         "paused_topics": ("Topics somebody paused", len(seen.discovery.paused_topics)),
         "flow_active": ("Whether the flow copies", float(seen.ledger.copies)),
         "orphaned_copies": ("Copies that nothing is copied into", len(seen.discovery.orphans)),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.internal_topics import COMPACT, DELETE_RETENTION, TOMBSTONES_KEPT_MS, InternalTopic
+from twinlog.cluster.internal_topics import (
+    COMPACT,
+    CUT_BY_OFFSET,
+    DELETE_RETENTION,
+    TOMBSTONES_KEPT_MS,
+    InternalTopic,
+)
 from twinlog.cluster.values import Answers, ConfigValue, TopicDescription
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -26,13 +32,17 @@ def check_cleanup(
     if topic.name not in configs.found:
         return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
     policy = configs.found[topic.name]["cleanup.policy"].value
-    if policy == COMPACT or topic.keeps_all:
+    if policy == COMPACT or topic.keeps_all or (topic.cut and _nothing_expires(configs.found[topic.name])):
         return ()
     message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
     hint = f"set cleanup.policy={COMPACT} on it"
     if topic.vital:
         raise TerminalError(message, hint=hint, code="cleanup-policy", flow=flow.name, topic=topic.name)
     return (f"{message}; {hint}",)
+
+
+def _nothing_expires(configs: Mapping[str, ConfigValue]) -> bool:
+    return all(name in configs and configs[name].value == value for name, value in CUT_BY_OFFSET.items())
 
 
 def lacking(topic: InternalTopic, state: InternalState) -> Mapping[str, str]:

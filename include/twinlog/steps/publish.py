@@ -12,8 +12,10 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import drop_left_over, write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import CycleReport, LedgerRecord
+from twinlog.jsonable import NOT_SHOWN
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps import at_risk, topic_facts
+from twinlog.steps.copy_outcome import completed
 from twinlog.steps.discovery import Problem
 from twinlog.steps.metrics import write_metrics
 from twinlog.steps.plan_ranges import StoppedPartition
@@ -54,8 +56,8 @@ class FlowReport:
 
     `state` is the copy's ("done", "nothing", "failed"), "failed" also where something else failed.  `records` and
     `bytes` are what it committed, `seconds` how long the cycle took, `rpo_seconds` how old the oldest record is that
-    is not copied yet, as far as timestamps tell.  `stopped` are partitions that are not copied, `problems` what
-    stands against whole topics.
+    is not copied yet, as far as timestamps tell.  `stopped` are partitions that are not copied, `stopped_not_shown`
+    counts those that nobody could name any more, `problems` what stands against whole topics.
     """
 
     flow: str
@@ -71,6 +73,7 @@ class FlowReport:
     rpo_seconds: float
     seconds: float
     at_ms: int
+    stopped_not_shown: int = 0
 
 
 def run(
@@ -120,7 +123,11 @@ def make_report(
     *,
     failed: bool,
 ) -> FlowReport:
-    """Join what the copy said with what is seen now.  Pure."""
+    """Join what the copy said with what is seen now.  Pure.
+
+    Of a copy of many partitions the ledger says what its result had no room for.
+    """
+    copy_result = completed(copy_result, seen.ledger)
     copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
     stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
     blocked = any(problem.blocking for problem in seen.discovery.problems)
@@ -147,6 +154,7 @@ def make_report(
         rpo_seconds=round(seen.rpo_seconds, 3),
         seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
         at_ms=seen.at_ms,
+        stopped_not_shown=(copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0),
     )
 
 

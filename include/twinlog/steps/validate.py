@@ -17,6 +17,7 @@ from twinlog.quality import evaluate
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Severity, Suite
 from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
+from twinlog.quality.evaluate import NAMED_IN_MESSAGE
 from twinlog.quality.partitions import columns_of
 from twinlog.steps import topic_facts
 from twinlog.steps.discovery import Discovery
@@ -136,6 +137,11 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
     return ValidationResult(flow.name, _success(checks), facts.partitions, checks, page)
 
 
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_IN_MESSAGE} more" if len(names) > NAMED_IN_MESSAGE else ""
+    return ", ".join(names[:NAMED_IN_MESSAGE]) + more
+
+
 def _success(checks: Iterable[CheckResult]) -> bool:
     return all(check.passed for check in checks if check.severity is Severity.CRITICAL)
 
@@ -144,12 +150,14 @@ def nothing_blocked(discovery: Discovery) -> CheckResult:
     """Say which topics are not copied at all, and why."""
     blocking = [problem for problem in discovery.problems if problem.blocking]
     names = sorted({problem.topic for problem in blocking})
-    message = "; ".join(f"{problem.message}; {problem.hint}" for problem in blocking)
+    told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
+    more = f"; and {len(blocking) - len(told)} more" if len(blocking) > len(told) else ""
+    message = "; ".join(told) + more
     return CheckResult(
         name="nothing-blocked",
         severity=Severity.CRITICAL,
         passed=not blocking,
-        observed=", ".join(names) or "as expected",
+        observed=_named(names) or "as expected",
         expected="no topic of the flow is blocked",
         message=message or f"nothing stands against any of {len(discovery.topics)} topics",
         subjects=tuple(names),
