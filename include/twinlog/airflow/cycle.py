@@ -42,7 +42,11 @@ def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
     `checks` is a ValidationResult as JSON: the names of the checks that failed are passed on.
     """
     extra = {
-        name: report[name] for name in ("flow", "run_id", "records", "bytes", "lag_records", "rpo_seconds")
+        name: report[name]
+        for name in (
+            *("flow", "run_id", "records", "bytes"),
+            *("lag_records", "undecided_records", "unseen_partitions", "rpo_seconds"),
+        )
     }
     failed = [it["name"] for it in (checks or {}).get("checks", []) if not it["passed"]]
     return {**extra, "topics": changed_topics(report), "failed_checks": failed}

@@ -76,6 +76,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             "to topic",
             "partitions",
             "lag (records)",
+            "undecided",
             "bytes, about",
             "oldest not copied (s)",
             "RPO (s)",
@@ -87,6 +88,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 it.remote_topic,
                 len(it.partitions),
                 it.lag_records,
+                it.undecided_records,
                 it.lag_bytes,
                 it.rpo_seconds,
                 it.rpo_budget_seconds,
@@ -96,6 +98,12 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
     )
+    if status.undecided:
+        yield Grid(
+            f"{status.flow}: undecided, not copied before a transaction of the source ends",
+            ("what", "what to do"),
+            [(it.message, it.hint) for it in status.undecided],
+        )
     if status.upstream:
         yield Grid(
             f"{status.flow}: heartbeats that arrived",
@@ -160,9 +168,11 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
 
 def _title(status: FlowStatus) -> str:
     lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
-    rpo = "" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
+    undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
+    unseen = f", {status.unseen_partitions:,} partitions not seen" if status.unseen_partitions else ""
+    rpo = ", for how long nobody knows" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
     source = (
         "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
     )
     state = status.held or status.state.value
-    return f"{status.flow}: {state}, {lag}{rpo}{source}"
+    return f"{status.flow}: {state}, {lag}{undecided}{unseen}{rpo}{source}"

@@ -69,7 +69,9 @@ def resolve(
         path=path,
         sha256=file.sha256,
         clusters=clusters,
-        flows=with_ways_back({name: flow.settings for name, flow in flows.items()}),
+        flows=with_ways_back({
+            name: replace(flow.settings, aliases=frozenset(aliases)) for name, flow in flows.items()
+        }),
         warnings=findings.lines(Severity.WARNING),
     )
     return Resolution(configuration, flows, findings.lines(Severity.NOTE))

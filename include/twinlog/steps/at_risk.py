@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.log_dirs import LogDirs
@@ -10,11 +12,13 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger_gate import KnownSource, KnownTopic, RiskSample
 from twinlog.quality.checks import Row
+from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, bytes_at_risk, sample
 from twinlog.quality.topics import drift_of
 from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.reports import rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds
+from twinlog.steps.survey import Survey, oldest_seconds, unseen_of
 
 MOST_TOPICS = 2_000
 """Topics of one picture of the source: it must fit into one record."""
@@ -41,22 +45,35 @@ def topics_at_risk(
     moving: frozenset[str] = frozenset(),
 ) -> tuple[TopicAtRisk, ...]:
     """Say of each topic what would be lost now.  Pure."""
-    found = []
-    for topic, rows in rows_by_topic(seen.rows).items():
-        tier = flow.tier_of(topic)
-        found.append(
-            TopicAtRisk(
-                topic,
-                tier.name,
-                sum(max(0, row.lag_records) for row in rows),
-                bytes_at_risk(rows, disks.sizes),
-                known_age_seconds(rows, seen.at_ms),
-                tier.rpo_seconds,
-                moving=topic in moving,
-                drift=drift.get(topic, ()),
-            )
-        )
-    return tuple(found)
+    by_topic = rows_by_topic(seen.rows)
+    return tuple(
+        _topic_at_risk(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, disks, drift, moving)
+        for topic in seen.discovery.topics
+        if not topic.blocked
+    )
+
+
+def _topic_at_risk(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    rows: list[PartitionRow],
+    at_ms: int,
+    disks: LogDirs,
+    drift: Mapping[str, tuple[str, ...]],
+    moving: frozenset[str],
+) -> TopicAtRisk:
+    tier, unseen = flow.tier_of(topic.topic), unseen_of(topic)
+    return TopicAtRisk(
+        topic.topic,
+        tier.name,
+        sum(row.missing_records for row in rows),
+        None if unseen else bytes_at_risk(rows, disks.sizes),
+        oldest_seconds(rows, at_ms, within=tier.rpo_seconds, unseen=unseen),
+        tier.rpo_seconds,
+        moving=topic.topic in moving,
+        drift=drift.get(topic.topic, ()),
+        undecided=sum(row.undecided_records for row in rows),
+    )
 
 
 def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
@@ -64,16 +81,74 @@ def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
     return {str(row["topic"]): drift for row in rows if (drift := drift_of(row))}
 
 
-def known_source(seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
+def known_source(flow: FlowSettings, seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
     """Make the picture of the source that is kept for the day on which nobody can ask it.  Pure."""
     at_risk = {it.topic: it for it in topics}
-    known = [_known_topic(it, at_risk.get(it.topic), seen.at_ms) for it in seen.discovery.topics]
+    since = _undecided_since(seen.rows)
+    held_by = _held_by(undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
+    known = [
+        replace(
+            _known_topic(it, at_risk.get(it.topic), seen.at_ms),
+            undecided_ms=since.get(it.topic),
+            held_by=held_by.get(it.topic, ""),
+        )
+        for it in seen.discovery.topics
+    ]
     telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
     worst = sorted(
         telling, key=lambda it: (-it.unread, _waits_since(it, seen.at_ms), -it.records_at_risk, it.topic)
     )
-    kept = sorted(worst[:MOST_TOPICS], key=lambda it: it.topic)
-    return KnownSource(at_ms=seen.at_ms, topic_count=len(known) - len(kept), topics=tuple(kept))
+    kept, dropped = worst[:MOST_TOPICS], worst[MOST_TOPICS:]
+    return KnownSource(
+        at_ms=seen.at_ms,
+        topic_count=len(known) - len(telling),
+        topics=tuple(sorted(kept, key=lambda it: it.topic)),
+        undecided_seen=True,
+        dropped=len(dropped),
+        worst_dropped=_worst(dropped) if dropped else None,
+    )
+
+
+def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:
+    """Tell since when topics are undecided; None for one with a partition of which nobody knows."""
+    times: defaultdict[str, list[int | None]] = defaultdict(list)
+    for row in rows:
+        if row.undecided_records:
+            times[row.topic].append(row.undecided_since)
+    return {topic: _earliest(found) for topic, found in times.items()}
+
+
+def _held_by(undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
+    """Say by topic who holds the oldest of its transactions."""
+    lines: dict[str, str] = {}
+    for it in undecided:
+        lines.setdefault(it.topic, it.message)
+    return lines
+
+
+def _worst(topics: Iterable[KnownTopic]) -> KnownTopic:
+    """Join topics into one that is as bad as any of them in everything."""
+    every = list(topics)
+    sizes = [it.bytes_at_risk for it in every]
+    known_sizes = [it for it in sizes if it is not None]
+    return KnownTopic(
+        topic="",
+        partitions=max(it.partitions for it in every),
+        records_at_risk=max(it.records_at_risk for it in every),
+        bytes_at_risk=max(known_sizes) if len(known_sizes) == len(sizes) else None,
+        oldest_ms=_earliest(it.oldest_ms for it in every if it.records_at_risk or it.unread),
+        drift=tuple(sorted({line for it in every for line in it.drift})[:1]),
+        unread=max(it.unread for it in every),
+        undecided=max(it.undecided for it in every),
+        undecided_ms=_earliest(it.undecided_ms for it in every if it.undecided),
+    )
+
+
+def _earliest(times: Iterable[int | None]) -> int | None:
+    """Return the earliest time; None if one is not known."""
+    every = list(times)
+    known = [it for it in every if it is not None]
+    return min(known) if known and len(known) == len(every) else None
 
 
 def _waits_since(it: KnownTopic, at_ms: int) -> int:
@@ -82,14 +157,21 @@ def _waits_since(it: KnownTopic, at_ms: int) -> int:
 
 
 def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:
-    """Join what is at risk with what could not be asked; of a blocked topic the cycle's failure tells."""
-    unread = 0 if topic.blocked else len(topic.unread)
+    """Join what is at risk with what could not be asked: all of a topic that is blocked."""
+    unread = unseen_of(topic)
     if risk is None:
-        return KnownTopic(topic.topic, topic.partition_count, 0, None if unread else 0, None, (), unread)
+        return KnownTopic(topic.topic, topic.partition_count, 0, None, None, (), unread)
     waits = risk.records > 0 and risk.seconds is not None
     oldest_ms = at_ms - round((risk.seconds or 0.0) * 1000) if waits else None
     return KnownTopic(
-        topic.topic, topic.partition_count, risk.records, risk.bytes, oldest_ms, risk.drift, unread
+        topic.topic,
+        topic.partition_count,
+        risk.records,
+        risk.bytes,
+        oldest_ms,
+        risk.drift,
+        unread,
+        risk.undecided,
     )
 
 
@@ -104,4 +186,5 @@ def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
         sum(known) if len(known) == len(sizes) else None,
         round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
         seen.ledger.risk_samples,
+        age_known=not seen.unseen and all(it.seconds is not None for it in every),
     )

@@ -16,13 +16,13 @@ from twinlog.formats.ledger_topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
-from twinlog.quality.coverage import Coverage, PartitionCoverage, total
+from twinlog.quality.coverage import PartitionCoverage, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
+from twinlog.steps.survey import Survey, ages_of, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
 PERCENT = 100
@@ -95,15 +95,13 @@ def state_age(state: StandbyState) -> float | None:
     )
 
 
-def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
-    """Make one row per partition of the source."""
+def partition_rows(flow: FlowSettings, seen: Survey, beats: frozenset[str]) -> tuple[Row, ...]:
+    """Make one row per partition of the source; `beats` are the topics of heartbeats."""
     return tuple(
         {
             **columns_of(row),
             # Heartbeats go on after the producers have stopped: they are never all copied.
-            "lag_allowed": FOREVER
-            if flow.policy.is_heartbeats_topic(row.topic)
-            else flow.tier_of(row.topic).lag_records,
+            "lag_allowed": FOREVER if row.topic in beats else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
@@ -157,8 +155,10 @@ def known_partitions(topic: str, state: StandbyState) -> tuple[int, ...]:
     return tuple(sorted(it.partition for it in state.progress if it.topic == topic))
 
 
-def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState) -> tuple[Row, ...]:
-    """Make one row per topic that both clusters were asked about."""
+def topic_rows(
+    flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState, beats: frozenset[str]
+) -> tuple[Row, ...]:
+    """Make one row per topic that both clusters were asked about; `beats` are the topics of heartbeats."""
     by_topic = rows_by_topic(seen.rows)
     gaps = gaps_by_topic(state.ledger)
     rows: list[Row] = []
@@ -168,8 +168,8 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, state),
-            "age_seconds": known_age_seconds(by_topic.get(it.topic, []), seen.at_ms),
+            **_promised(flow, it.topic, gaps, state, beats),
+            **ages_of(flow, it, by_topic.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
         })
@@ -177,9 +177,12 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
 
 
 def known_topic_rows(
-    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int
+    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int, beats: frozenset[str]
 ) -> tuple[Row, ...]:
-    """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
+    """Make one row per known topic, from the target alone; of the source, what the last cycle saw.
+
+    `beats` are the topics of heartbeats.
+    """
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
     gaps = gaps_by_topic(state.ledger)
@@ -187,17 +190,20 @@ def known_topic_rows(
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
         there = state.sides.get(life.remote_topic if life is not None else topic)
-        last = at_risk.get(topic, KnownTopic(topic, 0, 0, None, None))
+        last = at_risk.get(topic, known.worst_dropped if known is not None else None)
+        last = last or KnownTopic(topic, 0, 0, None, None)
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, state),
+            **_promised(flow, topic, gaps, state, beats),
             "known_partitions": max(last.partitions, *(it + 1 for it in known_partitions(topic, state)), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
             "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,
+            "undecided_seconds": held_seconds(last, known) if known is not None and pictured else None,
+            "undecided_allowed": flow.gate.undecided_seconds,
         })
     return tuple(rows)
 
@@ -219,7 +225,9 @@ def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
     return counts
 
 
-def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState) -> Row:
+def _promised(
+    flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState, beats: frozenset[str]
+) -> Row:
     tier = flow.tier_of(topic)
     covered = [it for it in state.coverage if it.topic == topic]
     audited = total(covered)
@@ -227,17 +235,15 @@ def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: St
         "rpo_seconds": tier.rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences,
-        "audit_age_seconds": audited.age_seconds(state.at_ms) if _to_audit(flow, topic, audited) else 0,
+        # Nobody fails over to read heartbeats, which a canary may just have begun.
+        "audit_age_seconds": audited.age_seconds(state.at_ms)
+        if audited.records > 0 and topic not in beats
+        else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         # Rounded down: 100 means all of it.
         "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
         "audit_wanted_percent": tier.audit_percent,
     }
-
-
-def _to_audit(flow: FlowSettings, topic: str, audited: Coverage) -> bool:
-    """Whether there is a record to audit.  Nobody fails over to read heartbeats, which a canary may just have begun."""
-    return audited.records > 0 and not flow.policy.is_heartbeats_topic(topic)
 
 
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
@@ -247,4 +253,11 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
 
 def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
     """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
-    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk else 0.0
+    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk or it.unread else 0.0
+
+
+def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
+    """How long a transaction had held its records back in that picture; 0 when none did, None when nobody knows."""
+    if not known.undecided_seen:
+        return None
+    return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0
