@@ -28,8 +28,10 @@ def _before_a_hop(policy: ReplicationPolicy, aliases: Iterable[str], topic: str)
     An alias may hold the separator: then the policy takes only its beginning for the cluster.
     """
     for alias in aliases:
-        start = policy.format_remote_topic(alias, "")
-        guesses = [topic.removeprefix(start)] if start else []
+        start = policy.format_remote_topic(alias, policy.heartbeats_topic()).removesuffix(
+            policy.heartbeats_topic()
+        )
+        guesses = [topic.removeprefix(start)]
         if policy.topic_source(topic) == alias and (upstream := policy.upstream_topic(topic)) is not None:
             guesses.append(upstream)
         for before in guesses:
