@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
+    from twinlog.formats.ledger_gate import RiskSample
     from twinlog.steps.status import FlowStatus
 
 
@@ -122,7 +123,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 (
                     max(it.records for it in status.risk_history),
                     max((it.bytes for it in status.risk_history if it.bytes is not None), default=None),
-                    worst.age_ms / 1000,
+                    _known_age(worst, status.risk_history),
                     len(status.risk_history),
                 )
             ],
@@ -164,6 +165,11 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             ("topic", "what", "what to do"),
             [(it.topic, it.message, it.hint) for it in status.problems],
         )
+
+
+def _known_age(worst: RiskSample, history: Iterable[RiskSample]) -> float | None:
+    """Tell the worst age in seconds; None where it is 0 and nobody knew that of some samples."""
+    return worst.age_ms / 1000 if worst.age_ms or all(it.age_known for it in history) else None
 
 
 def _title(status: FlowStatus) -> str:
