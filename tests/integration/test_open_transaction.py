@@ -118,6 +118,9 @@ def test_nothing_is_said_to_be_missing_only_when_nothing_is(make, cluster_a, tmp
             held[name] for name in ("topic", "partition", "first_offset", "transactional_id")
         )
         assert held["producer_id"] >= 0
+        assert ", begun 20" in held["message"]
+        assert held["message"].endswith("time-out 600 s)")
+        assert f"let the application of {transactional_id}" in held["hint"]
 
         (planned,) = flow.command("plan")[1]["flows"]
         assert [{"topic": topic, "partition": 0, "start": 5, "end": 6 + BEHIND}] == planned["undecided"]

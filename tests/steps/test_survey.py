@@ -117,10 +117,20 @@ def test_who_holds_a_transaction_is_named(flow, clusters, held):
     assert "the application of pay-1" in found.hint
 
 
-def test_a_transaction_that_no_coordinator_knows_is_for_kafkas_tool(flow, clusters, held):
+def test_a_transaction_that_its_coordinator_does_not_hold_is_for_kafkas_tool(flow, clusters, held):
     """It ends when somebody aborts it (KIP-664)."""
-    for held.held_by in (OpenTransaction(3, 17, 2), OpenTransaction(3, 17, 2, "pay-1")):
-        assert "abort --topic orders --partition 0 --start-offset 3 aborts it" in told(flow, clusters).hint
+    held.held_by = OpenTransaction(3, 17, 2, "pay-1")
+    hint = told(flow, clusters).hint
+    assert "kafka-transactions.sh --bootstrap-server nowhere:9092 abort --topic orders --partition 0" in hint
+    assert hint.endswith("--start-offset 3 aborts it")
+
+
+def test_a_transaction_whose_coordinator_is_not_known_may_be_alive(flow, clusters, held):
+    """To abort it in one partition would tear it apart: that it hangs must be known first."""
+    held.held_by = OpenTransaction(3, 17, 2)
+    assert (
+        "find-hanging --topic orders --partition 0 tells whether it hangs; if so" in told(flow, clusters).hint
+    )
 
 
 def test_a_source_that_does_not_tell_who_holds_it_costs_only_that(flow, clusters, held, source):

@@ -154,4 +154,7 @@ def _hint(flow: FlowSettings, at: TopicPartition, holder: OpenTransaction | None
         return f"{tool} describe-producers {where} tells whose it is"
     if holder.ends_by_itself:
         return f"let the application of {holder.transactional_id} commit or abort it, or start it again: that aborts it"
-    return f"{tool} abort {where} --start-offset {holder.first_offset} aborts it; find-hanging shows others"
+    abort = f"abort {where} --start-offset {holder.first_offset}"
+    if holder.transactional_id:
+        return f"{tool} {abort} aborts it"
+    return f"{tool} find-hanging {where} tells whether it hangs; if so, {abort} ends it"

@@ -161,7 +161,8 @@ def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowSt
     """Tell what the ledger knows, while the source cannot be asked.  Pure."""
     report = ledger.last_report
     said = {} if report is None else report.summary
-    waits = said.get("rpo_seconds")
+    # An older twinlog did not look behind open transactions: how long that waits nobody knows.
+    waits = said.get("rpo_seconds") if "undecided_records" in said else None
     age = None if report is None else seconds_since(report.at_ms, now_ms)
     return FlowStatus(
         flow=flow.name,
