@@ -11,6 +11,7 @@ from twinlog.cluster.log_dirs import LogDirs
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger_gate import KnownSource, KnownTopic, RiskSample
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
 from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, bytes_at_risk, sample
@@ -107,6 +108,30 @@ def known_source(flow: FlowSettings, seen: Survey, topics: Iterable[TopicAtRisk]
         dropped=len(dropped),
         worst_dropped=_worst(dropped) if dropped else None,
     )
+
+
+def known_at_risk(flow: FlowSettings, known: KnownSource | None) -> tuple[TopicAtRisk, ...]:
+    """Say of each topic in the last picture of the source what is lost with it.  Pure."""
+    if known is None:
+        return ()
+    return tuple(
+        TopicAtRisk(
+            it.topic,
+            flow.tier_of(it.topic).name,
+            it.records_at_risk,
+            it.bytes_at_risk,
+            waiting_seconds(it, known.at_ms),
+            flow.tier_of(it.topic).rpo_seconds,
+            drift=it.drift,
+            undecided=it.undecided,
+        )
+        for it in known.topics
+    )
+
+
+def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
+    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
+    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk or it.unread else 0.0
 
 
 def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:

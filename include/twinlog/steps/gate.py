@@ -34,7 +34,7 @@ from twinlog.quality.gate_suites import Fact, Mode, raised, refuse_unknown, suit
 from twinlog.quality.risk import TopicAtRisk
 from twinlog.quality.suites import Validated, validate
 from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
-from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
+from twinlog.steps.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
 from twinlog.steps.gate_facts import FlowFacts, StandbyState
 from twinlog.steps.gate_schemas import differing_schemas
@@ -232,28 +232,11 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
             "groups": groups.rows,
         },
     )
-    at_risk = (
-        ()
-        if known is None
-        else tuple(
-            TopicAtRisk(
-                it.topic,
-                flow.tier_of(it.topic).name,
-                it.records_at_risk,
-                it.bytes_at_risk,
-                gate_facts.waiting_seconds(it, known.at_ms),
-                flow.tier_of(it.topic).rpo_seconds,
-                drift=it.drift,
-                undecided=it.undecided,
-            )
-            for it in known.topics
-        )
-    )
     return _Judged(
         results=named_then(_results(validated), known),
         state=state,
         validated=validated,
-        topics=at_risk,
+        topics=known_at_risk(flow, known),
         groups=groups.at_risk,
         checkpoint_ms=groups.checkpoint_ms,
         rehearsed=watch.laps,

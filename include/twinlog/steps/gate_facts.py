@@ -19,6 +19,7 @@ from twinlog.quality.checks import Row
 from twinlog.quality.coverage import PartitionCoverage, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
+from twinlog.steps.at_risk import waiting_seconds
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
@@ -249,11 +250,6 @@ def _promised(
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
     """Whether a copy holds records, so that a map of them must be there."""
     return int(log_start is not None and stable_end is not None and stable_end > log_start)
-
-
-def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
-    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
-    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk or it.unread else 0.0
 
 
 def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
