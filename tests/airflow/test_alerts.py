@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from twinlog.airflow.alerts import RpoAlert, over_budget, rpo_deadline, sound_if_over_budget
+from twinlog.airflow.alerts import RpoAlert, held_back, over_budget, rpo_deadline, sound_if_over_budget
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 
 
@@ -126,3 +126,24 @@ def test_topics_over_their_budget_are_named(configure) -> None:
     assert ["orders: a record waits for 50 s, its RPO is 45 s"] == over_budget(flow, waiting)
     many = [{"topic": f"t{n:02}", "rpo_seconds": 301.0} for n in range(13)]
     assert "and 3 topics more" == over_budget(flow, many)[-1]
+
+
+def test_an_age_that_nobody_knows_is_not_over_a_budget(configure) -> None:
+    """The report tells of it; an alarm for each such record would be one for each cycle."""
+    assert [] == over_budget(configure(), [{"topic": "orders", "rpo_seconds": None}])
+
+
+def test_transactions_that_hold_records_back_are_told(configure, heard) -> None:
+    """For longer than they may, or for nobody knows how long; also where the RPO allows more."""
+    url, taken = heard
+    flow = configure(
+        f"twinlog.alert.url={url}/hook", "twinlog.undecided.seconds=600", "twinlog.rpo.seconds=86400"
+    )
+    held = [
+        {"message": f"orders-{number} is held", "hint": "abort it", "seconds": seconds}
+        for number, seconds in enumerate((601.0, 600.0, None))
+    ]
+    expected = ["orders-0 is held; abort it", "orders-2 is held; abort it"]
+    assert expected == held_back(flow, held)
+    sound_if_over_budget(flow, [{"topic": "orders", "rpo_seconds": 700.0}], {}, held)
+    assert ["twinlog A->B: " + "; ".join(expected)] == [it["text"] for it in taken]

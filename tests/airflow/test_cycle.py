@@ -7,6 +7,8 @@ REPORT = {
     "records": 3,
     "bytes": 300,
     "lag_records": 1,
+    "undecided_records": 7,
+    "unseen_partitions": 2,
     "rpo_seconds": 0.5,
     "topics": [
         {"remote_topic": "A.orders", "partitions": [{"copied_records": 0}, {"copied_records": 3}]},
@@ -65,6 +67,8 @@ def test_asset_event_names_what_changed() -> None:
         "records": 3,
         "bytes": 300,
         "lag_records": 1,
+        "undecided_records": 7,
+        "unseen_partitions": 2,
         "rpo_seconds": 0.5,
         "topics": ["A.orders"],
         "topics_not_shown": 0,

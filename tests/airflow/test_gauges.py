@@ -5,6 +5,7 @@ import pytest
 from twinlog.airflow import gauges
 from twinlog.airflow.gauges import failed_by_severity, gauge_gate
 from twinlog.airflow.readiness import asset_extra
+from twinlog.config.settings import Tier
 from twinlog.jsonable import to_json
 from twinlog.quality.checks import CheckResult, Severity
 from twinlog.quality.gate import GateCheck, GateResult
@@ -25,10 +26,10 @@ def test_failed_checks_are_counted_by_severity() -> None:
     assert {"critical": 0, "warning": 2} == failed_by_severity(checks)
 
 
-def answered(*, passed: bool) -> GateResult:
+def answered(*, passed: bool, ages: tuple[float | None, ...] = (3.0, 7.0)) -> GateResult:
     """A gate of one critical check, with two topics at risk."""
     check = GateCheck("no-gaps", Severity.CRITICAL, passed, "", "", "", 0.0)
-    risks = tuple(TopicAtRisk(name, "", 1, 1, seconds, 300) for name, seconds in (("a", 3.0), ("b", 7.0)))
+    risks = tuple(TopicAtRisk(name, "", 1, 1, seconds, 300) for name, seconds in zip("ab", ages, strict=True))
     return GateResult("A->B", Mode.PLANNED, passed, 0, False, (check,), (), risks)
 
 
@@ -40,6 +41,7 @@ def test_the_gates_answer_is_three_numbers(monkeypatch: pytest.MonkeyPatch, pass
 
     class Flow:
         name = "A->B"
+        tiers = (Tier(),)
 
     gauge_gate(Flow(), answered(passed=passed))  # type: ignore[arg-type]
     assert {
@@ -47,6 +49,20 @@ def test_the_gates_answer_is_three_numbers(monkeypatch: pytest.MonkeyPatch, pass
         "twinlog.A__B.gate.blocking_checks": int(not passed),
         "twinlog.A__B.gate.at_risk_seconds": 7.0,
     } == told
+
+
+def test_an_age_that_nobody_knows_is_no_gauge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless another one is over the RPO already."""
+
+    class Flow:
+        name = "A->B"
+        tiers = (Tier(rpo_seconds=300),)
+
+    for ages, expected in (((None, 7.0), None), ((None, 301.0), 301.0)):
+        told: dict[str, float] = {}
+        monkeypatch.setattr(gauges.Stats, "gauge", lambda name, value, told=told: told.update({name: value}))
+        gauge_gate(Flow(), answered(passed=True, ages=ages))  # type: ignore[arg-type]
+        assert expected == told.get("twinlog.A__B.gate.at_risk_seconds")
 
 
 def test_the_readiness_asset_tells_the_next_dag() -> None:

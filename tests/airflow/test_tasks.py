@@ -26,10 +26,12 @@ def test_what_fails_a_run_is_in_its_report(
 
     def run(*_: object, failed: bool) -> dict[str, Any]:
         told.append(failed)
-        return dict.fromkeys(("records", "bytes", "lag_records", "rpo_seconds"), 0) | {
+        counts = ("records", "bytes", "lag_records", "undecided_records", "unseen_partitions", "rpo_seconds")
+        return dict.fromkeys(counts, 0) | {
             "flow": "A->B",
             "run_id": "r",
             "topics": [],
+            "undecided": [],
         }
 
     def pull(*, task_ids: str) -> Any:

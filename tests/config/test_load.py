@@ -109,6 +109,7 @@ def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
         config_properties_exclude=flow.config_properties_exclude,
         way_back=loaded(MINIMAL).flows["B->A"],
         beaten_into=loaded(MINIMAL).flows["B->A"],
+        aliases=frozenset({"A", "B"}),
     )
     assert expected == flow
     assert not flow.config_properties_exclude.accepts("min.insync.replicas")
@@ -271,6 +272,7 @@ EVERY_GATE_SETTING = {
     "twinlog.gate.audit.age.seconds=7": ("audit_age_seconds", 7),
     "twinlog.gate.heartbeat.age.seconds=7": ("heartbeat_age_seconds", 7),
     "twinlog.gate.canary.seconds=7": ("canary_seconds", 7),
+    "twinlog.undecided.seconds=7": ("undecided_seconds", 7),
     "twinlog.gate.free.disk.percent=7": ("free_disk_percent", 7),
     "twinlog.gate.schemas.topic=_mine": ("schemas_topic", "_mine"),
     "twinlog.gate.blocking=survives-a-broker": ("blocking", ("survives-a-broker",)),
@@ -388,7 +390,7 @@ def test_every_setting_is_read_by_somebody() -> None:
 
 def test_every_field_has_a_case() -> None:
     """A setting without a test above would be a setting without a key."""
-    tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy"}
+    tested = {name for name, _ in EVERY_SETTING.values()} | {"source", "target", "enabled", "copy", "aliases"}
     tested |= {
         "offset_storage_topic",
         "gate",

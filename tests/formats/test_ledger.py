@@ -112,13 +112,14 @@ BYTES = [
     (
         RiskSample(3, 7, 5, None, 9),
         '["risk",3]',
-        '{"version":1,"slot":3,"at_ms":7,"records":5,"bytes":null,"age_ms":9}',
+        '{"version":1,"slot":3,"at_ms":7,"records":5,"bytes":null,"age_ms":9,"age_known":true}',
     ),
     (
         KnownSource(7, 2, (KnownTopic("t", 1, 5, 9, None, ("x",)),)),
         '["known-source"]',
         '{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
-        '"bytes_at_risk":9,"oldest_ms":null,"drift":["x"],"unread":0}]}',
+        '"bytes_at_risk":9,"oldest_ms":null,"drift":["x"],"unread":0,"undecided":0,"undecided_ms":null,"held_by":""}],'
+        '"undecided_seen":false}',
     ),
     (
         TopicConfigsSet("A.t", {"retention.ms": "5"}, 7),

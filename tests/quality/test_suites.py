@@ -75,6 +75,8 @@ LINES = {
                 "cleanup_differs": 0,
                 "age_seconds": 2.5,
                 "rpo_seconds": 3,
+                "undecided_seconds": 2.5,
+                "undecided_allowed": 3,
             },
             {"topic": "of which nothing is known"},
         ],
@@ -88,6 +90,7 @@ LINES = {
             "record-size": {"target_max_message_bytes": 6},
             "cleanup-policy": {"cleanup_differs": 1},
             "rpo-within-budget": {"age_seconds": 3.1},
+            "transactions-end": {"undecided_seconds": 3.1},
         },
     ),
     "flow": (

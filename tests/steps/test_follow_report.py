@@ -85,3 +85,21 @@ def test_a_critical_check_that_fails_is_told_behind_the_report(
         reporter.report(flow, clusters)
     assert ["nothing-expired-uncopied"] == failed.value.data["checks"]
     assert "dag/run/1" == reported(flow, clusters.target)[0]
+
+
+def test_it_tells_of_open_transactions_as_a_cycle_does(
+    flow, clusters, orders, copied, source, reporter, caplog
+):
+    """In the ledger for the gate, and in the log as an alarm; the copy itself is well."""
+    copied(orders, 0, 3)
+    source.topics["orders"].logs[0].undecided = 2
+    reporter.report(flow, clusters)
+    ledger = read_ledger(flow, clusters.target)
+    (known,) = ledger.known_source.topics
+    assert (2, 2, 2, 1_003) == (
+        ledger.last_report.summary["undecided_records"],
+        known.records_at_risk,
+        known.undecided,
+        known.undecided_ms,
+    )
+    assert "orders-0: 2 records from upstream offset 3 on are undecided, and not copied" in caplog.text

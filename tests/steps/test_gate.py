@@ -11,12 +11,13 @@ import pytest
 from twinlog import clock
 from twinlog.cluster.group import GroupState, GroupType
 from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import GateSettings, GroupSyncPolicy, GroupSyncSettings, Tier
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
-from twinlog.formats.ledger_gate import GateOutcome, Waiver
+from twinlog.formats.ledger_gate import GateOutcome, KnownSource, Waiver
 from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.jsonable import to_json
@@ -482,8 +483,10 @@ def test_what_nobody_could_ask_the_source_is_not_known_to_be_copied(ask, source,
     publish.run(flow, clusters, "run-2", None, NOW)
     lose(source)
     result = ask(DEAD)
-    assert ("known-partitions-seen",) == result.blocking
-    assert [("orders", 0, None)] == [(it.topic, it.records, it.bytes) for it in result.topics]
+    assert {"known-partitions-seen", "known-rpo"} == set(result.blocking)
+    assert [("orders", 0, None, None)] == [
+        (it.topic, it.records, it.bytes, it.seconds) for it in result.topics
+    ]
 
 
 @pytest.mark.usefixtures("ran")
@@ -667,3 +670,101 @@ def test_what_was_written_in_the_future_has_no_age(ask, flow, target, audited):
     assert ("state-age",) == ask().blocking
     audited(at_ms=NOW + HOUR)
     assert {"state-age", "audit-age"} == set(ask().blocking)
+
+
+STILL_WRITING = GateRequest(Mode.PLANNED, still_writing=True)
+
+
+@pytest.fixture
+def held(ran, source, orders):
+    """`held(seconds)` lets a transaction with one record of so long ago hold back nine plain ones behind it."""
+
+    def hold(seconds: int) -> None:
+        log = source.topics["orders"].logs[0]
+        for _ in range(10):
+            source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) - seconds * 1000)
+        log.undecided = 10
+        log.held_by = OpenTransaction(5, 17, 0, "pay-1", int(time.time() * 1000) - seconds * 1000, 60_000)
+
+    return hold
+
+
+def check_of(result, name):
+    return next(it for it in result.checks if it.name == name)
+
+
+@pytest.fixture
+def patient(flow):
+    """The flow with an RPO of a day, so that it is not what forbids anything."""
+    return replace(flow, tiers=(Tier(rpo_seconds=86_400),))
+
+
+@pytest.mark.parametrize("request_", [PLANNED, STILL_WRITING], ids=["planned", "still writing"])
+def test_a_transaction_that_never_ends_forbids_it(ask, held, patient, request_):
+    """It is named, with who holds it; one that is young forbids only what needs the last record."""
+    held(3600)
+    result = ask(request_, patient)
+    check = check_of(result, "transactions-end")
+    assert ("transactions-end" in result.blocking, ("orders",)) == (True, check.subjects)
+    assert "10 records from upstream offset 5 on are undecided" in check.message
+    assert "transactional id pay-1" in check.message
+    assert [("orders", 10, 10)] == [(it.topic, it.records, it.undecided) for it in result.topics]
+
+
+def test_a_young_transaction_forbids_only_what_needs_the_last_record(ask, held, patient):
+    """While producers write there is always one."""
+    held(100)
+    assert () == ask(STILL_WRITING, patient).blocking
+    assert {"lag-records", "source-fenced"} == set(ask(PLANNED, patient).blocking)
+
+
+def test_a_transaction_without_a_time_forbids_it(ask, held, patient, source):
+    """It may be a year old."""
+    held(0)
+    log = source.topics["orders"].logs[0]
+    log.records = [replace(it, timestamp=-1) for it in log.records]
+    log.held_by = None
+    assert {"transactions-end", "rpo-within-budget"} == set(ask(STILL_WRITING, patient).blocking)
+
+
+def test_without_the_source_the_last_cycle_tells_of_open_transactions(ask, held, patient, source, clusters):
+    """Of those that were open for too long then, and who held them."""
+    held(3600)
+    publish.run(patient, clusters, "run-2", None, NOW)
+    lose(source)
+    result = ask(DEAD, patient)
+    assert ("known-transactions-end",) == result.blocking
+    assert "transactional id pay-1" in check_of(result, "known-transactions-end").message
+    assert [("orders", 10, 10)] == [(it.topic, it.records, it.undecided) for it in result.topics]
+    assert "known-lag" in failed(result)
+
+
+def test_a_picture_of_an_older_twinlog_tells_nothing_of_open_transactions(ask, ran, flow, source, target):
+    """Nobody had looked: that is not known, and not 0."""
+    known = read_ledger(flow, target).known_source
+    write_ledger(flow, target, [KnownSource(known.at_ms, known.topic_count, known.topics)])
+    lose(source)
+    result = ask(DEAD)
+    assert ("known-transactions-end",) == result.blocking
+    assert "not known" in check_of(result, "known-transactions-end").observed
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_users_topic_called_as_heartbeats_are_is_a_users_topic(ask, source, clusters, flow):
+    """Its lag, its audit and its producers count."""
+    name = TopicPartition("device.heartbeats", 0)
+    source.add_topic(name.topic)
+    source.append(name, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+    sync_topics.run(flow, clusters)
+    result = ask(meanwhile=lambda _: source.append(name, key=b"k", value=b"v", timestamp=NOW))
+    for check in ("lag-records", "source-fenced"):
+        assert check in result.blocking
+    assert ("device.heartbeats",) == check_of(result, "lag-records").subjects
+    assert True is next(it.moving for it in result.topics if it.topic == name.topic)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_topic_that_cannot_be_described_does_not_stand_still(ask, source):
+    """Nobody could watch it."""
+    source.refuse("describe_topics", "orders", ClusterRefused("no"))
+    assert "source-fenced" in ask().blocking

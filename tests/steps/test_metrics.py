@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from twinlog.cluster.ledger import write_ledger
+from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger import Gap, GapCause
 from twinlog.steps import pauses, publish, sync_topics
 
@@ -52,3 +54,37 @@ def test_numbers_that_cannot_be_written_fail_no_cycle(
     report = publish.run(replace(flow, metrics_folder=tmp_path / "file"), clusters, "run", None, 0)
     assert "run" == report.run_id
     assert "metrics cannot be written (twinlog.metrics.folder)" in caplog.text
+
+
+def published(flow, clusters, folder) -> dict[str, float]:
+    """The numbers of a cycle that are about the flow, or its one topic."""
+    publish.run(replace(flow, metrics_folder=folder), clusters, "run", None, int(time.time() * 1000))
+    families = text_string_to_metric_families((folder / "twinlog-A__B.prom").read_text())
+    return {it.name.removeprefix("twinlog_"): it.value for family in families for it in family.samples}
+
+
+def test_records_behind_an_open_transaction_have_numbers_of_their_own(
+    flow, clusters, orders, copied, source, tmp_path
+) -> None:
+    """They are no lag, and the RPO counts them."""
+    copied(orders, 0, 3)
+    source.topics["orders"].logs[0].undecided = 2
+    numbers = published(flow, clusters, tmp_path)
+    assert (0, 2, 0) == tuple(numbers[it] for it in ("lag_records", "undecided_records", "unseen_partitions"))
+    assert numbers["rpo_seconds"] == pytest.approx(numbers["undecided_seconds"])
+    assert numbers["rpo_seconds"] > 3600
+
+
+def test_an_age_that_nobody_knows_is_no_number(flow, clusters, orders, copied, source, tmp_path) -> None:
+    """Zero would be good news."""
+    copied(orders, 0, 5)
+    assert (0, 0) == tuple(
+        published(flow, clusters, tmp_path)[it] for it in ("rpo_seconds", "undecided_seconds")
+    )
+    source.append(orders, key=b"k", value=b"v", timestamp=-1)
+    assert math.isnan(published(flow, clusters, tmp_path)["rpo_seconds"])
+    source.topics["orders"].logs[0].undecided = 1
+    assert math.isnan(published(flow, clusters, tmp_path)["undecided_seconds"])
+    source.refuse("offsets", "orders", ClusterRefused("no"))
+    numbers = published(flow, clusters, tmp_path)
+    assert (True, 1) == (math.isnan(numbers["rpo_seconds"]), numbers["unseen_partitions"])

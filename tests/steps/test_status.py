@@ -6,8 +6,8 @@ import pytest
 
 from twinlog import clock
 from twinlog.cluster.ledger import write_ledger
-from twinlog.errors import ClusterUnreachable
-from twinlog.formats.ledger import FlowPhase, FlowState, Gap, GapCause
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause
 from twinlog.jsonable import to_json
 from twinlog.steps import publish, status, sync_topics
 
@@ -72,3 +72,43 @@ def test_without_the_target_there_is_no_status(flow, clusters, source):
     """All that is known is there."""
     with pytest.raises(ClusterUnreachable, match="cluster B"):
         status.run(flow, type(clusters)(source, Gone("B")))
+
+
+def test_records_behind_an_open_transaction_are_told_apart_from_lag(flow, clusters, orders, copied, source):
+    """They are as little on the target, and count for the RPO; also when the source is gone later."""
+    copied(orders, 0, 3)
+    source.topics["orders"].logs[0].undecided = 2
+    seen = status.run(flow, clusters)
+    (topic,) = seen.topics
+    assert (0, 2, 0, 2) == (
+        seen.lag_records,
+        seen.undecided_records,
+        topic.lag_records,
+        topic.undecided_records,
+    )
+    assert ([("orders", 0, 2)], True) == (
+        [(it.topic, it.partition, it.records) for it in seen.undecided],
+        topic.over_budget,
+    )
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    assert (0, 2, True) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds > 3600)
+
+
+def test_nothing_lags_is_said_only_if_everything_was_seen(flow, clusters, orders, copied, source):
+    """A topic without an answer may be far behind; the last report says no more of it once the source is gone."""
+    copied(orders, 0, 5)
+    source.refuse("offsets", "orders", ClusterRefused("no"))
+    seen = status.run(flow, clusters)
+    assert (None, None, 1) == (seen.lag_records, seen.rpo_seconds, seen.unseen_partitions)
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    assert (None, 1) == (gone.rpo_seconds, gone.unseen_partitions)
+
+
+def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, clusters, with_internal):
+    """It did not look: that is not 0, and how much can be missing nobody knows."""
+    target = with_internal
+    write_ledger(flow, target, [CycleReport("run", {"rpo_seconds": 0.0, "lag_records": 0}, clock.now_ms())])
+    gone = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (0, None, None) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds)

@@ -87,10 +87,16 @@ def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
 
 
 def sound_if_over_budget(
-    flow: FlowSettings, topics: Iterable[Mapping[str, Any]], context: Mapping[str, Any]
+    flow: FlowSettings,
+    topics: Iterable[Mapping[str, Any]],
+    context: Mapping[str, Any],
+    undecided: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Sound the alarm about topics (of a cycle report) whose oldest record waits for longer than their tier allows."""
-    over = over_budget(flow, topics)
+    """Sound the alarm about topics (of a cycle report) whose oldest record waits for longer than their tier allows.
+
+    And about transactions of the source that hold records back for too long: `undecided` partitions of the report.
+    """
+    over = [*over_budget(flow, topics), *held_back(flow, undecided)]
     if over:
         RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
 
@@ -100,9 +106,24 @@ def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list
     lines = [
         f"{it['topic']}: a record waits for {it['rpo_seconds']:.0f} s, its RPO is {tier.rpo_seconds} s"
         for it in topics
-        if it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
+        if it["rpo_seconds"] is not None
+        and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
     ]
-    more = [f"and {len(lines) - TOPICS_NAMED} topics more"] if len(lines) > TOPICS_NAMED else []
+    return _shortened(lines, "topics")
+
+
+def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Tell of records that an open transaction holds back for longer than it may, or nobody knows how long.  Pure."""
+    lines = [
+        f"{it['message']}; {it['hint']}"
+        for it in undecided
+        if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
+    ]
+    return _shortened(lines, "partitions behind open transactions")
+
+
+def _shortened(lines: list[str], what: str) -> list[str]:
+    more = [f"and {len(lines) - TOPICS_NAMED} {what} more"] if len(lines) > TOPICS_NAMED else []
     return lines[:TOPICS_NAMED] + more
 
 

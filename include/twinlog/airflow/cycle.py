@@ -53,7 +53,11 @@ def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
     Airflow's database: it names so many topics, and counts the others.
     """
     extra = {
-        name: report[name] for name in ("flow", "run_id", "records", "bytes", "lag_records", "rpo_seconds")
+        name: report[name]
+        for name in (
+            *("flow", "run_id", "records", "bytes"),
+            *("lag_records", "undecided_records", "unseen_partitions", "rpo_seconds"),
+        )
     }
     failed = [it["name"] for it in (checks or {}).get("checks", []) if not it["passed"]]
     topics = changed_topics(report)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.observability.stats import Stats
 
+from twinlog.quality.ages import greatest
+
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
     from twinlog.quality.checks import CheckResult
@@ -24,11 +26,17 @@ def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:
 
 
 def gauge_gate(flow: FlowSettings, result: GateResult) -> None:
-    """Give whether the gate was ready (1 or 0), by how many checks it was not, and the oldest record at risk."""
+    """Give whether the gate was ready (1 or 0), by how many checks it was not, and the oldest record at risk.
+
+    Where nobody knows how old that is, and no known one is over its RPO, there is no number: 0 would be good news.
+    """
     name = f"twinlog.{flow_name(flow)}.gate"
     Stats.gauge(f"{name}.ready", int(result.ready))
     Stats.gauge(f"{name}.blocking_checks", len(result.blocking))
-    Stats.gauge(f"{name}.at_risk_seconds", max((it.seconds or 0.0 for it in result.topics), default=0.0))
+    strictest = min((tier.rpo_seconds for tier in flow.tiers), default=0)
+    oldest = greatest((it.seconds for it in result.topics), within=strictest)
+    if oldest is not None:
+        Stats.gauge(f"{name}.at_risk_seconds", oldest)
 
 
 def failed_by_severity(checks: Iterable[CheckResult]) -> dict[str, int]:

@@ -185,7 +185,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         report = shown(step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons)))
-    sound_if_over_budget(flow, report["topics"], context)
+    sound_if_over_budget(flow, report["topics"], context, report["undecided"])
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")

@@ -107,9 +107,9 @@ def _grids(result: GateResult) -> Iterator[Grid]:
     if result.topics:
         yield Grid(
             f"{result.flow}: at risk",
-            ("topic", "tier", "records", "bytes, about", "oldest (s)", "RPO (s)"),
+            ("topic", "tier", "records", "of them undecided", "bytes, about", "oldest (s)", "RPO (s)"),
             [
-                (it.topic, it.tier or "-", it.records, it.bytes, it.seconds, it.rpo_seconds)
+                (it.topic, it.tier or "-", it.records, it.undecided, it.bytes, it.seconds, it.rpo_seconds)
                 for it in result.topics
             ],
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twinlog.relay.spec import RangeSpec
     from twinlog.steps.discovery import Discovery, LeftOut, Orphan, Problem
     from twinlog.steps.lives import LifeResult
-    from twinlog.steps.plan_ranges import StoppedPartition
+    from twinlog.steps.plan_ranges import StoppedPartition, UndecidedRange
     from twinlog.steps.refusal import Refusal
     from twinlog.steps.topic_plan import Change
 
@@ -53,7 +53,8 @@ class FlowPlan:
     """What the next cycle of a flow would do.  `records` counts upstream offsets: an upper bound.
 
     `changes` and `refused` are of topics on the target, `ranges` and `stopped` of partitions, `lanes` says
-    which partitions share a writer.  `held` says who holds the flow, `paused` names topics somebody paused, `orphans`
+    which partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies
+    before those end.  `held` says who holds the flow, `paused` names topics somebody paused, `orphans`
     copies that nothing is copied into, `lives` what policies do about recreated, deleted and shortened topics.
     `metadata` is what `twinlog metadata plan` says, None for a flow that is
     failed over.
@@ -69,6 +70,7 @@ class FlowPlan:
     stopped: tuple[StoppedPartition, ...] = ()
     upcoming: tuple[UpcomingTopic, ...] = ()
     lanes: tuple[tuple[str, ...], ...] = ()
+    undecided: tuple[UndecidedRange, ...] = ()
     records: int = 0
     held: str = ""
     paused: tuple[str, ...] = ()
@@ -129,7 +131,7 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
     for note in notes:
         warn(f"{flow.name}: {note}")
-    upcoming = _upcoming(discovery, topics)
+    upcoming = _upcoming(flow, discovery, topics)
     return FlowPlan(
         flow=flow.name,
         changes=metadata.changes,
@@ -141,6 +143,7 @@ def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int |
         stopped=ranges.stopped,
         upcoming=upcoming,
         lanes=ranges.lanes,
+        undecided=ranges.undecided,
         records=ranges.records + sum(topic.records for topic in upcoming),
         held=discovery.stands_by,
         paused=tuple(topic.topic for topic in discovery.paused_topics),
@@ -162,13 +165,19 @@ def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | Non
         return None
 
 
-def _upcoming(discovery: Discovery, topics: frozenset[str] | None) -> tuple[UpcomingTopic, ...]:
+def _upcoming(
+    flow: FlowSettings, discovery: Discovery, topics: frozenset[str] | None
+) -> tuple[UpcomingTopic, ...]:
+    committed = flow.copy.read_committed
     return tuple(
         UpcomingTopic(
             topic.topic,
             topic.remote_topic,
             topic.partition_count,
-            sum(it.source.stable_end - it.source.log_start for it in topic.partitions),
+            sum(
+                it.source.readable_end(read_committed=committed) - it.source.log_start
+                for it in topic.partitions
+            ),
         )
         for topic in discovery.topics
         if topic.remote is None and not topic.blocked and (topics is None or topic.topic in topics)
@@ -196,6 +205,12 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ],
         empty="nothing to copy",
     )
+    if plan.undecided:
+        yield Grid(
+            f"{plan.flow}: undecided, not copied before a transaction of the source ends (see twinlog status)",
+            ("topic", "partition", "from offset", "to offset", "records"),
+            [(it.topic, it.partition, it.start, it.end, it.end - it.start) for it in plan.undecided],
+        )
     if plan.paused or plan.orphans:
         yield Grid(
             f"{plan.flow}: left alone",

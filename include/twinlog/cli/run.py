@@ -164,7 +164,7 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
     size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
     title = (
         f"{run.flow}: {run.state}, {report.records:,} records{size}"
-        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go"
+        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go{_not_said(report)}"
     )
     partitions = sum(len(it.partitions) for it in report.topics)
     yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
@@ -180,3 +180,10 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
             ("severity", "check", "found", "expected", "what it means"),
             [(it.severity.value, it.name, it.observed, it.expected, it.message) for it in run.failed_checks],
         )
+
+
+def _not_said(report: FlowReport) -> str:
+    """Say what is not among the records to go, and is not copied."""
+    undecided = f", {report.undecided_records:,} undecided" if report.undecided_records else ""
+    unseen = f", {report.unseen_partitions:,} partitions not seen" if report.unseen_partitions else ""
+    return undecided + unseen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.settings import FlowSettings
+    from twinlog.formats.ledger_gate import RiskSample
     from twinlog.steps.status import FlowStatus
 
 
@@ -76,6 +77,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
             "to topic",
             "partitions",
             "lag (records)",
+            "undecided",
             "bytes, about",
             "oldest not copied (s)",
             "RPO (s)",
@@ -87,6 +89,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 it.remote_topic,
                 len(it.partitions),
                 it.lag_records,
+                it.undecided_records,
                 it.lag_bytes,
                 it.rpo_seconds,
                 it.rpo_budget_seconds,
@@ -96,6 +99,12 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         ],
         empty="the source cannot be asked" if not status.source_reachable else "no topic",
     )
+    if status.undecided:
+        yield Grid(
+            f"{status.flow}: undecided, not copied before a transaction of the source ends",
+            ("what", "what to do"),
+            [(it.message, it.hint) for it in status.undecided],
+        )
     if status.upstream:
         yield Grid(
             f"{status.flow}: heartbeats that arrived",
@@ -114,7 +123,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 (
                     max(it.records for it in status.risk_history),
                     max((it.bytes for it in status.risk_history if it.bytes is not None), default=None),
-                    worst.age_ms / 1000,
+                    _known_age(worst, status.risk_history),
                     len(status.risk_history),
                 )
             ],
@@ -158,11 +167,18 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
         )
 
 
+def _known_age(worst: RiskSample, history: Iterable[RiskSample]) -> float | None:
+    """Tell the worst age in seconds; None where it is 0 and nobody knew that of some samples."""
+    return worst.age_ms / 1000 if worst.age_ms or all(it.age_known for it in history) else None
+
+
 def _title(status: FlowStatus) -> str:
     lag = "lag not known" if status.lag_records is None else f"{status.lag_records:,} records behind"
-    rpo = "" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
+    undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
+    unseen = f", {status.unseen_partitions:,} partitions not seen" if status.unseen_partitions else ""
+    rpo = ", for how long nobody knows" if status.rpo_seconds is None else f", {status.rpo_seconds:,.1f} s"
     source = (
         "" if status.source_reachable else f"; the source is out of reach, as of {status.as_of or 'never'}"
     )
     state = status.held or status.state.value
-    return f"{status.flow}: {state}, {lag}{rpo}{source}"
+    return f"{status.flow}: {state}, {lag}{undecided}{unseen}{rpo}{source}"

@@ -21,6 +21,7 @@ from twinlog.cluster.group import (
     OffsetChange,
 )
 from twinlog.cluster.log_dirs import LogDirs
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.prints import RecordPrint
 from twinlog.cluster.values import (
     Answers,
@@ -79,9 +80,14 @@ class ClusterReader(Protocol):
         """Return the first offset whose record is at `timestamp` (ms) or later; None when there is none."""
 
     def read_records(
-        self, starts: Mapping[TopicPartition, int], limit: int
+        self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        """Read up to `limit` committed records of each partition, from the given offset to the stable end."""
+        """Read up to `limit` records of each partition, from the given offset to the end of that isolation level."""
+
+    def open_transactions(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Answers[TopicPartition, OpenTransaction]:
+        """Name the oldest open transaction of each partition that has one, and who holds it, as far as brokers tell."""
 
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
         """Fingerprint up to `limit` records of a partition, from `start` (or the log start) to the stable end.

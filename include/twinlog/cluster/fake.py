@@ -27,6 +27,7 @@ from twinlog.cluster.group import (
     OffsetChange,
 )
 from twinlog.cluster.log_dirs import LogDirs
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.prints import RecordPrint, key_digest
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
@@ -178,10 +179,27 @@ class FakeCluster(FakeAccess):
         })
 
     def read_records(
-        self, starts: Mapping[TopicPartition, int], limit: int
+        self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         """Read records from the given offsets on."""
-        return {it: self._log(it).stable_from(start)[:limit] for it, start in starts.items()}
+        return {
+            it: self._log(it).read_from(start, read_committed=read_committed)[:limit]
+            for it, start in starts.items()
+        }
+
+    def open_transactions(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Answers[TopicPartition, OpenTransaction]:
+        """Name what tests have put there; `refuse("open_transactions", topic)` refuses."""
+        found: dict[TopicPartition, OpenTransaction] = {}
+        refused: dict[TopicPartition, TwinlogError] = {}
+        for it in partitions:
+            holder = self._log(it).held_by
+            if ("open_transactions", it.topic) in self._refusals:
+                refused[it] = self._refusals["open_transactions", it.topic]
+            elif holder is not None:
+                found[it] = holder
+        return Answers(found, refused)
 
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
         """Fingerprint records; key and value are all the content there is."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
 from twinlog.relay.epochs import EpochEnd
 
 
 @dataclass(slots=True)
 class FakeLog:
-    """Records by offset, where the log begins and ends, and how many at its end belong to an open transaction.
+    """Records by offset, where the log begins and ends, and how many at its end lie behind an open transaction.
+
+    `held_by` is that transaction, as brokers would tell it.
 
     `epochs` are (leader epoch, first offset)s; a log that was told none knows any epoch it is asked for.
     """
@@ -19,6 +22,7 @@ class FakeLog:
     start: int = 0
     end: int = 0
     undecided: int = 0
+    held_by: OpenTransaction | None = None
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:
@@ -36,10 +40,10 @@ class FakeLog:
         """Return log start, stable end, end."""
         return PartitionOffsets(self.start, self.end - self.undecided, self.end)
 
-    def stable_from(self, start: int) -> tuple[ReadRecord, ...]:
-        """Return the records from `start` on that no open transaction holds back."""
-        stable_end = self.end - self.undecided
-        return tuple(record for record in self.records if start <= record.offset < stable_end)
+    def read_from(self, start: int, *, read_committed: bool) -> tuple[ReadRecord, ...]:
+        """Return the records from `start` on that a consumer of that isolation level can reach."""
+        end = self.offsets().readable_end(read_committed=read_committed)
+        return tuple(record for record in self.records if start <= record.offset < end)
 
     def size(self) -> int:
         """Bytes of keys and values."""

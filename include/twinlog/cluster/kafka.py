@@ -15,6 +15,7 @@ from twinlog.cluster import (
     groups,
     log_dirs,
     offsets,
+    open_transactions,
     quotas,
     scram,
 )
@@ -31,6 +32,7 @@ from twinlog.cluster.group import (
     OffsetChange,
 )
 from twinlog.cluster.log_dirs import LogDirs
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.prints import RecordPrint, read_prints
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
@@ -116,11 +118,18 @@ class KafkaCluster:
         return offsets.offsets_at(self._session, partitions, timestamp)
 
     def read_records(
-        self, starts: Mapping[TopicPartition, int], limit: int
+        self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        """Read up to `limit` committed records of each partition."""
+        """Read up to `limit` records of each partition."""
         properties = client_properties(self._settings, "consumer")
-        return record_io.read_records(self._session, properties, starts, limit)
+        return record_io.read_records(self._session, properties, starts, limit, read_committed=read_committed)
+
+    def open_transactions(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Answers[TopicPartition, OpenTransaction]:
+        """Name the oldest open transaction of each partition that has one."""
+        with Brokers(self._settings.connection) as connected:
+            return open_transactions.open_transactions(connected, partitions)
 
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
         """Fingerprint up to `limit` records of a partition."""

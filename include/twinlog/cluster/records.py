@@ -102,9 +102,14 @@ def _producer_properties(properties: Properties) -> dict[str, Any]:
 
 
 def read_records(
-    session: Session, properties: Properties, starts: Mapping[TopicPartition, int], limit: int
+    session: Session,
+    properties: Properties,
+    starts: Mapping[TopicPartition, int],
+    limit: int,
+    *,
+    read_committed: bool = True,
 ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-    """Up to `limit` committed records of each partition, from the given offset to the stable end.
+    """Read up to `limit` records of each partition, from the given offset to the end of that isolation level.
 
     A start below the log start reads from the log start.  Raises ClusterUnreachable when the partitions were
     not read in time.
@@ -113,7 +118,7 @@ def read_records(
         return {}
     topics.describe_topics(session, {it.topic for it in starts}).require()
     read: dict[TopicPartition, list[ReadRecord]] = {it: [] for it in starts}
-    consumer = Consumer(_consumer_properties(properties))
+    consumer = Consumer(_consumer_properties(properties, read_committed=read_committed))
     try:
         consumer.assign([ClientPartition(it.topic, it.partition, start) for it, start in starts.items()])
         _fill(session, consumer, read, limit)
@@ -162,7 +167,7 @@ def _record(message: Message) -> ReadRecord:
     )
 
 
-def _consumer_properties(properties: Properties) -> dict[str, Any]:
+def _consumer_properties(properties: Properties, *, read_committed: bool) -> dict[str, Any]:
     return {
         **properties,
         # A group id must be given although partitions are assigned by hand and nothing is committed.
@@ -170,7 +175,7 @@ def _consumer_properties(properties: Properties) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        "isolation.level": "read_committed",
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "auto.offset.reset": "earliest",
         "fetch.message.max.bytes": FETCH_BYTES,
         "fetch.wait.max.ms": 10,

@@ -177,6 +177,7 @@ _OURS = (
     Key("twinlog.connector.name", Kind.STRING, None, Home.OURS),
     Key("twinlog.rpo.seconds", Kind.LONG, "300", Home.OURS),
     Key("twinlog.lag.records", Kind.LONG, "0", Home.OURS),
+    Key("twinlog.undecided.seconds", Kind.LONG, "900", Home.OURS),
     Key("twinlog.audit.percent", Kind.INT, None, Home.OURS),
     Key("twinlog.tier.NAME.topics", Kind.LIST, None, Home.OURS),
     Key("twinlog.tier.NAME.rpo.seconds", Kind.LONG, None, Home.OURS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config import properties_file
@@ -98,7 +98,9 @@ def _resolution(
         path=file.path,
         sha256=file.sha256,
         clusters=clusters,
-        flows=with_beats({name: flow.settings for name, flow in flows.items()}),
+        flows=with_beats({
+            name: replace(flow.settings, aliases=frozenset(aliases)) for name, flow in flows.items()
+        }),
         warnings=findings.lines(Severity.WARNING),
     )
     return Resolution(

@@ -27,6 +27,7 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
         state_age_seconds=read.integer("twinlog.gate.state.age.seconds", at_least=1),
         audit_age_seconds=read.integer("twinlog.gate.audit.age.seconds", at_least=1),
         heartbeat_age_seconds=read.integer("twinlog.gate.heartbeat.age.seconds", at_least=1),
+        undecided_seconds=read.integer("twinlog.undecided.seconds", at_least=1),
         canary_seconds=read.integer("twinlog.gate.canary.seconds", at_least=1),
         free_disk_percent=read.integer("twinlog.gate.free.disk.percent", at_least=0),
         schemas_topic=read.text("twinlog.gate.schemas.topic") or "",

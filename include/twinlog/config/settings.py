@@ -161,10 +161,11 @@ class GateSettings:
 
     `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
     last cycle may be and `audit_age_seconds` a topic's last audit, `canary_seconds` how long the gate waits for its
-    canary.  `schemas_topic` is where the source's schema registry keeps its schemas.  `blocking` names checks that
-    only warn by themselves and forbid a failover here.  `reports` is the folder for pages and evidence, None for the
-    user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes alarms about a broken
-    RPO.
+    canary.  `undecided_seconds` (`twinlog.undecided.seconds`) is how long a transaction of the source may hold records
+    back; longer is an alarm, too.  `schemas_topic` is where the source's schema registry keeps its schemas.  `blocking`
+    names checks that only warn by themselves and forbid a failover here.  `reports` is the folder for pages and
+    evidence, None for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes
+    alarms about a broken RPO.
     """
 
     fence_seconds: int = 10
@@ -172,6 +173,7 @@ class GateSettings:
     audit_age_seconds: int = 86_400
     heartbeat_age_seconds: int = 300
     canary_seconds: int = 120
+    undecided_seconds: int = 900
     free_disk_percent: int = 10
     schemas_topic: str = "_schemas"
     blocking: tuple[str, ...] = ()
@@ -233,7 +235,7 @@ class FlowSettings:
     `way_back` is the flow the other way where that one copies nothing and only beats; `carries` are pairs without a
     flow either way that this one beats for, `beaten_into` is one that beats on the source (config/beats.py).
     `progress_on_source` names the topics of the source in which flows into it keep their progress, where somebody gave
-    them a name.
+    them a name.  `aliases` are those of all clusters of the file.
     `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
     is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
     """
@@ -286,6 +288,7 @@ class FlowSettings:
     data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     tiers: tuple[Tier, ...] = (Tier(),)
+    aliases: frozenset[str] = frozenset()
 
     def tier_of(self, topic: str) -> Tier:
         """The tier of a topic: of those that name it the one with the least RPO, else the tier of all others."""

@@ -51,7 +51,8 @@ class RiskSample(LedgerEntry):
     """The most that was at risk within one slot of time; slots are used again, so that only a day is kept.
 
     `records` and `bytes` were not copied yet, the oldest of them for `age_ms`; `bytes` is an estimate, None
-    where the source would not tell the sizes of its logs.
+    where the source would not tell the sizes of its logs.  Without `age_known` some may have been older: they had no
+    time, or nobody could look at them.
     """
 
     KIND: ClassVar[str] = "risk"
@@ -61,6 +62,7 @@ class RiskSample(LedgerEntry):
     records: int
     bytes: int | None
     age_ms: int
+    age_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class KnownTopic:
 
     `oldest_ms` is the time of the oldest record at risk, None when there is none or nobody knows it.
     Of `unread` partitions nothing could be asked: what of them is at risk is not among the records.
+    `undecided` of the records lay behind transactions that were open since `undecided_ms` (epoch ms; None when there
+    was none, or nobody knows); `held_by` says in words who held the oldest.
     """
 
     topic: str
@@ -78,6 +82,9 @@ class KnownTopic:
     oldest_ms: int | None
     drift: tuple[str, ...] = ()
     unread: int = 0
+    undecided: int = 0
+    undecided_ms: int | None = None
+    held_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,11 @@ class KnownSource(LedgerEntry):
     """What the last cycle saw of the source, for the day on which nobody can ask it.
 
     `topics` holds those that had something at risk, drifting, or unread; the `topic_count` others had not.
+    Without `undecided_seen` an older twinlog wrote it, which did not look for records behind open transactions.
     """
 
     KIND: ClassVar[str] = "known-source"
     at_ms: int
     topic_count: int
     topics: tuple[KnownTopic, ...]
+    undecided_seen: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from twinlog import clock
 
 CLOCKS_APART_MS = 60_000
@@ -13,3 +15,13 @@ def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
     if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
         return None
     return clock.seconds_since(at_ms, now_ms)
+
+
+def greatest(ages: Iterable[float | None], within: float) -> float | None:
+    """Return the greatest of some ages (seconds), 0 of none; None if one of them is not known.
+
+    An age over `within` is told whatever else is not known: that promise is broken already.
+    """
+    every = list(ages)
+    known = max((age for age in every if age is not None), default=0.0)
+    return None if None in every and known <= within else known

@@ -175,6 +175,15 @@ TOPIC_CHECKS = (
         "no record has been waiting for longer than the topic's RPO allows",
         "copy more often or with more lanes; see `twinlog status` for what is waiting",
     ),
+    Check(
+        "transactions-end",
+        Severity.WARNING,
+        "undecided_seconds",
+        Relation.AT_MOST,
+        "undecided_allowed",
+        "no transaction of the source has held records back for longer than twinlog.undecided.seconds",
+        "nothing behind it can be copied before it ends; `twinlog status` tells who holds it",
+    ),
 )
 
 TOPICS = Suite("topics", "topic", ("topic",), TOPIC_CHECKS)

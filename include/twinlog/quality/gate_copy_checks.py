@@ -19,11 +19,11 @@ MAP_KNOWN = Check(
 LAG = Check(
     "lag-records",
     CRITICAL,
-    "lag_records",
+    "missing_records",
     Relation.AT_MOST,
     "lag_allowed",
     "everything the source has is copied, as far as the topic's tier asks",
-    "stop the producers, run cycles until nothing lags (`twinlog run --once`), and ask again",
+    "stop the producers, end open transactions, run cycles until nothing lags (`twinlog run --once`), and ask again",
     needs=True,
 )
 SURVIVES = Check(
@@ -144,6 +144,17 @@ KNOWN_LAG = Check(
     0,
     "everything was copied, when the last cycle looked",
     "these records are lost with the source, and what came after the last cycle",
+    needs=True,
+)
+KNOWN_UNDECIDED = Check(
+    "known-transactions-end",
+    CRITICAL,
+    "undecided_seconds",
+    Relation.AT_MOST,
+    "undecided_allowed",
+    "no transaction had held records back for longer than twinlog.undecided.seconds, when the last cycle looked",
+    "what lay behind it is lost with the source, committed or not; not known is what a cycle of an older twinlog saw,"
+    " and all of a copy that was begun, or emptied by a rebuild, since; decide whether to go on without, and waive it",
     needs=True,
 )
 

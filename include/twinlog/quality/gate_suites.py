@@ -42,6 +42,7 @@ RAISED = frozenset({
     "record-size",
     "cleanup-policy",
     "rpo-within-budget",
+    "transactions-end",
 })
 """Checks of topics that only warn in a cycle: they forbid a failover, and need to be known."""
 
@@ -85,6 +86,7 @@ def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> 
                     copy.KNOWN_READ,
                     copy.KNOWN_RPO,
                     copy.KNOWN_LAG,
+                    copy.KNOWN_UNDECIDED,
                     copy.NO_GAPS,
                 ),
                 *_AUDIT,
@@ -166,7 +168,10 @@ NOTHING_BLOCKED = "nothing-blocked"
 
 AGES: Mapping[str, Fact] = {
     **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age"), Fact.CYCLE),
-    **dict.fromkeys(("known-drift", "known-partitions-seen", "known-rpo", "known-lag"), Fact.CYCLE),
+    **dict.fromkeys(
+        ("known-drift", "known-partitions-seen", "known-rpo", "known-lag", "known-transactions-end"),
+        Fact.CYCLE,
+    ),
     "progress-never-goes-back": Fact.CYCLE,
     **dict.fromkeys(("audit-equal", "audit-age", "audit-promised", "audit-coverage"), Fact.AUDIT),
     "group-covered": Fact.CHECKPOINT,

@@ -41,6 +41,11 @@ class PartitionRow:
     to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
     points beyond the source.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
     `reported_next_upstream` is what the last cycle report said.
+
+    `undecided_records` counts the offsets behind the last stable offset, which a flow that reads committed records
+    cannot copy before a transaction ends; none of them is in `lag_records`.  `oldest_undecided` is the source timestamp
+    (ms) of the first of them, `undecided_since` the earlier of that and of when its transaction began, as far as either
+    is known.
     """
 
     topic: str
@@ -57,11 +62,19 @@ class PartitionRow:
     target_partitions: int | None
     mapped: MapSummary = MapSummary()
     reported_next_upstream: int | None = None
+    undecided_records: int = 0
+    oldest_undecided: int | None = None
+    undecided_since: int | None = None
 
     @property
     def last_upstream(self) -> int | None:
         """Last copied upstream offset."""
         return None if self.next_upstream is None else self.next_upstream - 1
+
+    @property
+    def missing_records(self) -> int:
+        """Upstream offsets that are not on the target: those that lag, and those that are undecided."""
+        return max(0, self.lag_records) + self.undecided_records
 
 
 PLAIN_COLUMNS = (
@@ -76,6 +89,7 @@ PLAIN_COLUMNS = (
     "source_partitions",
     "target_partitions",
     "reported_next_upstream",
+    "missing_records",
 )
 
 

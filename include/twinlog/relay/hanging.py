@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from twinlog.relay import kafka_python
 from twinlog.relay.brokers import Brokers, TopicPartition
 from twinlog.relay.error_codes import Code, error_for
 from twinlog.relay.list_offsets import LATEST
+from twinlog.relay.producer_states import producer_states, tells_producers
 
 _ENDS_PAUSE_SECONDS = 0.02
 _LEADERS_PAUSE_SECONDS = 0.1
@@ -104,29 +103,20 @@ def _open_at(
 ) -> dict[TopicPartition, HangingTransaction]:
     """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no ends)."""
     connection = target.node(node, "coordinate")
-    api = kafka_python.DESCRIBE_PRODUCERS
-    if connection.offers(api.request.API_KEY) < 0:
+    if not tells_producers(connection):
         return {}
-    names: dict[str, list[int]] = {}
-    for topic, partition in ends:
-        names.setdefault(topic, []).append(partition)
-    entry: Any = api.request.TopicRequest
-    answer = connection.call(
-        api, topics=[entry(name=name, partition_indexes=numbers) for name, numbers in names.items()]
-    )
+    states, refused = producer_states(connection, ends)
+    for (topic, partition), code in refused.items():
+        target.forget_leaders()
+        doing = f"the question who writes to {topic}-{partition}"
+        raise error_for(code, doing, target.settings.alias)
     found: dict[TopicPartition, HangingTransaction] = {}
-    for topic in answer.topics:
-        for item in topic.partitions:
-            if item.error_code:
-                target.forget_leaders()
-                doing = f"the question who writes to {topic.name}-{item.partition_index}"
-                raise error_for(item.error_code, doing, target.settings.alias)
-            place = topic.name, item.partition_index
-            mine = [
-                HangingTransaction(int(it.producer_id), int(it.current_txn_start_offset), ends[place])
-                for it in item.active_producers
-                if it.current_txn_start_offset >= 0 and it.producer_id in ours
-            ]
-            if mine:
-                found[place] = min(mine, key=lambda it: it.first_offset)
+    for place, producers in states.items():
+        mine = [
+            HangingTransaction(one.producer_id, one.first_offset, ends[place])
+            for one in producers
+            if one.first_offset >= 0 and one.producer_id in ours
+        ]
+        if mine:
+            found[place] = min(mine, key=lambda one: one.first_offset)
     return found

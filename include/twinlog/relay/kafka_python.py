@@ -38,7 +38,14 @@ from kafka.protocol.admin.client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from kafka.protocol.admin.users import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -112,6 +119,8 @@ EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
 DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
+LIST_TRANSACTIONS = Api(ListTransactionsRequest, ListTransactionsResponse, 0)
+DESCRIBE_TRANSACTIONS = Api(DescribeTransactionsRequest, DescribeTransactionsResponse, 0)
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.log_dirs import LogDirs
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger_gate import KnownSource, KnownTopic, RiskSample
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
+from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, bytes_at_risk, sample
 from twinlog.quality.topics import drift_of
 from twinlog.steps.discovery import DiscoveredTopic
+from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.reports import rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds
+from twinlog.steps.survey import Survey, oldest_seconds, unseen_of
 
 
 def read_disks(cluster: ClusterReader) -> LogDirs:
@@ -38,22 +43,35 @@ def topics_at_risk(
     moving: frozenset[str] = frozenset(),
 ) -> tuple[TopicAtRisk, ...]:
     """Say of each topic what would be lost now.  Pure."""
-    found = []
-    for topic, rows in rows_by_topic(seen.rows).items():
-        tier = flow.tier_of(topic)
-        found.append(
-            TopicAtRisk(
-                topic,
-                tier.name,
-                sum(max(0, row.lag_records) for row in rows),
-                bytes_at_risk(rows, disks.sizes),
-                known_age_seconds(rows, seen.at_ms),
-                tier.rpo_seconds,
-                moving=topic in moving,
-                drift=drift.get(topic, ()),
-            )
-        )
-    return tuple(found)
+    by_topic = rows_by_topic(seen.rows)
+    return tuple(
+        _topic_at_risk(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, disks, drift, moving)
+        for topic in seen.discovery.topics
+        if not topic.blocked
+    )
+
+
+def _topic_at_risk(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    rows: list[PartitionRow],
+    at_ms: int,
+    disks: LogDirs,
+    drift: Mapping[str, tuple[str, ...]],
+    moving: frozenset[str],
+) -> TopicAtRisk:
+    tier, unseen = flow.tier_of(topic.topic), unseen_of(topic)
+    return TopicAtRisk(
+        topic.topic,
+        tier.name,
+        sum(row.missing_records for row in rows),
+        None if unseen else bytes_at_risk(rows, disks.sizes),
+        oldest_seconds(rows, at_ms, within=tier.rpo_seconds, unseen=unseen),
+        tier.rpo_seconds,
+        moving=topic.topic in moving,
+        drift=drift.get(topic.topic, ()),
+        undecided=sum(row.undecided_records for row in rows),
+    )
 
 
 def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
@@ -61,25 +79,92 @@ def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
     return {str(row["topic"]): drift for row in rows if (drift := drift_of(row))}
 
 
-def known_source(seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
+def known_source(flow: FlowSettings, seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
     """Make the picture of the source that is kept for the day on which nobody can ask it.  Pure."""
     at_risk = {it.topic: it for it in topics}
-    known = [_known_topic(it, at_risk.get(it.topic), seen.at_ms) for it in seen.discovery.topics]
-    kept = sorted(
-        (it for it in known if it.records_at_risk or it.drift or it.unread), key=lambda it: it.topic
+    since = _undecided_since(seen.rows)
+    held_by = _held_by(undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
+    known = [
+        replace(
+            _known_topic(it, at_risk.get(it.topic), seen.at_ms),
+            undecided_ms=since.get(it.topic),
+            held_by=held_by.get(it.topic, ""),
+        )
+        for it in seen.discovery.topics
+    ]
+    telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
+    return KnownSource(
+        at_ms=seen.at_ms,
+        topic_count=len(known) - len(telling),
+        topics=tuple(sorted(telling, key=lambda it: it.topic)),
+        undecided_seen=True,
     )
-    return KnownSource(at_ms=seen.at_ms, topic_count=len(known) - len(kept), topics=tuple(kept))
+
+
+def known_at_risk(flow: FlowSettings, known: KnownSource | None) -> tuple[TopicAtRisk, ...]:
+    """Say of each topic in the last picture of the source what is lost with it.  Pure."""
+    if known is None:
+        return ()
+    return tuple(
+        TopicAtRisk(
+            it.topic,
+            flow.tier_of(it.topic).name,
+            it.records_at_risk,
+            it.bytes_at_risk,
+            waiting_seconds(it, known.at_ms),
+            flow.tier_of(it.topic).rpo_seconds,
+            drift=it.drift,
+            undecided=it.undecided,
+        )
+        for it in known.topics
+    )
+
+
+def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
+    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
+    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk or it.unread else 0.0
+
+
+def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:
+    """Tell since when topics are undecided; None for one with a partition of which nobody knows."""
+    times: defaultdict[str, list[int | None]] = defaultdict(list)
+    for row in rows:
+        if row.undecided_records:
+            times[row.topic].append(row.undecided_since)
+    return {topic: _earliest(found) for topic, found in times.items()}
+
+
+def _held_by(undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
+    """Say by topic who holds the oldest of its transactions."""
+    lines: dict[str, str] = {}
+    for it in undecided:
+        lines.setdefault(it.topic, it.message)
+    return lines
+
+
+def _earliest(times: Iterable[int | None]) -> int | None:
+    """Return the earliest time; None if one is not known."""
+    every = list(times)
+    known = [it for it in every if it is not None]
+    return min(known) if known and len(known) == len(every) else None
 
 
 def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -> KnownTopic:
-    """Join what is at risk with what could not be asked; of a blocked topic the cycle's failure tells."""
-    unread = 0 if topic.blocked else len(topic.unread)
+    """Join what is at risk with what could not be asked: all of a topic that is blocked."""
+    unread = unseen_of(topic)
     if risk is None:
-        return KnownTopic(topic.topic, topic.partition_count, 0, None if unread else 0, None, (), unread)
+        return KnownTopic(topic.topic, topic.partition_count, 0, None, None, (), unread)
     waits = risk.records > 0 and risk.seconds is not None
     oldest_ms = at_ms - round((risk.seconds or 0.0) * 1000) if waits else None
     return KnownTopic(
-        topic.topic, topic.partition_count, risk.records, risk.bytes, oldest_ms, risk.drift, unread
+        topic.topic,
+        topic.partition_count,
+        risk.records,
+        risk.bytes,
+        oldest_ms,
+        risk.drift,
+        unread,
+        risk.undecided,
     )
 
 
@@ -94,4 +179,5 @@ def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
         sum(known) if len(known) == len(sizes) else None,
         round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
         seen.ledger.risk_samples,
+        age_known=not seen.unseen and all(it.seconds is not None for it in every),
     )

@@ -20,7 +20,7 @@ from twinlog.steps.follow_report import RunState
 from twinlog.steps.follow_view import Prepared, prepare
 from twinlog.steps.lane_loads import OpenLoads, another_deal_helps
 from twinlog.steps.open_lanes import OpenLanes
-from twinlog.steps.packing import deal_open, stable_ends
+from twinlog.steps.packing import deal_open, readable_ends
 from twinlog.steps.plan_ranges import StoppedPartition
 
 PREPARE_SECONDS = 3.0
@@ -158,6 +158,7 @@ class Following:
             least=self.least_lanes,
             most=self.rounds.lanes,
             configured=fixed_lanes(self.flow, self.rounds.lanes),
+            read_committed=self.flow.copy.read_committed,
         )
         self.loads = OpenLoads(packed)
         stretch = self.flow.copy.follow_seconds
@@ -286,7 +287,8 @@ class Following:
             return False
         are_well = time.monotonic() - began > self.flow.copy.follow_seconds and not lanes.some_ended
         self._tell_troubles(progress, well=self.open_ranges if are_well else ())
-        loads = self.loads.look(progress, stable_ends(self.prepared.topics))
+        ends = readable_ends(self.prepared.topics, read_committed=self.flow.copy.read_committed)
+        loads = self.loads.look(progress, ends)
         most = fixed_lanes(self.flow, self.rounds.lanes) or self.rounds.lanes
         if another_deal_helps(loads, most - len(loads)):
             self.least_lanes = min(self.rounds.lanes, len(loads) + 1)

@@ -34,11 +34,13 @@ from twinlog.quality.gate_suites import Fact, Mode, raised, refuse_unknown, suit
 from twinlog.quality.risk import TopicAtRisk
 from twinlog.quality.suites import Validated, validate
 from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
-from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
+from twinlog.steps.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
 from twinlog.steps.gate_facts import FlowFacts, StandbyState
 from twinlog.steps.gate_schemas import differing_schemas
+from twinlog.steps.heartbeat_view import copied_heartbeats, own_heartbeats
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.steps.open_at_source import named, named_then, undecided_partitions
 from twinlog.steps.rehearsal import Stopwatch
 from twinlog.steps.source_fence import moving_topics
 from twinlog.steps.survey import survey
@@ -144,6 +146,7 @@ def _with_source(
         seen = survey(flow, clusters)
         names = [topic.topic for topic in seen.discovery.topics]
         facts = topic_facts.read(flow, clusters, names)
+        beats = own_heartbeats(flow, clusters.source, names)
         state = read_target(flow, clusters.target, [topic.remote_topic for topic in seen.discovery.topics])
         watch.lap("read the state of both clusters")
         groups = gate_groups.read_both(flow, clusters, state)
@@ -165,7 +168,7 @@ def _with_source(
         metadata=metadata,
         schemas_differing=schemas,
     )
-    topic_rows = gate_facts.topic_rows(flow, seen, facts, state)
+    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats)
     validated = _validate(
         flow,
         asked,
@@ -173,12 +176,15 @@ def _with_source(
         {
             "flow": (gate_facts.flow_row(flow, state, known),),
             "topics": topic_rows,
-            "partitions": gate_facts.partition_rows(flow, seen),
+            "partitions": gate_facts.partition_rows(flow, seen, beats),
             "groups": groups.rows,
         },
     )
     return _Judged(
-        results=(nothing_blocked(seen.discovery), *_results(validated)),
+        results=(
+            nothing_blocked(seen.discovery),
+            *named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
+        ),
         state=state,
         validated=validated,
         topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or frozenset()),
@@ -215,32 +221,22 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
         by,
         {
             "flow": (gate_facts.flow_row(flow, state, FlowFacts(answers, len(topics))),),
-            "topics": gate_facts.known_topic_rows(flow, topics, state, clusters.target.broker_count()),
+            "topics": gate_facts.known_topic_rows(
+                flow,
+                topics,
+                state,
+                clusters.target.broker_count(),
+                copied_heartbeats(flow, clusters.target, topics),
+            ),
             "partitions": gate_facts.known_partition_rows(topics, state),
             "groups": groups.rows,
         },
     )
-    at_risk = (
-        ()
-        if known is None
-        else tuple(
-            TopicAtRisk(
-                it.topic,
-                flow.tier_of(it.topic).name,
-                it.records_at_risk,
-                it.bytes_at_risk,
-                gate_facts.waiting_seconds(it, known.at_ms),
-                flow.tier_of(it.topic).rpo_seconds,
-                drift=it.drift,
-            )
-            for it in known.topics
-        )
-    )
     return _Judged(
-        results=_results(validated),
+        results=named_then(_results(validated), known),
         state=state,
         validated=validated,
-        topics=at_risk,
+        topics=known_at_risk(flow, known),
         groups=groups.at_risk,
         checkpoint_ms=groups.checkpoint_ms,
         rehearsed=watch.laps,

@@ -16,13 +16,14 @@ from twinlog.formats.ledger_topics import Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
-from twinlog.quality.coverage import Coverage, PartitionCoverage, by_topic, total
+from twinlog.quality.coverage import PartitionCoverage, by_topic, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
+from twinlog.steps.at_risk import waiting_seconds
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
+from twinlog.steps.survey import Survey, ages_of, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
 PERCENT = 100
@@ -95,15 +96,13 @@ def state_age(state: StandbyState) -> float | None:
     )
 
 
-def partition_rows(flow: FlowSettings, seen: Survey) -> tuple[Row, ...]:
-    """Make one row per partition of the source."""
+def partition_rows(flow: FlowSettings, seen: Survey, beats: frozenset[str]) -> tuple[Row, ...]:
+    """Make one row per partition of the source; `beats` are the topics of heartbeats."""
     return tuple(
         {
             **columns_of(row),
             # Heartbeats go on after the producers have stopped: they are never all copied.
-            "lag_allowed": FOREVER
-            if flow.policy.is_heartbeats_topic(row.topic)
-            else flow.tier_of(row.topic).lag_records,
+            "lag_allowed": FOREVER if row.topic in beats else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
         for row in seen.rows
@@ -161,8 +160,10 @@ def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
     return found
 
 
-def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState) -> tuple[Row, ...]:
-    """Make one row per topic that both clusters were asked about."""
+def topic_rows(
+    flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState, beats: frozenset[str]
+) -> tuple[Row, ...]:
+    """Make one row per topic that both clusters were asked about; `beats` are the topics of heartbeats."""
     rows_of = rows_by_topic(seen.rows)
     gaps, covered = gaps_by_topic(state.ledger), by_topic(state.coverage)
     rows: list[Row] = []
@@ -172,8 +173,8 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, covered, state.at_ms),
-            "age_seconds": known_age_seconds(rows_of.get(it.topic, []), seen.at_ms),
+            **_promised(flow, it.topic, gaps, covered, state.at_ms, beats),
+            **ages_of(flow, it, rows_of.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
         })
@@ -181,9 +182,12 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
 
 
 def known_topic_rows(
-    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int
+    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int, beats: frozenset[str]
 ) -> tuple[Row, ...]:
-    """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
+    """Make one row per known topic, from the target alone; of the source, what the last cycle saw.
+
+    `beats` are the topics of heartbeats.
+    """
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
     gaps, covered, copied = gaps_by_topic(state.ledger), by_topic(state.coverage), known_partitions(state)
@@ -195,13 +199,15 @@ def known_topic_rows(
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, covered, state.at_ms),
+            **_promised(flow, topic, gaps, covered, state.at_ms, beats),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
             "drifting_entries": None if known is None else len(last.drift),
             "partitions_unread": None if known is None else last.unread,
             "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,
+            "undecided_seconds": held_seconds(last, known) if known is not None and pictured else None,
+            "undecided_allowed": flow.gate.undecided_seconds,
         })
     return tuple(rows)
 
@@ -229,6 +235,7 @@ def _promised(
     gaps: Mapping[str, int],
     covered: Mapping[str, Sequence[PartitionCoverage]],
     at_ms: int,
+    beats: frozenset[str],
 ) -> Row:
     tier = flow.tier_of(topic)
     audited = total(covered.get(topic, ()))
@@ -236,7 +243,8 @@ def _promised(
         "rpo_seconds": tier.rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences,
-        "audit_age_seconds": audited.age_seconds(at_ms) if _to_audit(flow, topic, audited) else 0,
+        # Nobody fails over to read heartbeats, which a canary may just have begun.
+        "audit_age_seconds": audited.age_seconds(at_ms) if audited.records and topic not in beats else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         # Rounded down: 100 means all of it.
         "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
@@ -244,16 +252,13 @@ def _promised(
     }
 
 
-def _to_audit(flow: FlowSettings, topic: str, audited: Coverage) -> bool:
-    """Whether there is a record to audit.  Nobody fails over to read heartbeats, which a canary may just have begun."""
-    return audited.records > 0 and not flow.policy.is_heartbeats_topic(topic)
-
-
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
     """Whether a copy holds records, so that a map of them must be there."""
     return int(log_start is not None and stable_end is not None and stable_end > log_start)
 
 
-def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
-    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
-    return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk else 0.0
+def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
+    """How long a transaction had held its records back in that picture; 0 when none did, None when nobody knows."""
+    if not known.undecided_seen:
+        return None
+    return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0

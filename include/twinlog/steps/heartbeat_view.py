@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
+from twinlog.config.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.policy.heartbeats import is_known_heartbeats
 from twinlog.policy.replication import ReplicationPolicy
+from twinlog.steps.discovery import remote_name
 from twinlog.steps.heartbeats import parsed_beat, tail_of
 
 
@@ -51,6 +55,47 @@ def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
         chain.append(source)
         at = policy.upstream_topic(at)
     return tuple(chain)
+
+
+def own_heartbeats(flow: FlowSettings, source: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
+    """Return those of some source topics that surely hold heartbeats of MM2 or twinlog.
+
+    By their names, where every hop is a cluster of the configuration file; of clusters that it does not know, by what
+    they hold.  What is not sure is a user's topic.
+    """
+    return _sure(flow, source, {topic: topic for topic in topics})
+
+
+def copied_heartbeats(flow: FlowSettings, target: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
+    """Return the same without the source: by what their copies hold."""
+    return _sure(flow, target, {topic: remote_name(flow, topic) for topic in topics})
+
+
+def _sure(flow: FlowSettings, cluster: ClusterReader, names: Mapping[str, str]) -> frozenset[str]:
+    aliases = flow.aliases | {flow.source.alias, flow.target.alias}
+    return frozenset(
+        topic
+        for topic, name in names.items()
+        if is_known_heartbeats(flow.policy, aliases, topic)
+        or _holds_heartbeats(cluster, name, chain_of(flow.policy, topic))
+    )
+
+
+def _holds_heartbeats(cluster: ClusterReader, topic: str, chain: tuple[str, ...]) -> bool:
+    """Say whether all that ends a topic are beats on the cluster that by its name it began on, the last of `chain`.
+
+    MM2 writes heartbeats on the target of the flow that beats, into a topic of one partition.
+    """
+    if not chain:
+        return False
+    try:
+        described = cluster.describe_topics([topic]).found.get(topic)
+        if described is None or len(described.partitions) != 1:
+            return False
+        beats = [parsed_beat(record) for record in tail_of(cluster, topic)]
+    except TwinlogError:
+        return False
+    return bool(beats) and all(beat is not None and beat.target_alias == chain[-1] for beat in beats)
 
 
 def _newest(cluster: ClusterReader, topic: str, chain: tuple[str, ...], now: int) -> Iterator[UpstreamBeat]:

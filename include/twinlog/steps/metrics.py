@@ -5,13 +5,16 @@ Written by `publish` into `twinlog.metrics.folder`; a file is replaced at once, 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from twinlog.steps.open_at_source import UndecidedPartition
     from twinlog.steps.publish import FlowReport
     from twinlog.steps.survey import Survey
 
@@ -41,8 +44,19 @@ def registry_of(report: FlowReport, seen: Survey) -> CollectorRegistry:
     lag = gauge("lag_records", "Upstream offsets still to be copied", "topic")
     for topic in report.topics:
         lag.labels(report.flow, topic.topic).set(sum(it.lag_records for it in topic.partitions))
+    undecided = gauge("undecided_records", "Upstream offsets behind an open transaction, not copied", "topic")
+    for topic in report.topics:
+        undecided.labels(report.flow, topic.topic).set(topic.undecided_records)
     single = {
-        "rpo_seconds": ("Age of the oldest record that is not copied", report.rpo_seconds),
+        "rpo_seconds": (
+            "Age of the oldest record that is not on the target; NaN when nobody knows",
+            math.nan if report.rpo_seconds is None else report.rpo_seconds,
+        ),
+        "undecided_seconds": (
+            "Age of the oldest record behind an open transaction, once that is a minute; NaN when nobody knows",
+            _longest(report.undecided),
+        ),
+        "unseen_partitions": ("Partitions of which no other number tells", report.unseen_partitions),
         "cycle_seconds": ("How long the last cycle took", report.seconds),
         "cycle_timestamp_seconds": ("When the last cycle ended", report.at_ms / 1000),
         "cycle_failed": (
@@ -69,3 +83,9 @@ def registry_of(report: FlowReport, seen: Survey) -> CollectorRegistry:
     for labels, records in totals.items():
         lost.labels(report.flow, *labels).set(records)
     return registry
+
+
+def _longest(undecided: Iterable[UndecidedPartition]) -> float:
+    ages = [it.seconds for it in undecided]
+    known = [age for age in ages if age is not None]
+    return max(known, default=math.nan if ages else 0.0)

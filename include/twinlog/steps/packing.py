@@ -103,12 +103,13 @@ def deal_open(
     least: int,
     most: int,
     configured: int | None,
+    read_committed: bool = True,
 ) -> Packed:
     """Deal ranges without an end, by what they are behind the ends in `topics` and the bytes they had `lately`.
 
     To `configured` lanes, or to as many as the backlog is worth, from `least` to `most`.
     """
-    ends = stable_ends(topics)
+    ends = readable_ends(topics, read_committed=read_committed)
     behind: Sequence[RangeSpec] = [
         replace(it, end=max(it.start, ends.get(place_of(it), it.start))) for it in ranges
     ]
@@ -127,10 +128,10 @@ def deal_open(
     )
 
 
-def stable_ends(topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, int]:
-    """Return where the partitions of topics end for readers of committed records (upstream offsets)."""
+def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
+    """Return where the partitions of topics end for readers of that isolation level (upstream offsets)."""
     return {
-        TopicPartition(topic.topic, it.partition): it.source.stable_end
+        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
         for topic in topics
         for it in topic.partitions
     }

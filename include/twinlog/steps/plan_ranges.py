@@ -6,7 +6,7 @@ without a fence, so it is a hint.  The copy step settles the ranges again, behin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.cluster import ClusterReader
@@ -36,11 +36,22 @@ class StoppedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class UndecidedRange:
+    """Upstream offsets [start, end) of a partition that lie behind an open transaction."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class RangePlan:
     """What the next copy would do.
 
     `records` is the sum of the ranges' lengths: an upper bound, since markers and compacted offsets are counted.
-    `unended` are copies with a transaction open, which the copy ends if it is ours.
+    `unended` are copies with a transaction open, which the copy ends if it is ours.  `undecided` are records of the
+    source behind transactions that are open there: no range reaches them.
     """
 
     flow: str
@@ -50,6 +61,7 @@ class RangePlan:
     lanes: tuple[tuple[str, ...], ...]
     records: int
     unended: tuple[str, ...] = ()
+    undecided: tuple[UndecidedRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,17 @@ def run(
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in settled.ranges),
         unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
+        undecided=tuple(undecided_ranges(flow, chosen)),
     )
+
+
+def undecided_ranges(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Iterator[UndecidedRange]:
+    """List upstream offsets behind open transactions; none for a flow that copies uncommitted records.  Pure."""
+    for topic in topics:
+        for it in topic.partitions:
+            end = it.source.readable_end(read_committed=flow.copy.read_committed)
+            if end < it.source.end:
+                yield UndecidedRange(topic.topic, it.partition, end, it.source.end)
 
 
 def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[DiscoveredTopic, ...]:

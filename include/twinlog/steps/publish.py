@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,10 @@ from twinlog.steps import at_risk, topic_facts
 from twinlog.steps.copy_outcome import completed
 from twinlog.steps.discovery import Problem
 from twinlog.steps.metrics import write_metrics
+from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.plan_ranges import StoppedPartition
 from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds, survey
+from twinlog.steps.survey import Survey, oldest_seconds, survey, unseen_of
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,16 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One replicated topic; `rpo_seconds` is how old its oldest record is that is not copied yet."""
+    """One replicated topic; `rpo_seconds` is the age of its oldest record not copied, None when nobody knows.
+
+    `undecided_records` counts upstream offsets behind open transactions, none of which is in a partition's lag.
+    """
 
     topic: str
     remote_topic: str
     partitions: tuple[PartitionReport, ...]
-    rpo_seconds: float = 0.0
+    rpo_seconds: float | None = 0.0
+    undecided_records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,10 @@ class FlowReport:
 
     `state` is the copy's ("done", "nothing", "failed"), "failed" also where something else failed.  `records` and
     `bytes` are what it committed, `seconds` how long the cycle took, `rpo_seconds` how old the oldest record is that
-    is not copied yet, as far as timestamps tell.  `stopped` are partitions that are not copied, `stopped_not_shown`
-    counts those that nobody could name any more, `problems` what stands against whole topics.
+    is not copied yet, None when nobody knows.  `stopped` are partitions that are not copied, `stopped_not_shown`
+    counts those that could not be named any more, `problems` what stands against whole topics.  `undecided_records`
+    lie behind open transactions of the source, `undecided` are those that have been open for a while.  Nothing of
+    this is said of the `unseen_partitions`: they could not be looked at.
     """
 
     flow: str
@@ -70,10 +77,13 @@ class FlowReport:
     stopped: tuple[StoppedPartition, ...]
     problems: tuple[Problem, ...]
     lag_records: int
-    rpo_seconds: float
+    rpo_seconds: float | None
     seconds: float
     at_ms: int
     stopped_not_shown: int = 0
+    undecided_records: int = 0
+    undecided: tuple[UndecidedPartition, ...] = ()
+    unseen_partitions: int = 0
 
 
 def run(
@@ -96,6 +106,7 @@ def run(
     """
     seen = seen or survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
+    _alarm(flow, report.undecided)
     cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
     write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
     drop_left_over(flow, clusters.target, seen.ledger)
@@ -107,11 +118,18 @@ def run(
     return report
 
 
+def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
+    """Log each transaction of the source that is open for longer than `twinlog.undecided.seconds`."""
+    for it in undecided:
+        if it.seconds is None or it.seconds > flow.gate.undecided_seconds:
+            log.error("%s: %s; %s", flow.name, it.message, it.hint)
+
+
 def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
     facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
     drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
     topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
-    return [at_risk.known_source(seen, topics), at_risk.risk_sample(seen, topics)]
+    return [at_risk.known_source(flow, seen, topics), at_risk.risk_sample(seen, topics)]
 
 
 def make_report(
@@ -132,6 +150,7 @@ def make_report(
     stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
     blocked = any(problem.blocking for problem in seen.discovery.problems)
     state = copy_result["state"] if copy_result else "nothing"
+    unseen = {topic.topic: unseen_of(topic) for topic in seen.discovery.topics}
     return FlowReport(
         flow=flow.name,
         run_id=run_id,
@@ -143,7 +162,13 @@ def make_report(
                 topic,
                 rows[0].remote_topic,
                 tuple(_partition(row, copied) for row in rows),
-                round(age_seconds(rows, seen.at_ms), 3),
+                oldest_seconds(
+                    rows,
+                    seen.at_ms,
+                    within=flow.tier_of(topic).rpo_seconds,
+                    unseen=unseen.get(topic, 0),
+                ),
+                sum(row.undecided_records for row in rows),
             )
             for topic, rows in rows_by_topic(seen.rows).items()
         ),
@@ -151,10 +176,13 @@ def make_report(
         stopped=stopped,
         problems=seen.discovery.problems,
         lag_records=seen.lag_records,
-        rpo_seconds=round(seen.rpo_seconds, 3),
+        rpo_seconds=seen.rpo_seconds(flow),
         seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
         at_ms=seen.at_ms,
         stopped_not_shown=(copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0),
+        undecided_records=seen.undecided_records,
+        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
+        unseen_partitions=seen.unseen,
     )
 
 
@@ -170,6 +198,8 @@ def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
         "seconds": report.seconds,
         "lag_records": report.lag_records,
         "rpo_seconds": report.rpo_seconds,
+        "undecided_records": report.undecided_records,
+        "unseen_partitions": report.unseen_partitions,
         "next_upstream": {
             topic: {str(row.partition): row.next_upstream for row in rows if row.next_upstream is not None}
             for topic, rows in rows_by_topic(seen.rows).items()

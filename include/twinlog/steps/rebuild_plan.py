@@ -94,7 +94,10 @@ def plan_of(
         )
     )
     copied = sum(it.stable_end - it.log_start for it in bounds.values())
-    source = sum(it.source.stable_end - it.source.log_start for it in found.partitions)
+    committed = flow.copy.read_committed
+    source = sum(
+        it.source.readable_end(read_committed=committed) - it.source.log_start for it in found.partitions
+    )
     begins = {it.partition: it.source.log_start for it in found.partitions}
     writers = _writers(flow, clusters, found, known if begun else None)
     refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []

@@ -12,6 +12,7 @@ from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.steps.discover import all_partitions, left_out_reason
+from twinlog.steps.heartbeat_view import own_heartbeats
 
 Ends = Answers[TopicPartition, PartitionOffsets]
 
@@ -19,18 +20,18 @@ Ends = Answers[TopicPartition, PartitionOffsets]
 def moving_topics(
     flow: FlowSettings, source: ClusterReader, *, sleep: Callable[[float], None] = time.sleep
 ) -> frozenset[str]:
-    """Watch the flow's topics for the configured window; name those that are written to.
+    """Watch the flow's topics for the configured window; name those that are written to, or could not be watched.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
     names = [name for name in source.topic_names() if left_out_reason(flow, name) is None]
-    described = source.describe_topics(
-        name for name in names if not flow.policy.is_heartbeats_topic(name)
-    ).found
-    partitions = all_partitions(described.values())
+    beats = own_heartbeats(flow, source, names)
+    described = source.describe_topics(name for name in names if name not in beats)
+    partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
-    return moved(partitions, before, source.offsets(partitions))
+    # Nobody knows whether a topic stands still that cannot be described.
+    return moved(partitions, before, source.offsets(partitions)) | frozenset(described.refused)
 
 
 def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[str]:

@@ -15,29 +15,38 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import RiskSample
+from twinlog.quality.ages import seconds_since
 from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, of_the_last_day
 from twinlog.steps.at_risk import read_disks, topics_at_risk
 from twinlog.steps.discovery import Orphan, Problem
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
+from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.pauses import why_standing_by
 from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds, survey
+from twinlog.steps.survey import Survey, survey
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied."""
+    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied.
+
+    `undecided_records` lie behind an open transaction, beyond what lags.
+    """
 
     partition: int
     last_upstream_offset: int
     source_end: int
     lag_records: int
+    undecided_records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     """One replicated topic, its lag in records and in seconds of its oldest record not copied (None: not known).
+
+    `undecided_records` lie behind open transactions: they are not in the lag, but as little on the target, and their
+    age counts.
 
     `lag_bytes` is an estimate, None where the source does not tell the sizes of its logs; `rpo_budget_seconds` is
     what its `tier` promises.
@@ -51,6 +60,7 @@ class TopicStatus:
     lag_bytes: int | None = None
     tier: str = ""
     rpo_budget_seconds: int = 0
+    undecided_records: int = 0
 
     @property
     def over_budget(self) -> bool:
@@ -81,8 +91,10 @@ class PauseStatus:
 class FlowStatus:
     """One flow at `as_of`.  `held` says who holds the whole flow and why, "" while it is active.
 
-    `rpo_seconds` is the age of the oldest record that is not copied, None when nobody knows.  With the source out
-    of reach it is what the last cycle report said plus the time since then: the most that can be missing; `as_of`
+    `rpo_seconds` is the age of the oldest record that is not copied, None when nobody knows; `lag_records` is None
+    when nothing is known to lag, and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind
+    open transactions of the source, `undecided` are those that have been open for a while.  With the source out of
+    reach it is what the last cycle report said plus the time since then: the most that can be missing; `as_of`
     is that report's time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from
     every cluster; `risk_history` is what cycles saw at risk over the last day, oldest first.
     """
@@ -102,6 +114,9 @@ class FlowStatus:
     orphans: tuple[Orphan, ...] = ()
     upstream: tuple[UpstreamBeat, ...] = ()
     risk_history: tuple[RiskSample, ...] = ()
+    undecided_records: int | None = 0
+    undecided: tuple[UndecidedPartition, ...] = ()
+    unseen_partitions: int = 0
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
@@ -126,9 +141,12 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         state=seen.ledger.phase,
         source_reachable=True,
         as_of=iso(seen.at_ms),
-        rpo_seconds=known_age_seconds(seen.rows, seen.at_ms),
-        lag_records=seen.lag_records,
+        rpo_seconds=seen.rpo_seconds(flow),
+        lag_records=None if seen.unseen and not seen.lag_records else seen.lag_records,
         topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
+        undecided_records=seen.undecided_records,
+        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
+        unseen_partitions=seen.unseen,
         gaps=gap_reports(seen.ledger),
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
@@ -142,14 +160,19 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
 def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowStatus:
     """Tell what the ledger knows, while the source cannot be asked.  Pure."""
     report = ledger.last_report
-    age = 0.0 if report is None else clock.seconds_since(report.at_ms, now_ms)
+    said = {} if report is None else report.summary
+    # An older twinlog did not look behind open transactions: how long that waits nobody knows.
+    waits = said.get("rpo_seconds") if "undecided_records" in said else None
+    age = None if report is None else seconds_since(report.at_ms, now_ms)
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,
         source_reachable=False,
         as_of="" if report is None else iso(report.at_ms),
-        rpo_seconds=None if report is None else round(report.summary.get("rpo_seconds", 0) + age, 3),
-        lag_records=None if report is None else report.summary.get("lag_records"),
+        rpo_seconds=None if waits is None or age is None else round(waits + age, 3),
+        lag_records=said.get("lag_records"),
+        undecided_records=said.get("undecided_records"),
+        unseen_partitions=said.get("unseen_partitions", 0),
         topics=(),
         gaps=gap_reports(ledger),
         incarnations=_incarnations(ledger),
@@ -164,7 +187,8 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
     return TopicStatus(
         topic=at_risk.topic,
         remote_topic=rows[0].remote_topic,
-        lag_records=at_risk.records,
+        lag_records=at_risk.records - at_risk.undecided,
+        undecided_records=at_risk.undecided,
         rpo_seconds=at_risk.seconds,
         lag_bytes=at_risk.bytes,
         tier=at_risk.tier,
@@ -175,6 +199,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
                 last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
                 source_end=row.source_end,
                 lag_records=max(0, row.lag_records),
+                undecided_records=row.undecided_records,
             )
             for row in rows
         ),

@@ -1,47 +1,66 @@
 """What every partition of a flow looks like now: read once, judged by validate, publish and status.  Changes nothing.
 
 Topics against which a blocking problem stands have no rows: their offsets would be compared with those of
-another life, or with nothing.
+another life, or with nothing.  What has no row is counted as `unseen`: nobody may say 0 of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.progress import Maps, SourceLife, read_packed, read_progress
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import Answers, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.quality.ages import seconds_since
+from twinlog.quality.ages import greatest, seconds_since
+from twinlog.quality.checks import Row
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.open_at_source import Holders, who_holds
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, and a row per partition."""
+    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, and a row per partition.
+
+    `holders` says who holds the transactions that have kept partitions of the source undecided for a while.
+    """
 
     discovery: Discovery
     ledger: Ledger
     maps: Maps[PackedMap]
     rows: tuple[PartitionRow, ...]
     at_ms: int
+    holders: Holders = field(default_factory=lambda: Answers({}))
 
     @property
     def lag_records(self) -> int:
-        """Upstream offsets still to be copied, over all partitions."""
+        """Upstream offsets that can be copied and are not, over all partitions that have a row."""
         return sum(max(0, row.lag_records) for row in self.rows)
 
     @property
-    def rpo_seconds(self) -> float:
-        """Age of the oldest record that is not copied yet, as far as timestamps tell."""
-        return age_seconds(self.rows, self.at_ms)
+    def undecided_records(self) -> int:
+        """Upstream offsets behind open transactions, over all partitions that have a row."""
+        return sum(row.undecided_records for row in self.rows)
+
+    @property
+    def unseen(self) -> int:
+        """Partitions of the flow that could not be looked at; a topic that cannot even be described counts as one."""
+        known = {topic.topic for topic in self.discovery.topics}
+        undescribed = {it.topic for it in self.discovery.problems if it.blocking} - known
+        return len(undescribed) + sum(unseen_of(topic) for topic in self.discovery.topics)
+
+    def rpo_seconds(self, flow: FlowSettings) -> float | None:
+        """Age of the oldest record that is not on the target, as `oldest_seconds` tells it."""
+        strictest = min(tier.rpo_seconds for tier in flow.tiers)
+        return oldest_seconds(self.rows, self.at_ms, within=strictest, unseen=self.unseen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,19 @@ class Copied:
     progress: Mapping[TopicPartition, int]
     maps: Maps[PackedMap]
     reported: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read at the source, of partitions that have it.
+
+    `waiting` is the first record that can be copied and is not, `undecided` the first behind the last stable offset,
+    and `holders` are the transactions that have kept that one there for a while.
+    """
+
+    waiting: Mapping[TopicPartition, ReadRecord]
+    undecided: Mapping[TopicPartition, ReadRecord]
+    holders: Mapping[TopicPartition, OpenTransaction]
 
 
 def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
@@ -65,26 +97,30 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     progress = read_progress(flow, clusters.target)
     copied = Copied(progress, maps, reported_progress(ledger))
     discovery = discover.run(flow, clusters)
-    waiting = positions(flow, discovery, copied.progress)
-    first = clusters.source.read_records(waiting, limit=1)
-    rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
-    return Survey(discovery, ledger, maps, rows, clock.now_ms())
+    waiting = _first_of(
+        clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
+    )
+    undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    holders = who_holds(clusters.source, undecided, clock.now_ms())
+    rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found))
+    return Survey(discovery, ledger, maps, rows, clock.now_ms(), holders)
+
+
+def _first_of(
+    clusters: Clusters, starts: Mapping[TopicPartition, int], *, read_committed: bool
+) -> Mapping[TopicPartition, ReadRecord]:
+    found = clusters.source.read_records(starts, limit=1, read_committed=read_committed)
+    return {at: records[0] for at, records in found.items() if records}
 
 
 def partition_rows(
     flow: FlowSettings,
     discovery: Discovery,
     copied: Copied,
-    first: Mapping[TopicPartition, ReadRecord],
+    seen: Seen,
 ) -> tuple[PartitionRow, ...]:
-    """Make one row per partition that can be judged.  Pure.
-
-    `first` is the first readable record that is not copied, for partitions that have one.
-    """
-    return tuple(
-        _row(flow, topic, partition, copied, first.get(TopicPartition(topic.topic, partition.partition)))
-        for topic, partition in _partitions(discovery)
-    )
+    """Make one row per partition that can be judged.  Pure."""
+    return tuple(_row(flow, topic, partition, copied, seen) for topic, partition in _partitions(discovery))
 
 
 def positions(
@@ -98,6 +134,18 @@ def positions(
         if position < source_end(flow, partition):
             found[it] = position
     return found
+
+
+def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartition, int]:
+    """Say where records that no transaction has decided yet begin in partitions that have any (upstream).  Pure.
+
+    A flow that reads uncommitted records copies them as they come: nothing is undecided to it.
+    """
+    return {
+        TopicPartition(topic.topic, it.partition): source_end(flow, it)
+        for topic, it in _partitions(discovery)
+        if source_end(flow, it) < it.source.end
+    }
 
 
 def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
@@ -122,20 +170,47 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
     }
 
 
-def age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float:
-    """Age of the oldest record not copied, as far as the source's timestamps tell; 0 when everything is copied."""
-    oldest = [row.oldest_uncopied for row in rows if row.oldest_uncopied is not None]
-    return clock.seconds_since(min(oldest), now_ms) if oldest else 0.0
+def oldest_seconds(
+    rows: Iterable[PartitionRow], now_ms: int, *, within: float, unseen: int = 0
+) -> float | None:
+    """Age of the oldest record not on the target, undecided ones included; 0 when none is missing.
 
-
-def known_age_seconds(rows: Iterable[PartitionRow], now_ms: int) -> float | None:
-    """Age of the oldest record not copied, 0 when everything is; None when nobody knows.
-
-    A record that waits may have no timestamp, or one that has yet to come.
+    None when nobody knows: a record that waits may have no timestamp, or one that has yet to come, and `unseen`
+    partitions could not be looked at.  An age over `within` is told whatever else is not known.
     """
-    lagging = [row for row in rows if row.lag_records > 0]
-    known = [it for row in lagging if (it := seconds_since(row.oldest_uncopied, now_ms)) is not None]
-    return round(max(known, default=0.0), 3) if len(known) == len(lagging) else None
+    ages: list[float | None] = [None] * unseen
+    for row in rows:
+        if row.lag_records > 0:
+            ages.append(seconds_since(row.oldest_uncopied, now_ms))
+        if row.undecided_records:
+            told = seconds_since(row.oldest_undecided, now_ms)
+            ages.append(seconds_since(row.undecided_since, now_ms) if told is None else told)
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def undecided_seconds(rows: Iterable[PartitionRow], now_ms: int, *, within: float) -> float | None:
+    """How long the oldest transaction has held records back; 0 when none does, None when nobody knows."""
+    ages = [seconds_since(row.undecided_since, now_ms) for row in rows if row.undecided_records]
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def ages_of(flow: FlowSettings, topic: DiscoveredTopic, rows: Iterable[PartitionRow], now_ms: int) -> Row:
+    """Make the columns about what a topic misses on the target, and for how long: of all its partitions.  Pure."""
+    every = list(rows)
+    allowed = flow.gate.undecided_seconds
+    budget = flow.tier_of(topic.topic).rpo_seconds
+    return {
+        "age_seconds": oldest_seconds(every, now_ms, within=budget, unseen=unseen_of(topic)),
+        "undecided_seconds": undecided_seconds(every, now_ms, within=allowed),
+        "undecided_allowed": allowed,
+    }
+
+
+def unseen_of(topic: DiscoveredTopic) -> int:
+    """Count the partitions of a topic that have no row."""
+    return max(1, topic.partition_count) if topic.blocked else len(topic.unread)
 
 
 def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
@@ -155,7 +230,7 @@ def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | No
     if last is None and partition.begins is not None:
         return waiting_from(partition.source, partition.begins)
     if last is None and flow.copy.start_from_latest:
-        return source_end(flow, partition)
+        return partition.source.stable_end
     return waiting_from(partition.source, None if last is None else last + 1)
 
 
@@ -164,13 +239,15 @@ def _row(
     topic: DiscoveredTopic,
     partition: DiscoveredPartition,
     copied: Copied,
-    first: ReadRecord | None,
+    seen: Seen,
 ) -> PartitionRow:
     it = TopicPartition(topic.topic, partition.partition)
     last = copied.progress.get(it)
     life = SourceLife(topic.topic, topic.topic_id, it.partition)
-    end = source_end(flow, partition)
-    timestamp = first.timestamp if first is not None else -1
+    end, position = source_end(flow, partition), _position(flow, partition, last)
+    first = seen.waiting.get(it)
+    oldest_undecided = _time_of(seen.undecided.get(it))
+    holder = seen.holders.get(it)
     return PartitionRow(
         topic=topic.topic,
         remote_topic=topic.remote_topic,
@@ -178,8 +255,8 @@ def _row(
         source_log_start=partition.source.log_start,
         source_end=partition.source.end,
         next_upstream=None if last is None else last + 1,
-        lag_records=lag(end, _position(flow, partition, last), first),
-        oldest_uncopied=timestamp if timestamp >= 0 else None,
+        lag_records=lag(end, position, first),
+        oldest_uncopied=_time_of(first),
         target_log_start=partition.target.log_start if partition.target is not None else None,
         target_stable_end=partition.target.stable_end if partition.target is not None else None,
         source_partitions=topic.partition_count,
@@ -187,4 +264,14 @@ def _row(
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
         mapped=summarized(copied.maps, life),
         reported_next_upstream=copied.reported.get(it),
+        undecided_records=max(0, partition.source.end - max(end, position)),
+        oldest_undecided=oldest_undecided,
+        undecided_since=min(
+            (at for at in (oldest_undecided, holder.started_ms if holder else None) if at is not None),
+            default=None,
+        ),
     )
+
+
+def _time_of(record: ReadRecord | None) -> int | None:
+    return record.timestamp if record is not None and record.timestamp >= 0 else None

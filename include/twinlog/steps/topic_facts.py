@@ -11,9 +11,9 @@ from twinlog.config.settings import FlowSettings
 from twinlog.quality.checks import Row
 from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.topics import TopicSide, topic_columns
-from twinlog.steps.discovery import remote_name
+from twinlog.steps.discovery import DiscoveredTopic, remote_name
 from twinlog.steps.reports import rows_by_topic
-from twinlog.steps.survey import Survey, age_seconds
+from twinlog.steps.survey import Survey, ages_of
 
 Sides = Mapping[str, TopicSide]
 
@@ -50,14 +50,19 @@ def read_sides(cluster: ClusterReader, names: Iterable[str]) -> Sides:
 def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts) -> tuple[Row, ...]:
     """Make one row per topic of the flow that is not blocked.  Pure."""
     by_topic = rows_by_topic(seen.rows)
-    names = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
-    return tuple(_row(flow, name, by_topic.get(name, []), seen.at_ms, facts) for name in names)
+    return tuple(
+        _row(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, facts)
+        for topic in seen.discovery.topics
+        if not topic.blocked
+    )
 
 
-def _row(flow: FlowSettings, topic: str, rows: list[PartitionRow], now_ms: int, facts: TopicFacts) -> Row:
-    sides = facts.source.get(topic), facts.target.get(remote_name(flow, topic))
-    tier = flow.tier_of(topic)
-    return dict(topic_columns(topic, *sides, facts.target_brokers)) | {
-        "age_seconds": round(age_seconds(rows, now_ms), 3),
-        "rpo_seconds": tier.rpo_seconds,
+def _row(
+    flow: FlowSettings, topic: DiscoveredTopic, rows: list[PartitionRow], now_ms: int, facts: TopicFacts
+) -> Row:
+    sides = facts.source.get(topic.topic), facts.target.get(topic.remote_topic)
+    return {
+        **topic_columns(topic.topic, *sides, facts.target_brokers),
+        **ages_of(flow, topic, rows, now_ms),
+        "rpo_seconds": flow.tier_of(topic.topic).rpo_seconds,
     }

@@ -22,6 +22,7 @@ from twinlog.quality.partitions import columns_of
 from twinlog.steps import topic_facts
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.steps.open_at_source import UndecidedPartition, named, undecided_partitions
 from twinlog.steps.reports import gap_reports
 from twinlog.steps.survey import Survey, survey
 
@@ -114,7 +115,8 @@ def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> 
     checks = [nothing_blocked(facts.discovery)]
     for suite, rows in facts.rows:
         checks += by(suite, rows)
-    return ValidationResult(flow.name, _success(checks), facts.partitions, tuple(checks))
+    results = named(checks, _undecided(flow, facts.seen))
+    return ValidationResult(flow.name, _success(results), facts.partitions, results)
 
 
 def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> ValidationResult:
@@ -127,7 +129,10 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
     from twinlog.quality.suites import validate
 
     validated = [validate(suite, rows) for suite, rows in facts.rows]
-    checks = (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results))
+    checks = named(
+        (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results)),
+        _undecided(flow, facts.seen),
+    )
     try:
         folder = new_report(flow, "validate", run_id, clock.now_ms())
         page = str(write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated))
@@ -140,6 +145,10 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED_IN_MESSAGE} more" if len(names) > NAMED_IN_MESSAGE else ""
     return ", ".join(names[:NAMED_IN_MESSAGE]) + more
+
+
+def _undecided(flow: FlowSettings, seen: Survey) -> tuple[UndecidedPartition, ...]:
+    return undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
 
 
 def _success(checks: Iterable[CheckResult]) -> bool:

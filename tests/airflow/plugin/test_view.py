@@ -8,6 +8,7 @@ from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.formats.ledger import CycleReport, FlowPhase, GapCause
 from twinlog.steps.discovery import Orphan, OrphanKind, Problem, ProblemCode
+from twinlog.steps.open_at_source import UndecidedPartition
 from twinlog.steps.reports import GapReport
 from twinlog.steps.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus
 
@@ -153,3 +154,24 @@ def test_clusters_are_asked_once_while_an_answer_is_fresh() -> None:
         cache.get()
 
     assert [0.0, 5.1, 10.2] == asked
+
+
+def test_what_is_undecided_is_not_copied() -> None:
+    """Nothing lags, and everything is copied, is not the same."""
+    held = UndecidedPartition("orders", 0, 7, 5, 3600.0, "", 17, "", "orders-0 is held", "abort it")
+    topic = replace(ORDERS, lag_records=0, undecided_records=7, rpo_seconds=3600.0)
+    status = replace(
+        STATUS, lag_records=0, rpo_seconds=3600.0, topics=(topic,), undecided_records=7, undecided=(held,)
+    )
+    seen = card(status)
+    assert Fact("Undecided", "7", "records behind open transactions, not copied") == seen.facts[1]
+    assert Fact("Behind", "60 min", "oldest record not copied yet") == seen.facts[2]
+    assert "behind" == seen.topics[0].word
+    assert "orders-0 is held; abort it" in seen.problems
+
+
+def test_everything_is_copied_only_if_everything_was_seen() -> None:
+    """A partition that could not be read may hold a year of records."""
+    status = replace(STATUS, lag_records=0, rpo_seconds=0.0, unseen_partitions=1)
+    assert "oldest record not copied yet" == card(status).facts[1].note
+    assert "everything is copied" == card(replace(status, unseen_partitions=0)).facts[1].note

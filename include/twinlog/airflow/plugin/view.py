@@ -136,7 +136,12 @@ def _facts(status: FlowStatus, last_cycle: CycleReport | None, now: float) -> It
     partitions = sum(len(topic.partitions) for topic in status.topics)
     topics = f"records, over {partitions:,} partitions"
     yield Fact("Lag", _records(status.lag_records), topics if status.source_reachable else "as last known")
-    copied = status.rpo_seconds == 0 and not status.lag_records
+    if status.undecided_records:
+        yield Fact(
+            "Undecided", _records(status.undecided_records), "records behind open transactions, not copied"
+        )
+    missing = status.lag_records != 0 or status.undecided_records != 0 or status.unseen_partitions
+    copied = status.rpo_seconds == 0 and not missing
     note = "everything is copied" if copied else "oldest record not copied yet"
     yield Fact("Behind", _duration(status.rpo_seconds), note)
     if last_cycle is None:
@@ -153,7 +158,7 @@ def _facts(status: FlowStatus, last_cycle: CycleReport | None, now: float) -> It
 def _topic(topic: TopicStatus) -> TopicRow:
     copied = sum(partition.last_upstream_offset + 1 for partition in topic.partitions)
     end = sum(partition.source_end for partition in topic.partitions)
-    done = not topic.lag_records
+    done = not topic.lag_records and not topic.undecided_records and topic.rpo_seconds is not None
     return TopicRow(
         name=topic.topic,
         remote=topic.remote_topic,
@@ -171,6 +176,8 @@ def _problems(status: FlowStatus, source: str) -> Iterator[str]:
         yield f"{source} does not answer. What is shown is what the last cycle report said, and its age."
     if status.held:
         yield f"The flow is {status.held}. Nothing is copied."
+    for it in status.undecided:
+        yield f"{it.message}; {it.hint}"
     for pause in status.paused:
         yield f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}"
     for orphan in status.orphans:

@@ -1,0 +1,40 @@
+"""Which topics hold the heartbeats of MM2 and twinlog, and which only are called so.  Pure.
+
+MM2's own rule (`ReplicationPolicy.is_heartbeats_topic`) goes by the end of a name: `device.heartbeats` passes it.  That
+is good enough to choose what is copied, which stays as MM2 does it; what is exempt from a check must be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.policy.replication import ReplicationPolicy
+
+
+def is_known_heartbeats(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> bool:
+    """Say whether a topic holds heartbeats that came over known clusters alone, hop by hop, or over none."""
+    known = tuple(aliases)
+    while topic != policy.heartbeats_topic():
+        before = _before_a_hop(policy, known, topic)
+        if before is None:
+            return False
+        topic = before
+    return True
+
+
+def _before_a_hop(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> str | None:
+    """Name a topic as it was before its last hop, from one of some clusters; None if it came from none of them.
+
+    An alias may hold the separator: then the policy takes only its beginning for the cluster.
+    """
+    for alias in aliases:
+        start = policy.format_remote_topic(alias, policy.heartbeats_topic()).removesuffix(
+            policy.heartbeats_topic()
+        )
+        guesses = [topic.removeprefix(start)]
+        if policy.topic_source(topic) == alias and (upstream := policy.upstream_topic(topic)) is not None:
+            guesses.append(upstream)
+        for before in guesses:
+            if len(before) < len(topic) and policy.format_remote_topic(alias, before) == topic:
+                return before
+    return None
