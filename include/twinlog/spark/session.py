@@ -80,10 +80,14 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
 def _on_connect_server(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.remote(connect_url(master)).getOrCreate()
-    spark.conf.get(
-        "spark.master", ""
-    )  # PySpark asks the server nothing until then: not whether it takes the token
+    spark: SparkSession = SparkSession.builder.remote(connect_url(master)).getOrCreate()
+    try:
+        spark.conf.get(
+            "spark.master", None
+        )  # PySpark asks nothing until then: not whether the token is taken
+    except Exception:
+        _stop(spark)  # the next session of this process would be this one
+        raise
     return spark
 
 
