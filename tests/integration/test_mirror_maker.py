@@ -101,7 +101,8 @@ def beats_on(clusters: dict[str, Any]) -> set[tuple[str, str, str]]:
     for alias, cluster in clusters.items():
         if "heartbeats" not in topic_names(cluster, "heartbeats"):
             continue
-        beats = [Heartbeat.parse(seen.key or b"", seen.value or b"") for seen in read(cluster, "heartbeats")]
+        logged = [seen for seen in read(cluster, "heartbeats") if seen.key and seen.value]
+        beats = [Heartbeat.parse(seen.key or b"", seen.value or b"") for seen in logged]
         found |= {(alias, it.source_alias, it.target_alias) for it in beats if it.source_alias in clusters}
     return found
 
