@@ -1,12 +1,14 @@
 r"""Characters, classes and brackets of Java's regular expressions, as expressions that match one character.
 
 Letters, digits and the predefined classes are ASCII, as in Java without its Unicode flags.  No flag of `regex` is
-relied on: both cases are spelled out.  Nor are its nested sets (V1): it takes `[[^0][^1]]` for `[^01]`.
+relied on: both cases are spelled out.  Nor are its negated and nested sets: it takes `[^0]|[^1]` for `[^01]`.
 """
 
 from __future__ import annotations
 
 import re
+
+import regex
 
 # One character behind a backslash, several in quotation, a class; for re.VERBOSE.
 ESCAPE = r"""\\(?: x[0-9a-fA-F]{2} | x\{[0-9a-fA-F]{1,6}\} | u[0-9a-fA-F]{4} | 0(?:[0-3][0-7]{2}|[0-7]{1,2})
@@ -16,26 +18,13 @@ CLASS = r"\\(?: [dDwWsShHvV] | [pP](?:\{[a-zA-Z_]+\}|[A-Z]) )"
 ANY = r"[\x00-\U0010FFFF]"
 
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
-_CLASSES = {
-    r"\d": "[0-9]",
-    r"\w": "[A-Za-z0-9_]",
-    r"\s": r"[ \t\n\x0B\f\r]",
-    r"\h": r"[ \t\xA0\u1680\u180E\u2000-\u200A\u202F\u205F\u3000]",
-    r"\v": r"[\n\x0B\f\r\x85\u2028\u2029]",
-    "Lower": "[a-z]",
-    "Upper": "[A-Z]",
-    "ASCII": r"[\x00-\x7F]",
-    "Alpha": "[A-Za-z]",
-    "Digit": "[0-9]",
-    "Alnum": "[A-Za-z0-9]",
-    "Punct": r"[!-/:-@\[-`{-\~]",
-    "Graph": r"[!-\~]",
-    "Print": r"[ -\~]",
-    "Blank": r"[ \t]",
-    "Cntrl": r"[\x00-\x1F\x7F]",
-    "XDigit": "[0-9A-Fa-f]",
-    "Space": r"[ \t\n\x0B\f\r]",
-}
+_SETS = r"""
+\d:0-9  \w:A-Za-z0-9_  \s:\x20\t\n\x0B\f\r  \v:\n\x0B\f\r\x85\u2028\u2029
+\h:\x20\t\xA0\u1680\u180E\u2000-\u200A\u202F\u205F\u3000
+Lower:a-z  Upper:A-Z  Alpha:A-Za-z  Digit:0-9  Alnum:A-Za-z0-9  XDigit:0-9A-Fa-f  ASCII:\x00-\x7F
+Punct:!-/:-@\[-`{-\~  Graph:!-\~  Print:\x20-\~  Blank:\x20\t  Space:\x20\t\n\x0B\f\r  Cntrl:\x00-\x1F\x7F
+"""
+_CLASSES = dict(pair.split(":", 1) for pair in _SETS.split())
 # General categories both sides define alike.  Not C and Cn: what is unassigned depends on the release.
 _CATEGORY = re.compile("(?:Is)?(L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfo])")
 
@@ -54,16 +43,7 @@ _SIDES = re.compile("[cb]+(?:&(?:c+|b+))*")  # characters, brackets, &&; what Ja
 
 
 class Refused(Exception):
-    """Why a pattern is not translated, and where in it."""
-
-    def __init__(self, why: str, at: int) -> None:
-        super().__init__(why)
-        self.at = at
-
-
-def unknown(construct: str, at: int) -> Refused:
-    """Name a construct that is refused as it is."""
-    return Refused(f"uses {construct}, which is not Java's or not translated", at)
+    """Why a pattern is not translated; the text goes on after the words "the regular expression '...'"."""
 
 
 def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
@@ -76,7 +56,7 @@ def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
         match found.lastgroup:
             case "end":
                 if not _SIDES.fullmatch(shape):
-                    raise Refused("has brackets with an empty or a mixed side of &&", begin)
+                    raise Refused("has brackets with an empty or a mixed side of &&")
                 return _combined(sides, negated), at
             case "both":
                 shape += "&"
@@ -89,56 +69,64 @@ def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
                 shape += "c"
                 sides[-1].extend(characters(found, ignore_case))
     if at < len(text):
-        raise unknown(f"{text[at : at + 3]} in brackets", at)
-    raise Refused("has a '[' that is never closed", begin)
+        raise Refused(f"uses {text[at : at + 3]} in brackets, which is not Java's or not translated")
+    raise Refused("has a '[' that is never closed")
 
 
 def _combined(sides: list[list[str]], negated: bool) -> str:
     """Match a character that one expression of every side matches; negated, any other."""
     unions = []
     for parts in sides:
-        plain = "".join(part[1:-1] for part in parts if re.match(r"\[[^^]", part))
-        others = [part for part in parts if not re.match(r"\[[^^]", part)]
-        unions.append("|".join([f"[{plain}]", *others] if plain else others))
-    if len(sides) == 1 and not others:
-        return f"[{'^' if negated else ''}{plain}]"
-    both = "".join(f"(?={union})" for union in unions)
-    return f"(?:(?!{both}){ANY})" if negated else f"(?:{both}{ANY})"
+        plain = "".join(part[1:-1] for part in parts if part[0] == "[")
+        unions.append("|".join([f"[{plain}]"] * bool(plain) + [part for part in parts if part[0] != "["]))
+    if not negated and unions == [f"[{plain}]"]:
+        return unions[0]
+    every = "".join(f"(?={union})" for union in unions)
+    return complement(every) if negated else f"(?:{every}{ANY})"
+
+
+def complement(text: str) -> str:
+    """Match any character at which `text` does not match."""
+    return f"(?:(?!{text}){ANY})"
 
 
 def characters(found: re.Match[str], ignore_case: bool) -> list[str]:
     """Spell what a token stands for: one expression for each character, range or class."""
-    at = found.start()
     match found.lastgroup:
         case "class":
-            return [_class(found[0], at, ignore_case)]
+            return [_class(found[0], ignore_case)]
         case "quoted":
-            return [_span(ord(char), ord(char), ignore_case) for char in found["text"]]
+            spans = list(zip(found["text"], found["text"], strict=True))
         case "range":
-            first, last = _code(found["first"], at), _code(found["last"], at)
-            if first > last:
-                raise Refused(f"has the impossible range {found[0]}", at)
-            return [_span(first, last, ignore_case)]
-    return [_span(_code(found[0], at), _code(found[0], at), ignore_case)]
+            spans = [(found["first"], found["last"])]
+        case _:
+            spans = [(found[0], found[0])]
+    return [_span(_code(first), _code(last), ignore_case) for first, last in spans]
 
 
-def _class(text: str, at: int, ignore_case: bool) -> str:
+def _class(text: str, ignore_case: bool) -> str:
     r"""Spell \d, \D, \PL, \p{Alpha} ...: predefined, POSIX, a category (`Lu`, `IsLu`), a script (`IsGreek`)."""
     name = text[2:].strip("{}") or text.lower()
     if ignore_case and text[1] in "pP":
-        raise Refused(f"uses {text} while ignoring case", at)
-    if name in _CLASSES:
-        chars = _CLASSES[name]
-    elif category := _CATEGORY.fullmatch(name):
-        chars = rf"[\p{{{category[1]}}}]"
-    elif name.startswith("Is"):
-        chars = rf"[\p{{Script={name[2:]}}}]"
-    else:
-        raise unknown(text, at)
-    return f"[^{chars[1:]}" if text[1].isupper() else chars
+        raise Refused(f"uses {text} while ignoring case")
+    chars = _CLASSES.get(name)
+    if category := _CATEGORY.fullmatch(name):
+        chars = rf"\p{{{category[1]}}}"
+    elif name.startswith("Is") and _is_script(name[2:]):
+        chars = rf"\p{{Script={name[2:]}}}"
+    if chars is None:
+        raise Refused(f"uses {text}, which is not Java's or not translated")
+    return complement(f"[{chars}]") if text[1].isupper() else f"[{chars}]"
 
 
-def _code(text: str, at: int) -> int:
+def _is_script(name: str) -> bool:
+    try:
+        return bool(regex.compile(rf"\p{{Script={name}}}"))
+    except regex.error:
+        return False
+
+
+def _code(text: str) -> int:
     """Read a character, or an escape that stands for one."""
     if len(text) == 1:
         return ord(text)
@@ -149,12 +137,14 @@ def _code(text: str, at: int) -> int:
         return ord(_CONTROLS.get(kind, kind))
     code = int(digits, 8 if kind == "0" else 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise Refused(f"has the escape {text}, which is no character", at)
+        raise Refused(f"has the escape {text}, which is no character")
     return code
 
 
 def _span(first: int, last: int, ignore_case: bool) -> str:
     """Spell the characters first..last; without UNICODE_CASE, ignoring case is for ASCII letters only."""
+    if first > last:
+        raise Refused(f"has the impossible range {chr(first)}-{chr(last)}")
     spans = [(first, last)]
     for low, high, other in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)) if ignore_case else ():
         if max(first, low) <= min(last, high):

@@ -15,14 +15,15 @@ import re
 import regex
 
 from twinlog.errors import ConfigError
-from twinlog.policy.java_class import ANY, CLASS, ESCAPE, QUOTED, Refused, bracket, characters, unknown
+from twinlog.policy import java_class
+from twinlog.policy.java_class import Refused
 
 _TOKEN = re.compile(
-    rf"""(?P<flags>\(\?(?P<on>[is]*)(?:-(?P<off>[is]*))?(?P<end>[:)]))
-    | (?P<open>\((?:\?(?:[=!>]|<[=!]|<(?P<name>[a-zA-Z][a-zA-Z0-9]*)>)|(?!\?))) | (?P<close>\)) | (?P<or>\|)
+    rf"""(?P<open>\((?:(?!\?)|\?(?:(?P<look>[=!>]|<[=!])|<(?P<name>[a-zA-Z][a-zA-Z0-9]*)>
+        |(?P<on>[is]*)(?:-(?P<off>[is]*))?(?P<end>[:)])))) | (?P<close>\)) | (?P<or>\|)
     | (?P<repeat>(?:[*+?]|\{{(?P<least>[0-9]{{1,9}})(?:,(?P<most>[0-9]{{0,9}}))?\}})[?+]?)
-    | (?P<anchor>[\^$]|\\[AzZB]|\\b(?!\{{)) | (?P<dot>\.) | (?P<class>{CLASS}) | (?P<quoted>{QUOTED})
-    | (?P<bracket>\[) | (?P<one>{ESCAPE}|[^\\\[(){{|*+?^$.])""",
+    | (?P<anchor>[\^$]|\\[AzZB]|\\b(?!\{{)) | (?P<dot>\.) | (?P<bracket>\[)
+    | (?P<class>{java_class.CLASS}) | (?P<quoted>{java_class.QUOTED}) | (?P<one>{java_class.ESCAPE}|[^\\(*+?{{])""",
     re.VERBOSE | re.DOTALL,
 )
 _CONSTRUCT = re.compile(r"\\[pPbN]\{[^}]*\}?|\\.|\(\?<?[^)]?|.", re.DOTALL)
@@ -45,10 +46,11 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
 
     Raises ConfigError with the pattern and what is wrong with it.
     """
+    translation = _Translation(pattern)
     try:
-        return regex.compile(rf"\A(?:{_Translation(pattern).whole()})\Z")
+        return regex.compile(rf"\A(?:{translation.whole()})\Z")
     except Refused as refused:
-        why = f"{refused} (at character {refused.at + 1})"
+        why = f"{refused} (at character {translation.at + 1})"
     except (regex.error, RecursionError) as failed:
         why = f"is not understood: {failed}"
     hint = "write it without that, or a backslash before a literal character; patterns are java.util.regex's"
@@ -56,11 +58,11 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
 
 
 class _Translation:
-    """One pass over the tokens of a pattern."""
+    """One pass over the tokens of a pattern; `at` is where the current one begins."""
 
     def __init__(self, pattern: str) -> None:
         self.text = pattern
-        self.at = 0
+        self.at = self.next = 0
         self.flags: frozenset[str] = frozenset()
         self.open: list[tuple[str, frozenset[str], int]] = []  # how it begins, the flags around it, where
         self.names: set[str] = set()
@@ -70,74 +72,66 @@ class _Translation:
         """Translate all of the pattern, or raise Refused."""
         parts = []
         while found := _TOKEN.match(self.text, self.at):
-            self.at = found.end()
+            self.next = found.end()
             parts.append(self._written(found))
-        if self.at < len(self.text):
-            construct = _CONSTRUCT.match(self.text, self.at)
-            raise unknown(construct[0] if construct else "", self.at)
+            self.at = self.next
+        if construct := _CONSTRUCT.match(self.text, self.at):
+            raise Refused(f"uses {construct[0]}, which is not Java's or not translated")
         if self.open:
-            raise Refused("has a '(' that is never closed", self.open[-1][2])
+            self.at = self.open[-1][2]
+            raise Refused("has a '(' that is never closed")
         return "".join(parts)
 
     def _written(self, found: re.Match[str]) -> str:
-        kind, repeatable = found.lastgroup, self.repeatable
+        kind, repeatable, ignore_case = found.lastgroup, self.repeatable, "i" in self.flags
         self.repeatable = kind in {"dot", "bracket", "class", "quoted", "one"}
         match kind:
-            case "flags":
-                text = self._set_flags(found)
             case "open":
                 text = self._open_group(found)
             case "close":
-                text = self._close_group(found)
+                text = self._close_group()
             case "repeat":
                 text = self._repeat(found, repeatable)
             case "anchor" | "or":
                 text = _ANCHORS.get(found[0], found[0])
             case "dot":
-                text = ANY if "s" in self.flags else r"[^\n\r\x85\u2028\u2029]"
+                text = java_class.ANY if "s" in self.flags else r"[^\n\r\x85\u2028\u2029]"
             case "bracket":
-                text, self.at = bracket(self.text, found.start(), "i" in self.flags)
+                text, self.next = java_class.bracket(self.text, self.at, ignore_case)
             case _:
-                text = "".join(characters(found, "i" in self.flags))
+                text = "".join(java_class.characters(found, ignore_case))
         return text
 
-    def _set_flags(self, found: re.Match[str]) -> str:
-        r"""`(?i)`, `(?i-s)` hold to the end of the enclosing group, also in later alternatives; `(?i:...)` inside."""
+    def _open_group(self, found: re.Match[str]) -> str:
+        """Begin a group; flags hold to the end of the group that they are set in, or of their own `(?i:...)`."""
         around = self.flags
-        self.flags = around.union(found["on"]).difference(found["off"] or "")
+        self.flags = around.union(found["on"] or "").difference(found["off"] or "")
         if found["end"] == ")":
             return ""
-        self.open.append(("(?:", around, found.start()))
-        return "(?:"
-
-    def _open_group(self, found: re.Match[str]) -> str:
-        name = found["name"]
-        if name in self.names:
-            raise Refused(f"names two groups {name!r}", found.start())
-        if found[0] == "(?>" and self._looks_behind():
-            raise Refused("looks behind with (?>", found.start())
-        self.names.update([name] if name else [])
-        opening = "(?:" if name or found[0] == "(" else found[0]
-        self.open.append((opening, self.flags, found.start()))
+        if found["name"] in self.names:
+            raise Refused(f"names two groups {found['name']!r}")
+        if found["look"] == ">" and self._looks_behind():
+            raise Refused("looks behind with (?>")
+        self.names.update([found["name"]] if found["name"] else [])
+        opening = found[0] if found["look"] else "(?:"
+        self.open.append((opening, around, self.at))
         return opening
 
-    def _close_group(self, found: re.Match[str]) -> str:
+    def _close_group(self) -> str:
         if not self.open:
-            raise Refused("has a ')' that closes nothing", found.start())
+            raise Refused("has a ')' that closes nothing")
         opening, self.flags, _ = self.open.pop()
         self.repeatable = opening in {"(?:", "(?>"}
         return ")"
 
     def _repeat(self, found: re.Match[str], repeatable: bool) -> str:
-        text, at = found[0], found.start()
+        text = found[0]
         if not repeatable:
-            raise Refused(f"has {text} behind nothing that it could repeat", at)
+            raise Refused(f"has {text} behind nothing that it could repeat")
         if found["most"] and int(found["most"]) < int(found["least"]):
-            raise Refused(f"has the impossible repetition {text}", at)
-        if self._looks_behind() and (
-            self.text[at - 1] == ")" or any(sign in text for sign in ("*", "+", ",}"))
-        ):
-            raise Refused(f"looks behind with {text}", at)
+            raise Refused(f"has the impossible repetition {text}")
+        if self._looks_behind() and (self.text[self.at - 1] == ")" or re.search(r"[*+]|,\}", text)):
+            raise Refused(f"looks behind with {text}")
         return text
 
     def _looks_behind(self) -> bool:
