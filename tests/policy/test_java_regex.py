@@ -157,5 +157,6 @@ def test_what_cannot_mean_the_same_is_refused_by_name(pattern, reason):
 )
 def test_the_refusal_says_where(pattern, character):
     """Characters count from 1; an error in brackets stands where they begin."""
-    with pytest.raises(ConfigError, match=rf"\(at character {character}\)$"):
+    with pytest.raises(ConfigError) as refused:
         compile_java(pattern)
+    assert refused.value.message.endswith(f"(at character {character})")

@@ -13,7 +13,7 @@ import regex
 # One character behind a backslash, several in quotation, a class; for re.VERBOSE.
 ESCAPE = r"""\\(?: x[0-9a-fA-F]{2} | x\{[0-9a-fA-F]{1,6}\} | u[0-9a-fA-F]{4} | 0(?:[0-3][0-7]{2}|[0-7]{1,2})
     | c[A-Z] | [tnrfae] | [^a-zA-Z0-9] )"""
-QUOTED = r"\\Q(?P<text>(?:(?!\\E).)+)(?:\\E)?"
+QUOTED = r"\\Q(?P<text>(?:(?!\\E).)++)(?:\\E)?+"
 CLASS = r"\\(?: [dDwWsShHvV] | [pP](?:\{[a-zA-Z_]+\}|[A-Z]) )"
 ANY = r"[\x00-\U0010FFFF]"
 
@@ -30,7 +30,7 @@ _CATEGORY = re.compile("(?:Is)?(L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z
 
 
 def _inside(literals: str) -> re.Pattern[str]:
-    one = rf"{ESCAPE}|[^\\\[&{literals}]|&(?!&)"
+    one = rf"(?>{ESCAPE}|[^\\\[&{literals}]|&(?!&))"
     return re.compile(
         rf"""(?P<bracket>\[) | (?P<both>&&(?![&^])) | (?P<range>(?P<first>{one})-(?P<last>{ESCAPE}|[^\\\[\]]))
         | (?:(?P<class>{CLASS})|(?P<quoted>{QUOTED}))(?!-[^\]]) | (?P<one>{one})(?!-[^\[\]]) | (?P<end>\])""",
