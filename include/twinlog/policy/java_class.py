@@ -1,139 +1,157 @@
-r"""Java's bracket expressions, escapes of one character, and quotation.
+r"""Characters, classes and brackets of Java's regular expressions, as expressions that match one character.
 
-What Java does oddly is refused, not imitated: an intersection with an empty side, `^` or another `&` after `&&`, single
-characters and brackets mixed on the right of `&&` (Java forgets some of them), ranges that start with \v.
+Letters, digits and the predefined classes are ASCII, as in Java without its Unicode flags.  No flag of `regex` is
+relied on: both cases are spelled out.  Nor are its negated and nested sets: it takes `[^0]|[^1]` for `[^01]`.
 """
 
 from __future__ import annotations
 
-from twinlog.policy import java_charset as charset
-from twinlog.policy.java_charset import CharSet
-from twinlog.policy.java_source import Refused, Source
+import re
 
-_CONTROLS = {"t": 0x09, "n": 0x0A, "r": 0x0D, "f": 0x0C, "a": 0x07, "e": 0x1B}
-_UNCLOSED = "has a '[' that is never closed"
+import regex
 
+# One character behind a backslash, several in quotation, a class; for re.VERBOSE.
+ESCAPE = r"""\\(?: x[0-9a-fA-F]{2} | x\{[0-9a-fA-F]{1,6}\} | u[0-9a-fA-F]{4} | 0(?:[0-3][0-7]{2}|[0-7]{1,2})
+    | c[A-Z] | [tnrfae] | [^a-zA-Z0-9] )"""
+QUOTED = r"\\Q(?P<text>(?:(?!\\E).)++)(?:\\E)?+"
+CLASS = r"\\(?: [dDwWsShHvV] | [pP](?:\{[a-zA-Z_]+\}|[A-Z]) )"
+ANY = r"[\x00-\U0010FFFF]"
 
-def unquote(pattern: str) -> str:
-    r"""Replace \Q...\E by escaped characters, as Java does before it parses; no \E means up to the end."""
-    source, parts = Source(pattern), []
-    while source.more():
-        if source.took("\\Q"):
-            text, _, rest = source.text[source.position :].partition("\\E")
-            parts.append(
-                "".join(char if char.isalnum() or not char.isascii() else f"\\{char}" for char in text)
-            )
-            source = Source(rest)
-        elif source.peek() == "\\":
-            parts.append(source.take() + (source.take() if source.more() else ""))
-        else:
-            parts.append(source.take())
-    return "".join(parts)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_SETS = r"""
+\d:0-9  \w:A-Za-z0-9_  \s:\x20\t\n\x0B\f\r  \v:\n\x0B\f\r\x85\u2028\u2029
+\h:\x20\t\xA0\u1680\u180E\u2000-\u200A\u202F\u205F\u3000
+Lower:a-z  Upper:A-Z  Alpha:A-Za-z  Digit:0-9  Alnum:A-Za-z0-9  XDigit:0-9A-Fa-f  ASCII:\x00-\x7F
+Punct:!-/:-@\[-`{-\~  Graph:!-\~  Print:\x20-\~  Blank:\x20\t  Space:\x20\t\n\x0B\f\r  Cntrl:\x00-\x1F\x7F
+"""
+_CLASSES = dict(pair.split(":", 1) for pair in _SETS.split())
+# General categories both sides define alike.  Not C and Cn: what is unassigned depends on the release.
+_CATEGORY = re.compile("(?:Is)?(L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfo])")
 
 
-def parse_class(source: Source, ignore_case: bool) -> CharSet:
-    """Read a bracket expression after its '[', up to and with its ']'."""
-    negated = source.took("^")
-    chars = _operand(source, ignore_case, first=True)
-    while source.took("&&"):
-        chars = chars.intersection(_operand(source, ignore_case, first=False))
-    if not source.took("]"):
-        raise Refused(_UNCLOSED)
-    return chars.complement() if negated else chars
+def _inside(literals: str) -> re.Pattern[str]:
+    one = rf"(?>{ESCAPE}|[^\\\[&{literals}]|&(?!&))"
+    return re.compile(
+        rf"""(?P<bracket>\[) | (?P<both>&&(?![&^])) | (?P<range>(?P<first>{one})-(?P<last>{ESCAPE}|[^\\\[\]]))
+        | (?:(?P<class>{CLASS})|(?P<quoted>{QUOTED}))(?!-[^\]]) | (?P<one>{one})(?!-[^\[\]]) | (?P<end>\])""",
+        re.VERBOSE | re.DOTALL,
+    )
 
 
-def _operand(source: Source, ignore_case: bool, *, first: bool) -> CharSet:
-    """One side of an intersection: characters and brackets up to '&&' or ']'."""
-    chars, brackets, singles = CharSet(), 0, 0
-    if not first and source.peek() == "^":
-        raise Refused("has a '^' after '&&', which Java takes for a character")
-    if not first and source.peek() == "&":
-        raise Refused("has more than two '&' in a row in brackets, which Java pairs in its own way")
-    # A ']' that comes first of all is a character: an empty class does not exist.
-    while not _ends(source, empty=not brackets + singles, first=first):
-        if source.took("["):
-            brackets += 1
-            chars = chars.union(parse_class(source, ignore_case))
-        else:
-            singles += 1
-            chars = chars.union(_item(source, ignore_case))
-    if not brackets + singles:
-        raise Refused("has an intersection '&&' with an empty side")
-    if not first and brackets and singles:
-        raise Refused("mixes characters and brackets on the right of '&&'; put them into one bracket")
-    return chars
+_INSIDE, _FIRST_INSIDE = _inside(r"\]"), _inside("")  # a ']' that comes first of all is a character
+_SIDES = re.compile("[cb]+(?:&(?:c+|b+))*")  # characters, brackets, &&; what Java makes of others is odd
 
 
-def _ends(source: Source, *, empty: bool, first: bool) -> bool:
-    char = source.peek_or_refuse(_UNCLOSED)
-    if char == "&" and source.peek(1) == "&":
-        return True
-    return char == "]" and not (empty and first)
+class Refused(Exception):
+    """Why a pattern is not translated; the text goes on after the words "the regular expression '...'"."""
 
 
-def _item(source: Source, ignore_case: bool) -> CharSet:
-    r"""Read a character, a range, or a class such as \d."""
-    if source.peek() == "\\":
-        letter = source.peek(1)
-        if letter and letter in "pP":
-            source.take()
-            return parse_property(source, ignore_case)
-        if letter and letter.lower() in charset.PREDEFINED:
-            source.take()
-            chars = charset.predefined(source.take())
-            if source.peek() == "-" and source.peek(1) != "]":
-                raise Refused(f"has a '-' after \\{letter} in brackets; put it last")
-            return chars
-    first = _one(source)
-    if source.peek() != "-" or source.peek(1) in {"]", "["}:
-        return charset.single(first, ignore_case)
-    source.take()
-    source.peek_or_refuse(_UNCLOSED)
-    last = _one(source)
-    if last < first:
-        raise Refused(f"has the impossible range {chr(first)}-{chr(last)}")
-    return charset.span(first, last, ignore_case)
+def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
+    """Read a bracket expression that begins at `begin`; also where it ends."""
+    negated = text.startswith("[^", begin)
+    at, shape = begin + 1 + negated, ""
+    sides: list[list[str]] = [[]]
+    while found := (_INSIDE if shape else _FIRST_INSIDE).match(text, at):
+        at = found.end()
+        match found.lastgroup:
+            case "end":
+                if not _SIDES.fullmatch(shape):
+                    raise Refused("has brackets with an empty or a mixed side of &&")
+                return _combined(sides, negated), at
+            case "both":
+                shape += "&"
+                sides.append([])
+            case "bracket":
+                shape += "b"
+                inner, at = bracket(text, found.start(), ignore_case)
+                sides[-1].append(inner)
+            case _:
+                shape += "c"
+                sides[-1].extend(characters(found, ignore_case))
+    if at < len(text):
+        raise Refused(f"uses {text[at : at + 3]} in brackets, which is not Java's or not translated")
+    raise Refused("has a '[' that is never closed")
 
 
-def _one(source: Source) -> int:
-    if source.took("\\"):
-        return escaped_char(source)
-    if source.peek() == "[":
-        raise Refused("has a '[' as the end of a range; a literal one is written \\[")
-    return ord(source.take())
+def _combined(sides: list[list[str]], negated: bool) -> str:
+    """Match a character that one expression of every side matches; negated, any other."""
+    unions = []
+    for parts in sides:
+        plain = "".join(part[1:-1] for part in parts if part[0] == "[")
+        unions.append("|".join([f"[{plain}]"] * bool(plain) + [part for part in parts if part[0] != "["]))
+    if not negated and unions == [f"[{plain}]"]:
+        return unions[0]
+    every = "".join(f"(?={union})" for union in unions)
+    return complement(every) if negated else f"(?:{every}{ANY})"
 
 
-def escaped_char(source: Source) -> int:
-    """Read what follows a backslash and stands for one character; its code point."""
-    if found := source.match(r"x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})"):
-        return _code_point(int(found[1] or found[2] or found[3], 16))
-    if found := source.match(r"0([0-3][0-7]{2}|[0-7]{1,2})"):
-        return int(found[1], 8)
-    if found := source.match(r"c([\x00-\x7f])"):
-        return ord(found[1]) ^ 0x40
-    char = source.take_or_refuse("ends in a backslash")
-    if char in _CONTROLS:
-        return _CONTROLS[char]
-    if char.isascii() and char.isalnum():
-        raise Refused(f"has the escape \\{char}, which Java does not know here")
-    return ord(char)
+def complement(text: str) -> str:
+    """Match any character at which `text` does not match."""
+    return f"(?:(?!{text}){ANY})"
 
 
-def parse_property(source: Source, ignore_case: bool) -> CharSet:
-    r"""Read `p{Name}`, `P{Name}` or `pL` after the backslash."""
-    found = source.match(r"([pP])(?:\{(\w+)\}|(\w))")
-    if found is None:
-        raise Refused("has a \\p without a name")
-    name = found[2] or found[3]
-    chars = charset.named(name)
+def characters(found: re.Match[str], ignore_case: bool) -> list[str]:
+    """Spell what a token stands for: one expression for each character, range or class."""
+    match found.lastgroup:
+        case "class":
+            return [_class(found[0], ignore_case)]
+        case "quoted":
+            spans = list(zip(found["text"], found["text"], strict=True))
+        case "range":
+            spans = [(found["first"], found["last"])]
+        case _:
+            spans = [(found[0], found[0])]
+    return [_span(_code(first), _code(last), ignore_case) for first, last in spans]
+
+
+def _class(text: str, ignore_case: bool) -> str:
+    r"""Spell \d, \D, \PL, \p{Alpha} ...: predefined, POSIX, a category (`Lu`, `IsLu`), a script (`IsGreek`)."""
+    name = text[2:].strip("{}") or text.lower()
+    if ignore_case and text[1] in "pP":
+        raise Refused(f"uses {text} while ignoring case")
+    chars = _CLASSES.get(name)
+    if category := _CATEGORY.fullmatch(name):
+        chars = rf"\p{{{category[1]}}}"
+    elif name.startswith("Is") and _is_script(name[2:]):
+        chars = rf"\p{{Script={name[2:]}}}"
     if chars is None:
-        raise Refused(f"uses \\p{{{name}}}, which is not translated")
-    if ignore_case:
-        raise Refused(f"uses \\p{{{name}}} while ignoring case")
-    return chars.complement() if found[1] == "P" else chars
+        raise Refused(f"uses {text}, which is not Java's or not translated")
+    return complement(f"[{chars}]") if text[1].isupper() else f"[{chars}]"
 
 
-def _code_point(code: int) -> int:
+def _is_script(name: str) -> bool:
+    try:
+        return bool(regex.compile(rf"\p{{Script={name}}}"))
+    except regex.error:
+        return False
+
+
+def _code(text: str) -> int:
+    """Read a character, or an escape that stands for one."""
+    if len(text) == 1:
+        return ord(text)
+    kind, digits = text[1], text[2:].strip("{}")
+    if kind == "c":
+        return ord(digits) ^ 0x40
+    if not digits:
+        return ord(_CONTROLS.get(kind, kind))
+    code = int(digits, 8 if kind == "0" else 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise Refused(f"has the escape for {code:#x}, which is no character")
+        raise Refused(f"has the escape {text}, which is no character")
     return code
+
+
+def _span(first: int, last: int, ignore_case: bool) -> str:
+    """Spell the characters first..last; without UNICODE_CASE, ignoring case is for ASCII letters only."""
+    if first > last:
+        raise Refused(f"has the impossible range {chr(first)}-{chr(last)}")
+    spans = [(first, last)]
+    for low, high, other in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)) if ignore_case else ():
+        if max(first, low) <= min(last, high):
+            spans.append((max(first, low) + other, min(last, high) + other))
+    return f"[{''.join(f'{_literal(low)}-{_literal(high)}' for low, high in spans)}]"
+
+
+def _literal(code: int) -> str:
+    text = chr(code)
+    return text if text.isalnum() or not text.isascii() else f"\\{text}"

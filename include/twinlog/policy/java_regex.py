@@ -1,13 +1,8 @@
-r"""Java regular expressions, translated for Python's `regex` module.
+r"""Java's regular expressions (java.util.regex.Pattern, no flags), written for the `regex` module.
 
-The patterns of an mm2.properties file are java.util.regex.Pattern's (Java 17, no flags).  They are read by
-Java's grammar and written anew, so that no difference in meaning can pass unseen:
-
-- written out: letters, dots and classes (ASCII), `$` (also before a last line end), inline flags i and s,
-  which hold to the end of their group and so reach later alternatives;
-- kept: groups, look-around, atomic groups, reluctant and possessive quantifiers, back references;
-- refused by name, with ConfigError: flags d m u U x, \G, \R, \X, \b{g}, \N{..}, the rarer \p{..}, and
-  whatever Java itself does not accept.
+Kept: groups, look-around, alternatives, quantifiers.  Written out, because Java means something else: letters,
+classes, dots, brackets (java_class), `$`, `\b`, the inline flags i and s.  Everything else is refused with
+ConfigError, which names the construct and where it stands; so are back references.
 
 `\b` counts ASCII letters, digits and `_` (as Java 19 and later; earlier ones also count other letters).
 """
@@ -16,41 +11,33 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import regex
 
 from twinlog.errors import ConfigError
-from twinlog.policy import java_charset as charset
-from twinlog.policy.java_class import escaped_char, parse_class, parse_property, unquote
-from twinlog.policy.java_source import Refused, Source
+from twinlog.policy import java_class
+from twinlog.policy.java_class import Refused
 
+_TOKEN = re.compile(
+    rf"""(?P<open>\((?:(?!\?)|\?(?:(?P<look>[=!>]|<[=!])|<(?P<name>[a-zA-Z][a-zA-Z0-9]*)>
+        |(?P<on>[is]*)(?:-(?P<off>[is]*))?(?P<end>[:)])))) | (?P<close>\)) | (?P<or>\|)
+    | (?P<repeat>(?:[*+?]|\{{(?P<least>[0-9]{{1,9}})(?:,(?P<most>[0-9]{{0,9}}))?\}})[?+]?)
+    | (?P<anchor>[\^$]|\\[AzZB]|\\b(?!\{{)) | (?P<dot>\.) | (?P<bracket>\[)
+    | (?P<class>{java_class.CLASS}) | (?P<quoted>{java_class.QUOTED}) | (?P<one>{java_class.ESCAPE}|[^\\(*+?{{])""",
+    re.VERBOSE | re.DOTALL,
+)
+_CONSTRUCT = re.compile(r"\\[pPbN]\{[^}]*\}?|\\.|\(\?<?[^)]?|.", re.DOTALL)
+_WORD = "[A-Za-z0-9_]"
 _LAST_LINE_END = r"(?:(?=(?:\r\n|[\r\u0085\u2028\u2029])?\Z)|(?<!\r)(?=\n\Z))"
-_WORD = charset.WORD
-_ANCHORS = {"^": r"\A", "$": _LAST_LINE_END}
-_ESCAPED_ANCHORS = {
-    "A": r"\A",
-    "z": r"\Z",
-    "Z": _LAST_LINE_END,
-    "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
-    "B": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
+_ANCHORS = {
+    "^": r"\A",
+    "$": _LAST_LINE_END,
+    r"\A": r"\A",
+    r"\z": r"\Z",
+    r"\Z": _LAST_LINE_END,
+    r"\b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
+    r"\B": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
 }
-_REFUSED_ESCAPES = {
-    "G": "the end of the previous match",
-    "R": "a line end",
-    "X": "a grapheme cluster",
-    "N": "a character by its Unicode name",
-}
-_GROUPS = {":": "(?:", "=": "(?=", "!": "(?!", ">": "(?>"}
-_LOOK_BEHIND = {"=": "(?<=", "!": "(?<!"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Flags:
-    ignore_case: bool = False
-    dot_all: bool = False
 
 
 @functools.lru_cache(maxsize=1024)
@@ -59,215 +46,94 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
 
     Raises ConfigError with the pattern and what is wrong with it.
     """
-    return regex.compile(rf"\A(?:{translate(pattern)})\Z")
-
-
-def translate(pattern: str) -> str:
-    """Write a Java regex as one for the `regex` module (V0, no flags) that matches the same whole names.
-
-    Raises ConfigError for what is not a Java regex, or cannot be given the same meaning.
-    """
+    translation = _Translation(pattern)
     try:
-        return _Translation(Source(unquote(pattern))).whole()
+        return regex.compile(rf"\A(?:{translation.whole()})\Z")
     except Refused as refused:
-        raise ConfigError(
-            f"the regular expression {pattern!r} {refused}",
-            hint="write it without that; patterns are Java's (java.util.regex)",
-            pattern=pattern,
-        ) from None
+        why = f"{refused} (at character {translation.at + 1})"
+    except (regex.error, RecursionError) as failed:
+        why = f"is not understood: {failed}"
+    hint = "write it without that, or a backslash before a literal character; patterns are java.util.regex's"
+    raise ConfigError(f"the regular expression {pattern!r} {why}", hint=hint, pattern=pattern)
 
 
 class _Translation:
-    """One pass over a pattern, by recursive descent: alternatives, sequences, atoms and their quantifiers."""
+    """One pass over the tokens of a pattern; `at` is where the current one begins."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.flags = _Flags()
-        self.groups = 0
-        self.closed: set[int] = set()
-        self.names: dict[str, int] = {}
-        self.look_behind = 0
+    def __init__(self, pattern: str) -> None:
+        self.text = pattern
+        self.at = self.next = 0
+        self.flags: frozenset[str] = frozenset()
+        self.open: list[tuple[str, frozenset[str], int]] = []  # how it begins, the flags around it, where
+        self.names: set[str] = set()
+        self.repeatable = False
 
     def whole(self) -> str:
-        text = self.alternatives()
-        if self.source.more():
-            raise Refused("has a ')' that closes nothing")
-        return text
-
-    def alternatives(self) -> str:
-        """Read alternatives; flags set in one hold in the later ones, Java restores them after the group."""
-        texts = [self.sequence()]
-        while self.source.took("|"):
-            texts.append(self.sequence())
-        return "|".join(texts)
-
-    def sequence(self) -> str:
-        parts: list[str] = []
-        while self.source.more() and self.source.peek() not in "|)":
-            parts.append(self.quantified())
+        """Translate all of the pattern, or raise Refused."""
+        parts = []
+        while found := _TOKEN.match(self.text, self.at):
+            self.next = found.end()
+            parts.append(self._written(found))
+            self.at = self.next
+        if construct := _CONSTRUCT.match(self.text, self.at):
+            raise Refused(f"uses {construct[0]}, which is not Java's or not translated")
+        if self.open:
+            self.at = self.open[-1][2]
+            raise Refused("has a '(' that is never closed")
         return "".join(parts)
 
-    def quantified(self) -> str:
-        source = self.source
-        if source.peek() in "*+?":
-            raise Refused(f"has a {source.peek()!r} with nothing before it to repeat")
-        if source.peek() == "{":
-            raise Refused("has a '{' that repeats nothing; a literal one is written \\{")
-        atom, repeatable = self.atom()
-        quantifier = self.quantifier()
-        if not quantifier:
-            return atom
-        if not repeatable:
-            raise Refused("repeats something that has no width, or a flag")
-        if source.more() and source.peek() in "*+?{":
-            raise Refused("has two quantifiers in a row")
-        return atom + quantifier
-
-    def quantifier(self) -> str:
-        found = self.source.match(r"[*+?]|\{(\d+)(,(\d*))?\}")
-        if found is None:
-            if self.source.more() and self.source.peek() == "{":
-                raise Refused("has a '{' that is no repetition; a literal one is written \\{")
-            return ""
-        if found[1] and found[3] and int(found[3]) < int(found[1]):
-            raise Refused(f"has the impossible repetition {found[0]}")
-        unbounded = found[0] in "*+" or (found[2] is not None and not found[3])
-        if self.look_behind and unbounded:
-            raise Refused("looks behind over an unbounded length")
-        mode = self.source.match(r"[?+]")
-        return found[0] + (mode[0] if mode else "")
-
-    def atom(self) -> tuple[str, bool]:
-        """One atom's text, and whether it may be repeated."""
-        source, ignore_case = self.source, self.flags.ignore_case
-        char = source.take()
-        if char == "(":
-            return self.group()
-        if char == "[":
-            return parse_class(source, ignore_case).text, True
-        if char == "\\":
-            return self.escape()
-        if char in _ANCHORS:
-            return _ANCHORS[char], False
-        if char == ".":
-            return charset.dot(self.flags.dot_all).text, True
-        return charset.single(ord(char), ignore_case).text, True
-
-    def escape(self) -> tuple[str, bool]:
-        source = self.source
-        char = source.peek_or_refuse("ends in a backslash")
-        if char in "pP":
-            return parse_property(source, self.flags.ignore_case).text, True
-        if char.lower() in charset.PREDEFINED:
-            return charset.predefined(source.take()).text, True
-        if char in "k123456789":
-            return self.back_reference(), True
-        if char in _REFUSED_ESCAPES:
-            raise Refused(f"uses \\{char} ({_REFUSED_ESCAPES[char]})")
-        if source.took("b{"):
-            raise Refused("uses \\b{g} (a grapheme cluster boundary)")
-        if char in _ESCAPED_ANCHORS:
-            return _ESCAPED_ANCHORS[source.take()], False
-        return charset.single(escaped_char(source), self.flags.ignore_case).text, True
-
-    def reference_by_number(self) -> int:
-        """Java takes as many digits as make the number of a group opened so far."""
-        number = int(self.source.take())
-        while self.source.more() and self.source.peek() in "0123456789":
-            longer = number * 10 + int(self.source.peek())
-            if longer > self.groups:
-                break
-            number = longer
-            self.source.take()
-        return number
-
-    def reference_by_name(self) -> int:
-        found = self.source.match(r"k<([a-zA-Z][a-zA-Z0-9]*)>")
-        if found is None or found[1] not in self.names:
-            raise Refused("refers back to a group that has no such name before it")
-        return self.names[found[1]]
-
-    def back_reference(self) -> str:
-        by_name = self.source.peek() == "k"
-        number = self.reference_by_name() if by_name else self.reference_by_number()
-        if number not in self.closed:
-            raise Refused(f"refers back to group {number}, which is not closed before it")
-        if self.flags.ignore_case:
-            raise Refused("refers back to a group while ignoring case")
-        if self.look_behind:
-            raise Refused("looks behind over an unbounded length")
-        return f"(?:\\{number})"
-
-    def group(self) -> tuple[str, bool]:
-        source = self.source
-        if not source.took("?"):
-            return self.capture(), True
-        kind = source.take_or_refuse("has a '(?' without an end")
-        if kind in _GROUPS:
-            return self.enclosed(_GROUPS[kind]), kind in ":>"
-        if kind == "<":
-            return self.angle()
-        return self.flag_group(kind)
-
-    def angle(self) -> tuple[str, bool]:
-        """`(?<=`, `(?<!` or `(?<name>`."""
-        sign = self.source.take_or_refuse("has a '(?<' without an end")
-        if sign in _LOOK_BEHIND:
-            self.look_behind += 1
-            text = self.enclosed(_LOOK_BEHIND[sign])
-            self.look_behind -= 1
-            return text, False
-        rest = self.source.match(r"[a-zA-Z0-9]*>")
-        if rest is None or re.match("[a-zA-Z]", sign) is None:
-            raise Refused("has a group name that is not letters and digits")
-        name = sign + rest[0][:-1]
-        if name in self.names:
-            raise Refused(f"names two groups {name!r}")
-        self.names[name] = self.groups + 1
-        return self.capture(), True
-
-    def capture(self) -> str:
-        self.groups += 1
-        number = self.groups
-        text = self.enclosed("(")
-        self.closed.add(number)
+    def _written(self, found: re.Match[str]) -> str:
+        kind, repeatable, ignore_case = found.lastgroup, self.repeatable, "i" in self.flags
+        self.repeatable = kind in {"dot", "bracket", "class", "quoted", "one"}
+        match kind:
+            case "open":
+                text = self._open_group(found)
+            case "close":
+                text = self._close_group()
+            case "repeat":
+                text = self._repeat(found, repeatable)
+            case "anchor" | "or":
+                text = _ANCHORS.get(found[0], found[0])
+            case "dot":
+                text = java_class.ANY if "s" in self.flags else r"[^\n\r\x85\u2028\u2029]"
+            case "bracket":
+                text, self.next = java_class.bracket(self.text, self.at, ignore_case)
+            case _:
+                text = "".join(java_class.characters(found, ignore_case))
         return text
 
-    def flag_group(self, first: str) -> tuple[str, bool]:
-        """`(?i)`, `(?i-s)` hold to the end of the enclosing group, `(?i:...)` inside their own."""
-        rest = self.source.match(r"[a-zA-Z-]*[:)]")
-        letters = first + rest[0] if rest else first
-        found = re.fullmatch(r"([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])", letters)
-        if found is None:
-            raise Refused(f"has a group (?{letters}, which Java does not know")
-        flags = _with(_with(self.flags, found[1], True), found[2] or "", False)
-        if found[3] == ")":
-            self.flags = flags
-            return "", False
-        return self.enclosed("(?:", flags), True
+    def _open_group(self, found: re.Match[str]) -> str:
+        """Begin a group; flags hold to the end of the group that they are set in, or of their own `(?i:...)`."""
+        around = self.flags
+        self.flags = around.union(found["on"] or "").difference(found["off"] or "")
+        if found["end"] == ")":
+            return ""
+        if found["name"] in self.names:
+            raise Refused(f"names two groups {found['name']!r}")
+        if found["look"] == ">" and self._looks_behind():
+            raise Refused("looks behind with (?>")
+        self.names.update([found["name"]] if found["name"] else [])
+        opening = found[0] if found["look"] else "(?:"
+        self.open.append((opening, around, self.at))
+        return opening
 
-    def enclosed(self, opening: str, flags: _Flags | None = None) -> str:
-        """Read what a group holds, up to its ')'; flags set inside end with it."""
-        outer = self.flags
-        self.flags = flags or outer
-        text = self.alternatives()
-        if not self.source.took(")"):
-            raise Refused("has a '(' that is never closed")
-        self.flags = outer
-        return f"{opening}{text})"
+    def _close_group(self) -> str:
+        if not self.open:
+            raise Refused("has a ')' that closes nothing")
+        opening, self.flags, _ = self.open.pop()
+        self.repeatable = opening in {"(?:", "(?>"}
+        return ")"
 
+    def _repeat(self, found: re.Match[str], repeatable: bool) -> str:
+        text = found[0]
+        if not repeatable:
+            raise Refused(f"has {text} behind nothing that it could repeat")
+        if found["most"] and int(found["most"]) < int(found["least"]):
+            raise Refused(f"has the impossible repetition {text}")
+        if self._looks_behind() and (self.text[self.at - 1] == ")" or re.search(r"[*+]|,\}", text)):
+            raise Refused(f"looks behind with {text}")
+        return text
 
-def _with(flags: _Flags, letters: str, value: bool) -> _Flags:
-    known: dict[str, Callable[[_Flags], _Flags]] = {
-        "i": lambda old: replace(old, ignore_case=value),
-        "s": lambda old: replace(old, dot_all=value),
-    }
-    for letter in letters:
-        if letter not in known:
-            _refuse_flag(letter)
-        flags = known[letter](flags)
-    return flags
-
-
-def _refuse_flag(letter: str) -> NoReturn:
-    raise Refused(f"uses the flag {letter!r}; only i (ignore case) and s (dot matches all) are translated")
+    def _looks_behind(self) -> bool:
+        """Java looks behind over a bounded length, forwards; `regex` backwards: only what is the same both ways."""
+        return any(opening.startswith("(?<") for opening, _, _ in self.open)
