@@ -9,6 +9,7 @@ from twinlog.formats.ledger_gate import Waiver
 from twinlog.quality.checks import CheckResult, Severity
 from twinlog.quality.gate_suites import AGES, Fact, Mode
 from twinlog.quality.risk import TopicAtRisk
+from twinlog.quality.unproved import UnprovedCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,20 @@ class Rehearsed:
 
 @dataclass(frozen=True, slots=True)
 class CoverageOf:
-    """How much of a topic has been proved equal, and how old the oldest audit of its partitions is."""
+    """How much of a topic has been proved equal, and how old the oldest audit of its partitions is.
+
+    `percent` is proved of the `comparable` records, those that both sides still hold, rounded down; 0 where the copy
+    holds others only, None where it holds none.  `unproved` are all that are not proved, by reason.
+    """
 
     topic: str
     records: int
     proved: int
     differences: int
     age_seconds: float | None
+    comparable: int = 0
+    percent: int | None = None
+    unproved: tuple[UnprovedCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from twinlog.quality.coverage import mapped_between, standing, without
 from twinlog.quality.map_ranges import downstream_range, first_upstream_at
 from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
-from twinlog.steps.audit_problems import AuditProblem, AuditState, found_problems
+from twinlog.steps.audit_problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
 
 SAMPLE_OFFSETS = 5_000
@@ -48,7 +48,8 @@ class AuditRequest:
 class PartitionPlan:
     """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
 
-    `end` is how far it will be audited.  `sampled` is what earlier samples found that stands; in `before` that is
+    `end` is how far it will be audited, `held` how many of the mapped records in front of it the copy has not lost to
+    its retention.  `sampled` is what earlier samples found that stands; in `before` that is
     taken over.  `claims` is false when what is found may be told but proves nothing of
     the topic as it is now.
     """
@@ -65,6 +66,7 @@ class PartitionPlan:
     before: PartitionAudit | None = None
     claims: bool = True
     sampled: SampleAudit | None = None
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
                 for partition in topic.partitions
                 if (it := _partition(flow, topic, partition, state, request))
             )
-    if not any(it.offset_map.records for it in partitions) and not problems:
+    if not any(it.held for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
-        problems.append(AuditProblem("nothing-copied", "", message, "run a cycle first"))
+        problems.append(AuditProblem(NOTHING_COPIED, "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
 
 
@@ -159,6 +161,7 @@ def _partition(
         before,
         claims,
         sampled,
+        mapped_between(offset_map, first_upstream_at(offset_map, partition.target.log_start), end),
     )
 
 

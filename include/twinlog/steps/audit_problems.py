@@ -17,6 +17,9 @@ from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 from twinlog.steps.sharing import Sharing
 
+NOTHING_COPIED = "nothing-copied"
+"""Code of a flow whose copies hold no record: there is nothing to compare."""
+
 NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
 
 

@@ -165,7 +165,7 @@ def _with_source(
         metadata=metadata,
         schemas_differing=schemas,
     )
-    topic_rows = gate_facts.topic_rows(flow, seen, facts, state)
+    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, still_writing=request.still_writing)
     validated = _validate(
         flow,
         asked,
@@ -293,6 +293,15 @@ def _coverage(state: StandbyState) -> tuple[CoverageOf, ...]:
     topics = sorted({it.topic for it in state.coverage})
     sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
     return tuple(
-        CoverageOf(topic, it.records, it.proved, it.differences, it.age_seconds(state.at_ms))
+        CoverageOf(
+            topic,
+            it.records,
+            it.proved,
+            it.differences,
+            it.age_seconds(state.at_ms),
+            it.comparable,
+            it.percent,
+            it.unproved,
+        )
         for topic, it in sums.items()
     )

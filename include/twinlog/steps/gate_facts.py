@@ -19,13 +19,16 @@ from twinlog.quality.checks import Row
 from twinlog.quality.coverage import Coverage, PartitionCoverage, total
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
+from twinlog.steps.audit_verdict import ALL_OF_IT, wanted_percent
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import gap_reports, rows_by_topic
 from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
-PERCENT = 100
+MOST_OF_IT = 50
+"""Percent of what both sides hold that has to be proved while more is copied, or once the source is lost, where
+`twinlog.audit.percent` says nothing else: no audit can have come to what was copied last, which may be much of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +160,11 @@ def known_partitions(topic: str, state: StandbyState) -> tuple[int, ...]:
     return tuple(sorted(it.partition for it in state.progress if it.topic == topic))
 
 
-def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState) -> tuple[Row, ...]:
+def topic_rows(
+    flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState, *, still_writing: bool = False
+) -> tuple[Row, ...]:
     """Make one row per topic that both clusters were asked about."""
+    wanted = MOST_OF_IT if still_writing else ALL_OF_IT
     by_topic = rows_by_topic(seen.rows)
     gaps = gaps_by_topic(state.ledger)
     rows: list[Row] = []
@@ -168,7 +174,7 @@ def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts, state: Stand
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, state),
+            **_promised(flow, it.topic, gaps, state, wanted),
             "age_seconds": known_age_seconds(by_topic.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
@@ -191,7 +197,7 @@ def known_topic_rows(
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, state),
+            **_promised(flow, topic, gaps, state, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(it + 1 for it in known_partitions(topic, state)), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
@@ -219,25 +225,28 @@ def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
     return counts
 
 
-def _promised(flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState) -> Row:
-    tier = flow.tier_of(topic)
-    covered = [it for it in state.coverage if it.topic == topic]
-    audited = total(covered)
+def _promised(
+    flow: FlowSettings, topic: str, gaps: Mapping[str, int], state: StandbyState, wanted: int
+) -> Row:
+    audited = total(it for it in state.coverage if it.topic == topic)
+    judged = _to_audit(flow, topic, audited)
+    # An audit that compared nothing is none.
+    age = audited.age_seconds(state.at_ms) if audited.compared else None
     return {
-        "rpo_seconds": tier.rpo_seconds,
+        "rpo_seconds": flow.tier_of(topic).rpo_seconds,
         "gaps": gaps.get(topic, 0),
         "audit_differences": audited.differences,
-        "audit_age_seconds": audited.age_seconds(state.at_ms) if _to_audit(flow, topic, audited) else 0,
+        "audit_age_seconds": age if judged else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
-        # Rounded down: 100 means all of it.
-        "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
-        "audit_wanted_percent": tier.audit_percent,
+        "unproved_records": sum(it.records for it in audited.unproved),
+        "audited_percent": audited.percent if judged else None,
+        "audit_wanted_percent": wanted_percent(flow, topic, wanted) if judged else None,
     }
 
 
 def _to_audit(flow: FlowSettings, topic: str, audited: Coverage) -> bool:
     """Whether there is a record to audit.  Nobody fails over to read heartbeats, which a canary may just have begun."""
-    return audited.records > 0 and not flow.policy.is_heartbeats_topic(topic)
+    return audited.held > 0 and not flow.policy.is_heartbeats_topic(topic)
 
 
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
