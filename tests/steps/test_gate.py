@@ -17,7 +17,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, Tran
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, Waiver
-from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import GapAcknowledged, GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.jsonable import to_json
 from twinlog.offsets.piece import MapPiece
@@ -430,6 +430,26 @@ def test_gaps_forbid_it_until_somebody_waives_them(ask, flow, source, target, re
     assert (True, (), ("no-gaps",)) == (result.ready, result.blocking, result.waived)
     check = next(it for it in result.checks if it.name == "no-gaps")
     assert (False, "nobody reads it") == (check.passed, check.waived[0].reason)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+@pytest.mark.parametrize("how", ["expired", "acknowledged"])
+def test_a_gap_that_is_over_forbids_nothing(ask, flow, source, target, request_, how):
+    """Its records would be gone anyway, or somebody answers for it: it is shown as such, and nobody waives it."""
+    gap = Gap("orders", 0, 5, 9, GapCause.RETENTION, NOW - HOUR, 5, "life", copied_past=True)
+    write_ledger(flow, target, [gap])
+    assert ("no-gaps",) == ask().blocking
+    if how == "expired":
+        for cluster, name in ((source, "orders"), (target, "A.orders")):
+            cluster.topics[name].configs |= {"retention.ms": str(HOUR // 2), "cleanup.policy": "delete"}
+    else:
+        answer = GapAcknowledged("orders", "life", 0, 5, 9, "nobody reads it", "jo", NOW)
+        write_ledger(flow, target, [answer])
+    if request_ is DEAD:
+        lose(source)
+    result = ask(request_)
+    assert ((), [how]) == (result.blocking, [it.state.value for it in result.gaps])
 
 
 @pytest.mark.usefixtures("ran")

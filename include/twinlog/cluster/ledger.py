@@ -26,6 +26,7 @@ from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
     Gap,
+    GapAcknowledged,
     Incarnation,
     LeaderEpoch,
     Rebuild,
@@ -79,6 +80,7 @@ class Ledger:
     audits: tuple[PartitionAudit, ...] = ()
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
+    acknowledged: tuple[GapAcknowledged, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -144,6 +146,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         sampled=tuple(_of(known, SampleAudit)),
         taken_over=tuple(_of(known, TakenOver)),
+        acknowledged=tuple(_of(known, GapAcknowledged)),
     )
 
 

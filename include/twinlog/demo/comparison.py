@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CHUNK = 10_000
 POLL_S = 0.2
 SILENCE_S = 15.0
+NOTHING = "no record on either side"
+"""What is said of a topic that nothing was compared of: it is not equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def compare_topic(source: str, target: str, topic: str, remote_topic: str) -> To
         remote_topic,
         sum(map(len, theirs.values())),
         sum(map(len, ours.values())),
-        find_difference(theirs, ours),
+        find_difference(theirs, ours) or ("" if any(theirs.values()) else NOTHING),
     )
 
 

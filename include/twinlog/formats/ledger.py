@@ -26,6 +26,7 @@ from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
     Gap,
+    GapAcknowledged,
     GapCause,
     Incarnation,
     LeaderEpoch,
@@ -118,6 +119,7 @@ LedgerRecord = (
     | Beginning
     | LeaderEpoch
     | Gap
+    | GapAcknowledged
     | TopicPause
     | DeletedTopic
     | Rebuild

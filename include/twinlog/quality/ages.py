@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from twinlog import clock
 
 CLOCKS_APART_MS = 60_000
@@ -13,3 +15,8 @@ def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
     if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
         return None
     return clock.seconds_since(at_ms, now_ms)
+
+
+def iso(milliseconds: int) -> str:
+    """Write an epoch time as ISO 8601 in UTC."""
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="seconds")

@@ -187,7 +187,7 @@ FLOW_CHECKS = (
         Relation.EQUAL,
         0,
         "no upstream records were lost before they could be copied",
-        "see `twinlog status` for topics, offsets and causes; they will never be copied",
+        "see `twinlog gap list` for topics, offsets and causes; they will never be copied",
     ),
     Check(
         "heartbeat-age",

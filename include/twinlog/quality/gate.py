@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.formats.ledger_gate import Waiver
 from twinlog.quality.checks import CheckResult, Severity
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.gate_suites import AGES, Fact, Mode
 from twinlog.quality.risk import TopicAtRisk
 from twinlog.quality.unproved import UnprovedCount
@@ -86,8 +87,9 @@ class GateResult:
     """The answer of the gate: `ready` when no critical check failed unwaived.
 
     `still_writing`: producers had not been stopped, and it was not asked for.  `waivers` are all that the ledger
-    holds, expired ones too; `blocking` the names of the checks that forbid a failover.  `rehearsed` is what is known
-    of the time a failover takes: twinlog's own part, not the restart of clients.
+    holds, expired ones too, `gaps` all gaps with their states; `blocking` the names of the checks that forbid a
+    failover.  `rehearsed` is what is known of the time a failover takes: twinlog's own part, not the restart of
+    clients.
     """
 
     flow: str
@@ -100,6 +102,7 @@ class GateResult:
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[GroupAtRisk, ...] = ()
     coverage: tuple[CoverageOf, ...] = ()
+    gaps: tuple[GapReport, ...] = ()
     rehearsed: tuple[Rehearsed, ...] = ()
     state_age_seconds: float | None = None
     source_cluster_id: str = ""

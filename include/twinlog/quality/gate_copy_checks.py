@@ -62,8 +62,9 @@ NO_GAPS = Check(
     "gaps",
     Relation.EQUAL,
     0,
-    "no records of the topic were lost before they could be copied",
-    "see `twinlog status` for offsets and causes; if you can do without them, waive it for this topic",
+    "no records of the topic were lost before they could be copied, but those that have expired since, or that"
+    " somebody answers for",
+    "see `twinlog gap list` for offsets and causes; if you can do without them, `twinlog gap acknowledge`",
     needs=True,
 )
 AUDIT_EQUAL = Check(

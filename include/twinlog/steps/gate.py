@@ -36,6 +36,7 @@ from twinlog.quality.suites import Validated, validate
 from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
 from twinlog.steps.at_risk import drift_by_topic, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
+from twinlog.steps.gap_view import read_gaps
 from twinlog.steps.gate_facts import FlowFacts, StandbyState
 from twinlog.steps.gate_schemas import differing_schemas
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
@@ -120,6 +121,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         topics=judged.topics,
         groups=judged.groups,
         coverage=_coverage(state),
+        gaps=state.gaps,
         rehearsed=judged.rehearsed,
         state_age_seconds=ages[Fact.CYCLE],
         source_cluster_id=judged.source_cluster_id,
@@ -144,7 +146,8 @@ def _with_source(
         seen = survey(flow, clusters)
         names = [topic.topic for topic in seen.discovery.topics]
         facts = topic_facts.read(flow, clusters, names)
-        state = read_target(flow, clusters.target, [topic.remote_topic for topic in seen.discovery.topics])
+        remote = [topic.remote_topic for topic in seen.discovery.topics]
+        state = read_target(flow, clusters.target, remote, clusters.source)
         watch.lap("read the state of both clusters")
         groups = gate_groups.read_both(flow, clusters, state)
         watch.lap("translate the positions of all groups")
@@ -247,7 +250,12 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     )
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> StandbyState:
+def read_target(
+    flow: FlowSettings,
+    target: ClusterReader,
+    remote_topics: Sequence[str],
+    source: ClusterReader | None = None,
+) -> StandbyState:
     """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
 
     Raises ClusterUnreachable, ClusterRefused, FormatError.  Of a partition whose map cannot be read nothing is proved.
@@ -256,6 +264,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
+    now_ms = clock.now_ms()
     return StandbyState(
         ledger=ledger,
         progress=read_progress(flow, target),
@@ -264,7 +273,8 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
         sides=sides,
         offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
         disks=read_disks(target),
-        at_ms=clock.now_ms(),
+        at_ms=now_ms,
+        gaps=read_gaps(flow, target, ledger, now_ms, source),
     )
 
 

@@ -17,12 +17,13 @@ from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import Coverage, PartitionCoverage, total
+from twinlog.quality.gaps import GapReport, open_gaps
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.audit_verdict import ALL_OF_IT, wanted_percent
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
-from twinlog.steps.reports import gap_reports, rows_by_topic
+from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
@@ -33,7 +34,7 @@ MOST_OF_IT = 50
 
 @dataclass(frozen=True, slots=True)
 class StandbyState:
-    """What stands on the target alone: progress, map, copies, audits, disks, and the flow's memory at `at_ms`.
+    """What stands on the target alone: progress, map, copies, audits, disks, gaps, the flow's memory at `at_ms`.
 
     `sides` and `offsets` are of the copies, by their own names.
     """
@@ -46,6 +47,7 @@ class StandbyState:
     offsets: Mapping[TopicPartition, PartitionOffsets]
     disks: LogDirs
     at_ms: int
+    gaps: tuple[GapReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def topic_rows(
     """Make one row per topic that both clusters were asked about."""
     wanted = MOST_OF_IT if still_writing else ALL_OF_IT
     by_topic = rows_by_topic(seen.rows)
-    gaps = gaps_by_topic(state.ledger)
+    gaps = gaps_by_topic(state.gaps)
     rows: list[Row] = []
     for it in seen.discovery.topics:
         if it.blocked:
@@ -188,7 +190,7 @@ def known_topic_rows(
     """Make one row per known topic, from the target alone; of the source, what the last cycle saw."""
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
-    gaps = gaps_by_topic(state.ledger)
+    gaps = gaps_by_topic(state.gaps)
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
@@ -217,10 +219,10 @@ def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | N
     return not emptying and (life is None or life.since_ms <= known.at_ms)
 
 
-def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
-    """Count gaps and quarantined records of each topic."""
+def gaps_by_topic(gaps: Iterable[GapReport]) -> Mapping[str, int]:
+    """Count the open gaps and quarantined records of each topic."""
     counts: defaultdict[str, int] = defaultdict(int)
-    for gap in gap_reports(ledger):
+    for gap in open_gaps(gaps):
         counts[gap.topic] += 1
     return counts
 

@@ -182,7 +182,7 @@ def erasure(
             yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
-        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs)
+        for group in (ledger.gaps, ledger.quarantined, ledger.acknowledged, ledger.leader_epochs)
         for it in group
         if it.topic == topic
     )

@@ -12,12 +12,13 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import CycleReport, LedgerRecord
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps import at_risk, topic_facts
 from twinlog.steps.discovery import Problem
 from twinlog.steps.metrics import write_metrics
 from twinlog.steps.plan_ranges import StoppedPartition
-from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
+from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, age_seconds, survey
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ def make_report(
             )
             for topic, rows in rows_by_topic(seen.rows).items()
         ),
-        gaps=gap_reports(seen.ledger),
+        gaps=seen.gaps,
         stopped=stopped,
         problems=seen.discovery.problems,
         lag_records=seen.lag_records,

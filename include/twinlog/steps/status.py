@@ -15,13 +15,16 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import RiskSample
+from twinlog.quality.ages import iso
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, of_the_last_day
 from twinlog.steps.at_risk import read_disks, topics_at_risk
 from twinlog.steps.discovery import Orphan, Problem
+from twinlog.steps.gap_view import read_gaps
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
 from twinlog.steps.pauses import why_standing_by
-from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
+from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, known_age_seconds, survey
 
 
@@ -114,7 +117,9 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        found = last_known_status(flow, read_ledger(flow, clusters.target), clock.now_ms())
+        ledger, now_ms = read_ledger(flow, clusters.target), clock.now_ms()
+        gaps = read_gaps(flow, clusters.target, ledger, now_ms)
+        found = last_known_status(flow, ledger, now_ms, gaps)
     return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
 
 
@@ -129,7 +134,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         rpo_seconds=known_age_seconds(seen.rows, seen.at_ms),
         lag_records=seen.lag_records,
         topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
-        gaps=gap_reports(seen.ledger),
+        gaps=seen.gaps,
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
         held=why_standing_by(seen.ledger),
@@ -139,7 +144,9 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
     )
 
 
-def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowStatus:
+def last_known_status(
+    flow: FlowSettings, ledger: Ledger, now_ms: int, gaps: tuple[GapReport, ...]
+) -> FlowStatus:
     """Tell what the ledger knows, while the source cannot be asked.  Pure."""
     report = ledger.last_report
     age = 0.0 if report is None else clock.seconds_since(report.at_ms, now_ms)
@@ -151,7 +158,7 @@ def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowSt
         rpo_seconds=None if report is None else round(report.summary.get("rpo_seconds", 0) + age, 3),
         lag_records=None if report is None else report.summary.get("lag_records"),
         topics=(),
-        gaps=gap_reports(ledger),
+        gaps=gaps,
         incarnations=_incarnations(ledger),
         problems=(),
         held=why_standing_by(ledger),

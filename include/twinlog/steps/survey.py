@@ -18,20 +18,23 @@ from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.quality.ages import seconds_since
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.gap_view import read_gaps
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, and a row per partition."""
+    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, a row per partition, its gaps."""
 
     discovery: Discovery
     ledger: Ledger
     maps: Maps[PackedMap]
     rows: tuple[PartitionRow, ...]
     at_ms: int
+    gaps: tuple[GapReport, ...]
 
     @property
     def lag_records(self) -> int:
@@ -68,7 +71,9 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     waiting = positions(flow, discovery, copied.progress)
     first = clusters.source.read_records(waiting, limit=1)
     rows = partition_rows(flow, discovery, copied, {it: found[0] for it, found in first.items() if found})
-    return Survey(discovery, ledger, maps, rows, clock.now_ms())
+    now_ms = clock.now_ms()
+    gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
+    return Survey(discovery, ledger, maps, rows, now_ms, gaps)
 
 
 def partition_rows(
