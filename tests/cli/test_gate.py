@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog.cli.main import app, main
+from twinlog.clock import now_ms
 from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.load import load
 from twinlog.errors import ClusterUnreachable
@@ -161,7 +162,7 @@ def test_a_gap_is_acknowledged_and_reopened(reported, capsys: pytest.CaptureFixt
     """By name and reason, one by one; the answer stands in the ledger, and in what is listed."""
     flow = load(reported.file).flows["A->B"]
     gaps = [
-        Gap("orders", 0, first, first + 4, GapCause.RETENTION, 1, 5, "life", copied_past=True)
+        Gap("orders", 0, first, first + 4, GapCause.RETENTION, now_ms(), 5, "life", copied_past=True)
         for first in (5, 50)
     ]
     write_ledger(flow, reported.target, gaps)

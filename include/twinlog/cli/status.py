@@ -120,6 +120,13 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 )
             ],
         )
+    lost = [(it, row) for it in status.topics for row in it.partitions if row.unmapped_offsets]
+    if lost:
+        yield Grid(
+            f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
+            ("topic", "partition", "offsets"),
+            [(it.topic, row.partition, row.unmapped_offsets) for it, row in lost],
+        )
     if status.gaps:
         yield gap_grid(status.flow, status.gaps)
     if status.paused:

@@ -21,7 +21,7 @@ from twinlog.formats.ledger import (
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
@@ -81,6 +81,7 @@ class Ledger:
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
     acknowledged: tuple[GapAcknowledged, ...] = ()
+    map_holes: tuple[MapHole, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -147,6 +148,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         sampled=tuple(_of(known, SampleAudit)),
         taken_over=tuple(_of(known, TakenOver)),
         acknowledged=tuple(_of(known, GapAcknowledged)),
+        map_holes=tuple(_of(known, MapHole)),
     )
 
 

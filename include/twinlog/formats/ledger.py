@@ -21,7 +21,7 @@ from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
@@ -131,6 +131,7 @@ LedgerRecord = (
     | PartitionAudit
     | SampleAudit
     | TakenOver
+    | MapHole
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

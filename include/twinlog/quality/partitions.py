@@ -39,7 +39,8 @@ class PartitionRow:
 
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there
     to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
-    points beyond the source.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    points beyond the source.  `unmapped_offsets` counts the copied upstream offsets of which the map was lost, None
+    where there is no map to be read.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
     `reported_next_upstream` is what the last cycle report said.
     """
 
@@ -57,6 +58,7 @@ class PartitionRow:
     target_partitions: int | None
     mapped: MapSummary = MapSummary()
     reported_next_upstream: int | None = None
+    unmapped_offsets: int | None = None
 
     @property
     def last_upstream(self) -> int | None:
@@ -76,6 +78,7 @@ PLAIN_COLUMNS = (
     "source_partitions",
     "target_partitions",
     "reported_next_upstream",
+    "unmapped_offsets",
 )
 
 

@@ -21,7 +21,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger import FlowPhase, FlowState
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
 from twinlog.offsets.piece import MapPiece
@@ -109,6 +109,7 @@ def run(
     moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
     with Brokers(flow.target.connection) as target:
         kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
+        kept += [_noted(state, it) for it in _holes(flow, clusters, pieces)]
         write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
@@ -298,7 +299,21 @@ def _taken_over(
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
-def _noted(state: StateTopics, record: TakenOver) -> StateRecord:
+def _holes(
+    flow: FlowSettings, clusters: Clusters, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]
+) -> Iterator[MapHole]:
+    """What of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved."""
+    known = read_packed(flow, clusters.target)
+    now = clock.now_ms()
+    for place, found in pieces:
+        life = SourceLife(place.source.topic, place.topic_id, place.source.partition)
+        packed = known.get(life)
+        start = packed.end_upstream if packed is not None else 0
+        if found and start < found[0].first_upstream:
+            yield MapHole(*life, start, found[0].first_upstream, now)
+
+
+def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
     return StateRecord(state.ledger_topic, 0, record.key(), record.value())
 
 

@@ -24,7 +24,7 @@ from twinlog.steps.audit_verdict import ALL_OF_IT, wanted_percent
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
 from twinlog.steps.reports import rows_by_topic
-from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized
+from twinlog.steps.survey import Survey, known_age_seconds, reported_progress, summarized, unmapped
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
 MOST_OF_IT = 50
@@ -124,7 +124,8 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
         for number in known_partitions(topic, state):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
-            mapped = summarized(state.maps, SourceLife(topic, life.topic_id if life else "", number))
+            source_life = SourceLife(topic, life.topic_id if life else "", number)
+            mapped = summarized(state.maps, source_life)
             last = state.progress.get(at)
             rows.append({
                 "topic": topic,
@@ -138,6 +139,9 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
                 "mapped_downstream_offsets": mapped.downstream_offsets,
                 "mapped_upstream_end": mapped.upstream_end,
                 "mapped_downstream_end": mapped.downstream_end,
+                "unmapped_offsets": unmapped(
+                    state.ledger, state.maps, source_life, reported.get(at), last, there
+                ),
                 "mapped_wanted": _mapped_wanted(
                     there.log_start if there is not None else None,
                     there.stable_end if there is not None else None,

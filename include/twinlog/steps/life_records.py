@@ -182,7 +182,13 @@ def erasure(
             yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
-        for group in (ledger.gaps, ledger.quarantined, ledger.acknowledged, ledger.leader_epochs)
+        for group in (
+            ledger.gaps,
+            ledger.quarantined,
+            ledger.acknowledged,
+            ledger.map_holes,
+            ledger.leader_epochs,
+        )
         for it in group
         if it.topic == topic
     )

@@ -30,12 +30,16 @@ from twinlog.steps.survey import Survey, known_age_seconds, survey
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied."""
+    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied.
+
+    `unmapped_offsets` were copied, and the offset map has lost where to; None where there is no map to be read.
+    """
 
     partition: int
     last_upstream_offset: int
     source_end: int
     lag_records: int
+    unmapped_offsets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
                 last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
                 source_end=row.source_end,
                 lag_records=max(0, row.lag_records),
+                unmapped_offsets=row.unmapped_offsets,
             )
             for row in rows
         ),

@@ -7,18 +7,19 @@ another life, or with nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog import clock
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.progress import Maps, SourceLife, read_packed, read_progress
-from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.cluster.values import PartitionOffsets, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.gaps import GapReport
+from twinlog.quality.map_holes import bounds_of, lost_in
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
@@ -49,11 +50,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far each partition was copied: progress, the map, and what the last cycle report said."""
+    """How far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
 
     progress: Mapping[TopicPartition, int]
     maps: Maps[PackedMap]
     reported: Mapping[TopicPartition, int]
+    ledger: Ledger = field(default_factory=Ledger)
 
 
 def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
@@ -66,7 +68,7 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     ledger = read_ledger(flow, clusters.target)
     maps = read_packed(flow, clusters.target)
     progress = read_progress(flow, clusters.target)
-    copied = Copied(progress, maps, reported_progress(ledger))
+    copied = Copied(progress, maps, reported_progress(ledger), ledger)
     discovery = discover.run(flow, clusters)
     waiting = positions(flow, discovery, copied.progress)
     first = clusters.source.read_records(waiting, limit=1)
@@ -152,6 +154,30 @@ def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
         return MapSummary()
 
 
+def unmapped(
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    life: SourceLife,
+    reported: int | None,
+    last: int | None,
+    copy: PartitionOffsets | None,
+) -> int | None:
+    """Count the copied offsets of which the map was lost; None where there is no map to be read.  Pure.
+
+    Copied is what the last cycle `reported`, which was read in front of the map: progress may be ahead of the map that
+    was read.
+    """
+    copied_to = None if reported is None or last is None else min(reported, last + 1)
+    try:
+        packed = maps.get(life)
+        if packed is None or copy is None:
+            return None
+        bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
+        return sum(it.end - it.start for it in lost_in(packed, bounds))
+    except UnreadableMap:
+        return None
+
+
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
     return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
 
@@ -192,4 +218,7 @@ def _row(
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
         mapped=summarized(copied.maps, life),
         reported_next_upstream=copied.reported.get(it),
+        unmapped_offsets=unmapped(
+            copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
+        ),
     )

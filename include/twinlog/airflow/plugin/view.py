@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.plugin.status import SeenFlow, SeenFlows
 from twinlog.jsonable import to_json
+from twinlog.quality.gaps import open_gaps
 
 if TYPE_CHECKING:
     from twinlog.formats.ledger import CycleReport
-from twinlog.quality.gaps import open_gaps
-from twinlog.steps.status import FlowStatus, TopicStatus
+    from twinlog.steps.status import FlowStatus, TopicStatus
 
 UNKNOWN = "–"
 _ORPHANS = {
