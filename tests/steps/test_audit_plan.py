@@ -26,13 +26,12 @@ from twinlog.formats.ledger_audit import (
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.quality.map_ranges import first_upstream_at
+from twinlog.quality.map_ranges import first_upstream_at, sample
 from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
     plan,
-    sample,
 )
 from twinlog.steps.audit_problems import AuditState
 from twinlog.steps.discovery import (

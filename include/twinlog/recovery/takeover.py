@@ -109,7 +109,8 @@ def run(
     moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
     with Brokers(flow.target.connection) as target:
         kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
-        kept += [_noted(state, it) for it in _holes(flow, clusters, pieces)]
+        left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
+        kept += [_noted(state, it) for it in _holes(flow, clusters, pieces, left)]
         write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
@@ -300,9 +301,15 @@ def _taken_over(
 
 
 def _holes(
-    flow: FlowSettings, clusters: Clusters, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]
+    flow: FlowSettings,
+    clusters: Clusters,
+    pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]],
+    left: Mapping[TopicPartition, int],
 ) -> Iterator[MapHole]:
-    """What of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved."""
+    """What of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.
+
+    Of partitions that are `left` as they are: up to MirrorMaker 2's position.
+    """
     known = read_packed(flow, clusters.target)
     now = clock.now_ms()
     for place, found in pieces:
@@ -311,6 +318,10 @@ def _holes(
         start = packed.end_upstream if packed is not None else 0
         if found and start < found[0].first_upstream:
             yield MapHole(*life, start, found[0].first_upstream, now)
+    for life, packed in known.items():
+        last = left.get(TopicPartition(life.topic, life.partition), -1)
+        if packed.end_upstream <= last:
+            yield MapHole(*life, packed.end_upstream, last + 1, now)
 
 
 def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:

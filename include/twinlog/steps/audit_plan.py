@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,14 +15,11 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Scope
 from twinlog.quality.coverage import mapped_between, standing, without
 from twinlog.quality.map_holes import LostStretch, bounds_of, lost_stretches
-from twinlog.quality.map_ranges import downstream_range, first_upstream_at
+from twinlog.quality.map_ranges import downstream_range, first_upstream_at, sample
 from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
 from twinlog.steps.audit_problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems, map_lost
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
-
-SAMPLE_OFFSETS = 5_000
-"""Upstream offsets in one piece of a sample."""
 
 
 class AuditMode(StrEnum):
@@ -309,10 +304,3 @@ def _scopes(
         for low, high, first, last in whole
         if low < high or first < last
     ]
-
-
-def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
-    """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
-    pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
-    wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
-    return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))

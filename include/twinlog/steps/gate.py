@@ -21,7 +21,6 @@ from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Suite
 from twinlog.quality.coverage import coverage, total
 from twinlog.quality.gate import (
-    CoverageOf,
     GateResult,
     GroupAtRisk,
     Rehearsed,
@@ -120,7 +119,7 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         waivers=tuple(waived_by(it, state.at_ms) for it in state.ledger.waivers),
         topics=judged.topics,
         groups=judged.groups,
-        coverage=_coverage(state),
+        coverage=gate_facts.coverage_by_topic(state),
         gaps=state.gaps,
         rehearsed=judged.rehearsed,
         state_age_seconds=ages[Fact.CYCLE],
@@ -297,21 +296,3 @@ def _validate(
 
 def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
     return tuple(result for one in validated for result in one.results)
-
-
-def _coverage(state: StandbyState) -> tuple[CoverageOf, ...]:
-    topics = sorted({it.topic for it in state.coverage})
-    sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
-    return tuple(
-        CoverageOf(
-            topic,
-            it.records,
-            it.proved,
-            it.differences,
-            it.age_seconds(state.at_ms),
-            it.comparable,
-            it.percent,
-            it.unproved,
-        )
-        for topic, it in sums.items()
-    )

@@ -18,6 +18,7 @@ from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import Coverage, PartitionCoverage, total
 from twinlog.quality.gaps import GapReport, open_gaps
+from twinlog.quality.gate import CoverageOf
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.audit_verdict import ALL_OF_IT, wanted_percent
@@ -263,3 +264,22 @@ def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
 def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
     """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
     return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk else 0.0
+
+
+def coverage_by_topic(state: StandbyState) -> tuple[CoverageOf, ...]:
+    """Say of each topic how much of it is proved."""
+    topics = sorted({it.topic for it in state.coverage})
+    sums = {topic: total(it for it in state.coverage if it.topic == topic) for topic in topics}
+    return tuple(
+        CoverageOf(
+            topic,
+            it.records,
+            it.proved,
+            it.differences,
+            it.age_seconds(state.at_ms),
+            it.comparable,
+            it.percent,
+            it.unproved,
+        )
+        for topic, it in sums.items()
+    )
