@@ -64,19 +64,22 @@ def compare_topic(source: str, target: str, topic: str, remote_topic: str) -> To
         remote_topic,
         sum(map(len, theirs.values())),
         sum(map(len, ours.values())),
-        find_difference(theirs, ours) or ("" if any(theirs.values()) else NOTHING),
+        find_difference(theirs, ours),
     )
 
 
 def find_difference(theirs: PartitionRecords, ours: PartitionRecords) -> str:
-    """Return the first difference between source and target in words, empty when there is none."""
+    """Return the first difference between source and target in words, empty when there is none.
+
+    That neither side holds a record is said, too: then nothing was compared.
+    """
     if theirs.keys() != ours.keys():
         return f"{len(theirs)} partitions, {len(ours)} on the target"
     for partition in sorted(theirs):
         for position, (left, right) in enumerate(zip_longest(theirs[partition], ours[partition])):
             if left != right:
                 return f"partition {partition}, record {position}: {_name_difference(left, right)}"
-    return ""
+    return "" if any(theirs.values()) else NOTHING
 
 
 def _name_difference(left: SeenRecord | None, right: SeenRecord | None) -> str:

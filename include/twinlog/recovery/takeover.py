@@ -24,6 +24,7 @@ from twinlog.formats.ledger import FlowPhase, FlowState
 from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.recovery import mirror_maker
@@ -110,7 +111,8 @@ def run(
     with Brokers(flow.target.connection) as target:
         kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
         left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
-        kept += [_noted(state, it) for it in _holes(flow, clusters, pieces, left)]
+        known = read_packed(flow, clusters.target)
+        kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
         write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
@@ -300,28 +302,26 @@ def _taken_over(
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
-def _holes(
-    flow: FlowSettings,
-    clusters: Clusters,
+def left_unmapped(
+    known: Mapping[SourceLife, PackedMap],
     pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]],
     left: Mapping[TopicPartition, int],
+    now_ms: int,
 ) -> Iterator[MapHole]:
-    """What of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.
+    """Say what of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.  Pure.
 
     Of partitions that are `left` as they are: up to MirrorMaker 2's position.
     """
-    known = read_packed(flow, clusters.target)
-    now = clock.now_ms()
     for place, found in pieces:
         life = SourceLife(place.source.topic, place.topic_id, place.source.partition)
         packed = known.get(life)
         start = packed.end_upstream if packed is not None else 0
         if found and start < found[0].first_upstream:
-            yield MapHole(*life, start, found[0].first_upstream, now)
+            yield MapHole(*life, start, found[0].first_upstream, now_ms)
     for life, packed in known.items():
         last = left.get(TopicPartition(life.topic, life.partition), -1)
         if packed.end_upstream <= last:
-            yield MapHole(*life, packed.end_upstream, last + 1, now)
+            yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
 
 
 def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
