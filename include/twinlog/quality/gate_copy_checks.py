@@ -75,7 +75,6 @@ AUDIT_EQUAL = Check(
     0,
     "what was audited is equal on both sides",
     "see `twinlog audit` for the records that differ, and copy the topic anew",
-    needs=True,
 )
 AUDIT_AGE = Check(
     "audit-age",

@@ -242,7 +242,7 @@ def _promised(
     return {
         "rpo_seconds": flow.tier_of(topic).rpo_seconds,
         "gaps": gaps.get(topic, 0),
-        "audit_differences": audited.differences,
+        "audit_differences": audited.differences if audited.compared else None,
         "audit_age_seconds": age if judged else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         "unproved_records": sum(it.records for it in audited.unproved),
