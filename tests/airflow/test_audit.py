@@ -70,7 +70,7 @@ def test_a_failure_says_where() -> None:
     from twinlog.airflow.audit import not_equal
 
     assert (
-        "the copy is not proved equal, 1 differences: t-0 value at 7 -> 8; no map"
+        "the audit does not call the copy equal, 1 differences: t-0 value at 7 -> 8; no map"
         == not_equal(OUTCOME).message
     )
 

@@ -9,9 +9,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog.cli.main import app, main
-from twinlog.cluster.ledger import read_ledger
+from twinlog.clock import now_ms
+from twinlog.cluster.ledger import read_ledger, write_ledger
 from twinlog.config.load import load
 from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger import Gap, GapCause
 
 ADD = ("waiver", "add", "no-gaps", "--reason", "drill", "--by", "jo")
 
@@ -154,6 +156,36 @@ def test_waivers_come_and_go(reported, capsys: pytest.CaptureFixture[str]) -> No
     assert () == read_ledger(flow, reported.target).waivers
     code, answer, _ = _run(reported, capsys, "waiver", "remove", "no-gaps")
     assert (1, "no-waiver") == (code, answer["error"]["code"])
+
+
+def test_a_gap_is_acknowledged_and_reopened(reported, capsys: pytest.CaptureFixture[str]) -> None:
+    """By name and reason, one by one; the answer stands in the ledger, and in what is listed."""
+    flow = load(reported.file).flows["A->B"]
+    gaps = [
+        Gap("orders", 0, first, first + 4, GapCause.RETENTION, now_ms(), 5, "life", copied_past=True)
+        for first in (5, 50)
+    ]
+    write_ledger(flow, reported.target, gaps)
+    answer = ("gap", "acknowledge", "orders", "0", "5", "--reason", "nobody reads it", "--by", "jo")
+    code, shown, _ = _run(reported, capsys, *answer)
+    assert (0, ["acknowledged"]) == (code, [it["state"] for it in shown["gaps"]])
+    code, listed, _ = _run(reported, capsys, "gap", "list")
+    assert (0, [("acknowledged", "jo"), ("open", "")]) == (
+        code,
+        [(it["state"], it["acknowledged_by"]) for it in listed["gaps"]],
+    )
+    code, reopened, _ = _run(reported, capsys, "gap", "reopen", "orders", "0", "5")
+    assert (0, ["open"], ()) == (
+        code,
+        [it["state"] for it in reopened["gaps"]],
+        read_ledger(flow, reported.target).acknowledged,
+    )
+    code, refused, _ = _run(reported, capsys, "gap", "reopen", "orders", "0", "5")
+    assert (1, "no-gap") == (code, refused["error"]["code"])
+    code, refused, _ = _run(reported, capsys, "gap", "acknowledge", "orders", "0", "6", *answer[5:])
+    assert (1, "no-gap") == (code, refused["error"]["code"])
+    code, refused, _ = _run(reported, capsys, *answer[:5], "--reason", " ", "--by", "jo")
+    assert (2, "usage") == (code, refused["error"]["code"])
 
 
 def test_a_flow_that_never_ran_has_no_waivers(world, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,12 @@ def test_what_is_missing_or_too_much() -> None:
     assert "partition 0, record 0: extra on the target" == find_difference({0: []}, {0: [RECORD]})
 
 
+def test_nothing_is_not_equal() -> None:
+    """Where neither side holds a record, nothing was compared."""
+    for nothing in ({}, {0: [], 1: []}):
+        assert "no record on either side" == find_difference(nothing, nothing)
+
+
 def test_partitions_must_agree() -> None:
     """A topic that is not there has none."""
     assert "1 partitions, 0 on the target" == find_difference({0: [RECORD]}, {})

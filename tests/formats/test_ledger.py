@@ -47,7 +47,7 @@ BYTES = [
         Gap("t", 0, 5, 9, GapCause.DELETE_RECORDS, 7, 5, "id"),
         '["gap","t","id",0,5]',
         '{"version":1,"topic":"t","partition":0,"first_offset":5,"last_offset":9,"cause":"delete-records",'
-        '"at_ms":7,"records_estimate":5,"topic_id":"id","first_ms":null,"last_ms":null,"copied_past":false}',
+        '"at_ms":7,"records_estimate":5,"topic_id":"id","first_ms":null,"last_ms":null,"copied_past":false,"grown_ms":null}',
     ),
     (
         Beginning("t", "id", {"0": 5}, {"0": 5}, 7),
@@ -68,7 +68,7 @@ BYTES = [
     (
         DeletedTopic("t", "id", "A.t", 7),
         '["deleted-topic","t"]',
-        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","first_seen_ms":7}',
+        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","first_seen_ms":7,"copy_gone_ms":0}',
     ),
     (
         Rebuild("t", "id", "A.t", "old", RebuildPhase.DELETING, "jo", "why", 7, {"a": "b"}, POSITIONS),

@@ -138,7 +138,11 @@ def story(cluster_b, keys, tmp_path_factory) -> Iterator[Story]:
         commit_group(source, "billing", "payments", 9)
         told.ask("lag")
         told.cycle()
+        told.ask("not audited since")
+        told.command("audit")
         told.ask("caught up")
+        produce(source, "payments", now(2))
+        told.cycle()
     told.ask("source lost, planned")
     told.ask("source lost", "--mode", "source-dead", "--sign-with", str(keys[0]))
     told.answers["waiver"] = told.command(*(
@@ -169,8 +173,9 @@ def blocking(answer: dict) -> set[str]:
 def test_a_complete_copy_is_ready(story: Story) -> None:
     """Once it was audited; one broker only warns."""
     code, answer = story.answers["never audited"]
-    assert (1, {"audit-age"}) == (code, blocking(answer))
-    assert 0 == story.answers["audit"][0]
+    assert (1, {"audit-age", "audit-promised"}) == (code, blocking(answer))
+    code, audit = story.answers["audit"]
+    assert (0, True, True, []) == (code, audit["equal"], audit["proved"], audit["unproved"])
     code, answer = story.answers["ready"]
     assert (0, True, set()) == (code, answer["ready"], blocking(answer))
     warned = {it["name"] for it in answer["checks"] if not it["passed"]}
@@ -208,6 +213,11 @@ def test_lag_and_a_group_that_moved_forbid_it(story: Story) -> None:
     assert (5, "gold") == (risk["payments"]["records"], risk["payments"]["tier"])
     assert risk["payments"]["bytes"] > 0
     assert (0, True) == (story.answers["caught up"][0], story.answers["caught up"][1]["ready"])
+
+
+def test_all_that_both_sides_hold_is_proved(story: Story) -> None:
+    """What was copied after the last audit, too, once producers have stopped."""
+    assert {"audit-promised"} == blocking(story.answers["not audited since"][1])
 
 
 def test_schemas_that_were_not_copied_yet_forbid_it(story: Story) -> None:

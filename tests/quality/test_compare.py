@@ -283,6 +283,22 @@ def test_a_lost_piece_of_the_map():
     )
 
 
+def test_what_is_missing_where_the_map_was_lost():
+    """It was copied, so it must be there, wherever that is; what is there is neither equal nor different."""
+    copy = numbered(30)
+    pieces = [MapPiece(0, 7, (Run(0, 0, 7),)), *pieces_from(14, 30)]
+    lost = ((7, 14),)
+    there = copy.compare(offset_map=OffsetMap.of(pieces), lost=lost)
+    assert (True, (), 23) == (there.equal, there.unproved, there.equal_bytes + there.equal_records)
+    gone = [it for it in copy.target if not 8 <= it[0] < 16]
+    found_missing = found(copy.compare(gone, offset_map=OffsetMap.of(pieces), lost=lost))
+    assert [(Kind.MISSING, n, None) for n in range(7, 14)] == found_missing
+
+
+def pieces_from(start: int, end: int) -> list[MapPiece]:
+    return [MapPiece(start, end, tuple(Run(n, n + n // 7, 1) for n in range(start, end)))]
+
+
 @settings(deadline=None)
 @given(copies(st.binary(min_size=8, max_size=8).map(lambda it: Rec(it, it)), unique_by=repr), st.data())
 def test_what_either_side_lost_is_accounted_for_once(copy, data):

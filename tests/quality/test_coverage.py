@@ -23,6 +23,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.quality.coverage import Coverage, PartitionCoverage, coverage, partition_coverage, total
+from twinlog.quality.unproved import UNMAPPED
 
 LIFE = SourceLife("t", "id", 0)
 MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
@@ -121,8 +122,35 @@ def test_only_the_newest_life_counts():
 
 
 def test_without_a_map_there_is_nothing_to_prove():
-    """An empty flow is covered, and says that it holds nothing."""
-    assert Coverage(0, 0, 0, None) == total(coverage(Ledger(), Maps({}, {})))
+    """Of nothing, nothing is proved, and no percent is told."""
+    nothing = total(coverage(Ledger(), Maps({}, {})))
+    assert (Coverage(0, 0, 0, None), 0.0, None) == (nothing, nothing.share, nothing.percent)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["mapped", "new", *Unproved])), min_size=1),
+    st.integers(0, 3),
+)
+def test_whatever_is_not_proved_is_counted_with_its_reason(parts: list[tuple[int, str]], differences: int):
+    """Copied records are proved, differ, or are counted; 100 % is said only of all that both sides hold."""
+    pieces, spans, at, end = [], [], 0, 0
+    for length, kind in sorted(parts, key=lambda it: it[1] == "new"):
+        if kind not in UNMAPPED:
+            pieces.append(MapPiece(at, at + length, (Run(at, at, length),)))
+        if kind not in {"mapped", "new"}:
+            spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
+        at += length
+        end = end if kind == "new" else at
+    if not pieces:
+        return
+    audit = dataclasses.replace(AUDIT, end=end, unproved=tuple(spans), difference_count=differences)
+    whole = total([partition_coverage(LIFE, OffsetMap.of(pieces), audit)])
+    proved_and_differing = whole.proved + min(differences, whole.records)
+    assert whole.records <= proved_and_differing + sum(it.records for it in whole.unproved)
+    if whole.percent == 100:
+        assert whole.proved == whole.comparable > 0
+    if not whole.proved:
+        assert whole.percent in {0, None}
 
 
 def test_one_partition_never_audited_leaves_a_flow_without_an_age():

@@ -34,7 +34,7 @@ def result(**changes) -> GateResult:
             TopicAtRisk("orders", "gold", 5, None, 90.0, 30, moving=True, drift=("retention.ms: 1",)),
         ),
         "groups": (GroupAtRisk("billing", None),),
-        "coverage": (CoverageOf("orders", 1000, 999, 1, None),),
+        "coverage": (CoverageOf("orders", 1000, 999, 1, None, 1000, 99),),
     }
     asked = {"flow": "A->B", "mode": Mode.PLANNED, "at_ms": NOW, "still_writing": False}
     return GateResult(**(asked | fields | changes))
@@ -75,4 +75,4 @@ def test_numbers_for_people():
     assert ["not known", "500 ms", "90 s", "2 min", "3 h", "3 d"] == [
         duration(it) for it in (None, 0.5, 90, 121, 10_800, 259_200)
     ]
-    assert ["99.9 %", "100.0 %", "100.0 %"] == [share(9_999, 10_000), share(1, 1), share(0, 0)]
+    assert ["99.9 %", "100.0 %", "nothing"] == [share(9_999, 10_000), share(1, 1), share(0, 0)]

@@ -26,6 +26,7 @@ SOUND = PartitionRow(
     source_partitions=3,
     target_partitions=3,
     mapped=MapSummary(8, 8, 8, 10, 8),
+    unmapped_offsets=0,
     reported_next_upstream=6,
 )
 NEW = replace(
@@ -41,6 +42,7 @@ CRIMES = {
     "nothing-copied-twice": {"mapped": MapSummary(8, 7, 8, 10, 8)},
     "downstream-counted-once": {"mapped": MapSummary(8, 8, 7, 10, 8)},
     "map-not-beyond-progress": {"mapped": MapSummary(8, 8, 8, 11, 8)},
+    "map-whole": {"unmapped_offsets": 2},
     "progress-within-source": {"next_upstream": 13},
     "nothing-expired-uncopied": {"source_log_start": 11},
     "copy-not-cut-off": {"target_stable_end": 7},

@@ -12,23 +12,28 @@ from hypothesis import strategies as st
 from twinlog.cluster.connect_workers import ConnectWorkers
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.ledger import write_ledger
-from twinlog.cluster.values import TopicPartition
+from twinlog.cluster.progress import SourceLife
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.checkpoint import Checkpoint
 from twinlog.formats.heartbeat import Heartbeat
 from twinlog.formats.ledger import FlowPhase, FlowState
+from twinlog.formats.offset_map import MapPiece, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.run import Run
 from twinlog.recovery import handover, takeover
 from twinlog.recovery.alignment import Alignment, Verdict
 from twinlog.recovery.mirror_maker import Origin
+from twinlog.recovery.proof import Place
 from twinlog.recovery.takeover_report import ProofState, TakeoverReport
 from twinlog.relay.fence import Grant
 from twinlog.relay.spec import FenceMark, StateTopics
 from twinlog.relay.state_records import progress_record
 
 MARK = FenceMark("run", 0, 0)
+NOWHERE = PartitionOffsets(0, 0, 0)
 LETTERS = [f"{letter}-{n}" for n, letter in enumerate("abcdefgh")]
 
 
@@ -319,3 +324,20 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
     found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours, MARK), origin, positions, ["a"]))
     assert [progress_record(STATE, *it) for it in written] == found
     assert all(not it.headers for it in found)
+
+
+def test_what_is_left_out_of_the_map_is_noted() -> None:
+    """From where the map ended to what was proved, or to where a topic that is left goes on."""
+    life = SourceLife("orders", "id", 0)
+    known = {life: PackedMap.of({0: encode_piece(MapPiece(0, 10, (Run(0, 0, 10),)))})}
+    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, None)
+    proved = (MapPiece(15, 30, (Run(15, 20, 15),)),)
+
+    def noted(*args: Any) -> list[tuple[int, int]]:
+        return [(it.start, it.end) for it in takeover.left_unmapped(*args, 7)]
+
+    assert [(10, 15)] == noted(known, [(place, proved)], {})
+    assert [(0, 15)] == noted({}, [(place, proved)], {})
+    assert [] == noted(known, [(place, (MapPiece(10, 30, ()),))], {})
+    assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
+    assert [] == noted(known, [], {TopicPartition("orders", 0): 9})

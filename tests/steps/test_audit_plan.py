@@ -26,13 +26,12 @@ from twinlog.formats.ledger_audit import (
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.quality.map_ranges import first_upstream_at
+from twinlog.quality.map_ranges import first_upstream_at, sample
 from twinlog.steps.audit_plan import (
     AuditMode,
     AuditPlan,
     AuditRequest,
     plan,
-    sample,
 )
 from twinlog.steps.audit_problems import AuditState
 from twinlog.steps.discovery import (
@@ -250,6 +249,41 @@ def test_what_stands_in_front_of_the_map_has_not_expired(source_start, target_st
         target=PartitionOffsets(target_start, 102, 102),
     )
     assert [expected] == list(plan(FLOW, seen, AuditRequest()).partitions[0].unproved)
+
+
+def test_what_the_map_has_lost_is_a_problem():
+    """Copied by progress, held by the copy, covered by no piece: said anew by each audit, and never as no-map."""
+    holed = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),)), MapPiece(60, 120, (Run(60, 57, 44),))])
+    lost = UnprovedSpan(50, 60, 7, Unproved.MAP_LOST)
+    decided = plan(FLOW, state(maps={LIFE: holed}), AuditRequest())
+    (partition,) = decided.partitions
+    assert (["map-lost"], [lost]) == ([it.code for it in decided.problems], list(partition.unproved))
+    assert [((50, 60),)] == [it.scope.lost for it in partition.specs]
+    before = dataclasses.replace(BEFORE, unproved=(dataclasses.replace(lost, records=3),))
+    later = plan(FLOW, state(ledger_from([before]), maps={LIFE: holed}), AuditRequest())
+    (partition,) = later.partitions
+    assert (["map-lost"], (), (lost,)) == (
+        [it.code for it in later.problems],
+        partition.before.unproved,
+        partition.unproved,
+    )
+
+
+def test_a_newest_piece_that_was_lost_is_a_problem():
+    """Progress says that more was copied than the map covers."""
+    short = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),))])
+    decided = plan(FLOW, state(maps={LIFE: short}, settled=50), AuditRequest())
+    assert [("map-lost", "t")] == [(it.code, it.topic) for it in decided.problems]
+    assert "upstream offsets 50 to 119" in decided.problems[0].message
+
+
+def test_an_audit_without_a_record_left_says_so():
+    """The copy has expired: nothing is there to be compared."""
+    decided = plan(FLOW, state(target=PartitionOffsets(102, 102, 102)), AuditRequest())
+    assert ([0], ["nothing-copied"]) == (
+        [it.held for it in decided.partitions],
+        [it.code for it in decided.problems],
+    )
 
 
 def test_an_earlier_life_is_compared_but_proves_nothing():

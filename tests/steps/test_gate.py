@@ -18,7 +18,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, Tran
 from twinlog.formats.ledger import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger_audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, Waiver
-from twinlog.formats.ledger_topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.formats.ledger_topics import GapAcknowledged, GroupPosition, Rebuild, RebuildPhase
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.jsonable import to_json
 from twinlog.offsets.piece import MapPiece
@@ -27,6 +27,7 @@ from twinlog.policy.filters import NameFilter
 from twinlog.quality import evaluate
 from twinlog.quality.gate_suites import Mode, suites
 from twinlog.quality.suites import Validated
+from twinlog.quality.unproved import UnprovedCount
 from twinlog.relay.state_records import map_record, progress_record
 from twinlog.steps import checkpoints, gate, publish, rebuild, sync_topics
 from twinlog.steps.copy_round import state_topics
@@ -35,16 +36,26 @@ from twinlog.steps.gate import GateRequest
 NOW = int(time.time() * 1000)
 HOUR = 3_600_000
 PLANNED, DEAD = GateRequest(Mode.PLANNED), GateRequest(Mode.SOURCE_DEAD)
+MOVING = GateRequest(Mode.PLANNED, still_writing=True)
 
 
 @pytest.fixture
 def audited(flow, source, target):
-    """`audited(at_ms, records)` notes that the first records of `orders` were audited, of which `proved` are equal."""
+    """`audited(at_ms, records)` notes that the first records of `orders` were audited, of which `proved` are equal.
 
-    def note(at_ms: int = NOW, records: int = 5, proved: int = 0) -> None:
+    By default all of them; the others are not proved for a `reason`.
+    """
+
+    def note(
+        at_ms: int = NOW,
+        records: int = 5,
+        proved: int | None = None,
+        reason: Unproved = Unproved.SOURCE_RETENTION,
+    ) -> None:
+        proved = records if proved is None else proved
         lives = source.topics["orders"].topic_id, target.topics["A.orders"].topic_id
         before = ("orders", lives[0], 0, "A.orders", lives[1], 0, records, records, records)
-        span = UnprovedSpan(proved, records, records - proved, Unproved.SOURCE_RETENTION)
+        span = UnprovedSpan(proved, records, records - proved, reason)
         write_ledger(flow, target, [PartitionAudit(*before, proved, 0, (span,), 0, (), at_ms)])
 
     return note
@@ -52,7 +63,7 @@ def audited(flow, source, target):
 
 @pytest.fixture
 def ran(flow, clusters, orders, copied, audited):
-    """Everything is copied and a cycle is reported; an audit could prove nothing, which warns."""
+    """Everything is copied and a cycle is reported; an audit has proved all of it."""
     copied(orders, 0, 5)
     sync_topics.run(flow, clusters)
     publish.run(flow, clusters, "run-1", None, NOW)
@@ -120,11 +131,69 @@ def failed(result) -> list[str]:
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_complete_copy_is_ready(ask):
-    """One replica, and an audit that could prove nothing, are warned about, and do not block."""
+def test_a_complete_copy_is_ready(ask, audited):
+    """One replica, and records the source had deleted before an audit, are warned about, and do not block."""
+    audited(proved=4)
     result = ask()
     assert (True, ()) == (result.ready, result.blocking)
     assert {"survives-a-broker", "audit-coverage"} <= set(failed(result))
+    (orders,) = (it for it in result.coverage if it.topic == "orders")
+    assert (4, 4, 100, (UnprovedCount("source-retention", 1),)) == (
+        orders.proved,
+        orders.comparable,
+        orders.percent,
+        orders.unproved,
+    )
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, MOVING, DEAD], ids=str)
+@pytest.mark.parametrize("reason", Unproved)
+def test_an_audit_that_proved_nothing_is_none(ask, audited, source, request_, reason):
+    """Whatever kept it from comparing, the default gate is not ready with 0 % proved."""
+    if request_ is DEAD:
+        lose(source)
+    audited(proved=0, reason=reason)
+    blocking = {"audit-age", "audit-promised"}
+    # Where the copy has lost its records there is nothing to prove: that the map speaks of them is no failure.
+    expected = set() if reason is Unproved.TARGET_RETENTION else blocking
+    assert expected == blocking & set(ask(request_).blocking)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(
+    ("request_", "proved", "ready"),
+    [(PLANNED, 4, False), (MOVING, 3, True), (MOVING, 2, False), (DEAD, 3, True), (DEAD, 2, False)],
+    ids=str,
+)
+def test_how_much_has_to_be_proved(ask, audited, source, request_, proved, ready):
+    """All that both sides hold once producers have stopped; most of it while no audit can keep up."""
+    if request_ is DEAD:
+        lose(source)
+    audited(records=proved)
+    assert ready is ("audit-promised" not in ask(request_).blocking)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_tier_says_how_much(ask, flow, audited):
+    """In either direction, whoever writes."""
+    audited(records=4)
+    for percent, ready in ((80, True), (81, False)):
+        asked = replace(flow, tiers=(replace(flow.tiers[0], audit_percent=percent),))
+        for request_ in (PLANNED, MOVING):
+            assert ready is ("audit-promised" not in ask(request_, asked).blocking)
+
+
+def test_an_empty_copy_can_be_gated(ask, flow, clusters, source, with_internal):
+    """Of a topic without records there is nothing to audit, and nothing is called proved."""
+    source.add_topic("empty")
+    sync_topics.run(flow, clusters)
+    publish.run(flow, clusters, "run-1", None, NOW)
+    result = ask()
+    assert set() == {"audit-age", "audit-promised"} & set(result.blocking)
+    assert [(True, "nothing to judge")] * 2 == [
+        (it.passed, it.observed) for it in result.checks if it.name in {"audit-promised", "audit-equal"}
+    ]
 
 
 @pytest.mark.usefixtures("ran")
@@ -142,8 +211,9 @@ def test_the_shape_stays(ask):
 
 
 @pytest.mark.usefixtures("ran")
-def test_what_a_configuration_wants_to_block_blocks(ask, flow):
+def test_what_a_configuration_wants_to_block_blocks(ask, flow, audited):
     """The same two checks, made critical."""
+    audited(proved=4)
     strict = replace(flow, gate=GateSettings(blocking=("survives-a-broker", "audit-coverage")))
     assert {"survives-a-broker", "audit-coverage"} == set(ask(settings=strict).blocking)
     with pytest.raises(ConfigError, match=r"twinlog\.gate\.blocking: 'no-such' is no check"):
@@ -272,12 +342,13 @@ def test_a_copy_that_nobody_audited_is_not_ready(
     if request_ is DEAD:
         lose(source)
     result = ask(request_)
-    assert (False, ("audit-age",)) == (result.ready, result.blocking)
+    assert (False, ("audit-age", "audit-promised")) == (result.ready, result.blocking)
     check = next(it for it in result.checks if it.name == "audit-age")
     assert (("orders",), None) == (check.subjects, check.age_seconds)
     assert "twinlog audit" in check.message
-    write_ledger(flow, target, [Waiver("audit-age", "orders", "a trial", "jo", NOW + HOUR, NOW)])
-    assert (True, ("audit-age",)) == (ask(request_).ready, ask(request_).waived)
+    waived = ("audit-age", "audit-promised")
+    write_ledger(flow, target, [Waiver(it, "orders", "a trial", "jo", NOW + HOUR, NOW) for it in waived])
+    assert (True, waived) == (ask(request_).ready, ask(request_).waived)
 
 
 @pytest.mark.usefixtures("ran")
@@ -361,6 +432,26 @@ def test_gaps_forbid_it_until_somebody_waives_them(ask, flow, source, target, re
     assert (True, (), ("no-gaps",)) == (result.ready, result.blocking, result.waived)
     check = next(it for it in result.checks if it.name == "no-gaps")
     assert (False, "nobody reads it") == (check.passed, check.waived[0].reason)
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+@pytest.mark.parametrize("how", ["expired", "acknowledged"])
+def test_a_gap_that_is_over_forbids_nothing(ask, flow, source, target, request_, how):
+    """Its records would be gone anyway, or somebody answers for it: it is shown as such, and nobody waives it."""
+    gap = Gap("orders", 0, 5, 9, GapCause.RETENTION, NOW - HOUR, 5, "life", copied_past=True)
+    write_ledger(flow, target, [gap])
+    assert ("no-gaps",) == ask().blocking
+    if how == "expired":
+        for cluster, name in ((source, "orders"), (target, "A.orders")):
+            cluster.topics[name].configs |= {"retention.ms": str(HOUR // 2), "cleanup.policy": "delete"}
+    else:
+        answer = GapAcknowledged("orders", "life", 0, 5, 9, "nobody reads it", "jo", NOW)
+        write_ledger(flow, target, [answer])
+    if request_ is DEAD:
+        lose(source)
+    result = ask(request_)
+    assert ((), [how]) == (result.blocking, [it.state.value for it in result.gaps])
 
 
 @pytest.mark.usefixtures("ran")

@@ -68,6 +68,7 @@ def state_of(counted: Counted) -> StandbyState:
         offsets={TopicPartition(f"A.{it.topic}", it.partition): PartitionOffsets(0, 5, 5) for it in places},
         disks=LogDirs(),
         at_ms=10,
+        gaps=(),
     )
 
 
@@ -77,7 +78,7 @@ def test_facts_of_twenty_thousand_partitions_take_a_few_looks_at_each(flow):
     state = state_of(counted)
     topics = sorted(state.ledger.incarnations)
     rows = gate_facts.known_partition_rows(topics, state)
-    by_topic = gate_facts.known_topic_rows(flow, topics, state, 1)
+    by_topic = gate_facts.known_topic_rows(flow, topics, state, 1, frozenset())
     covered = gate._coverage(state)
     assert (EVERY, TOPICS, TOPICS) == (len(rows), len(by_topic), len(covered))
     assert {(PARTITIONS, 100)} == {(it["known_partitions"], it["audited_percent"]) for it in by_topic}

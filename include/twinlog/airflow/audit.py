@@ -125,7 +125,7 @@ def not_equal(outcome: Json) -> TerminalError:
     ]
     reasons = [*places, *(it["message"] for it in outcome["problems"][:5])]
     return TerminalError(
-        f"the copy is not proved equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
+        f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
         hint="`twinlog audit --full` shows the records",
         code="not-equal",
     )

@@ -33,6 +33,8 @@ class DataRulesOperator(JobOperator):
         error = error_of(outcome)
         if error is not None or outcome is None:
             raise error or TerminalError("the rules have no result")
+        if not outcome["records"]:
+            raise AirflowSkipException("there is no record to ask the rules of: nothing is known of them")
         if not outcome["success"]:
             context["ti"].xcom_push("return_value", shortened(outcome, WHOLE))
             raise broken(outcome)

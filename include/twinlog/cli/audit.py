@@ -48,7 +48,13 @@ class AuditOf:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON that others rely on."""
-        unknown: dict[str, Any] = {"flow": self.flow, "equal": False, "differences": [], "partitions": []}
+        unknown: dict[str, Any] = {
+            "flow": self.flow,
+            "equal": False,
+            "proved": False,
+            "differences": [],
+            "partitions": [],
+        }
         known: dict[str, Any] = unknown if self.result is None else to_json(self.result)
         return {**known, "error": to_json(self.error)}
 
@@ -67,8 +73,8 @@ def audit(
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
 
-    Exit 0: everything compared is equal. 1: it is not, or something could not be audited. 3: a cluster, such as a
-    dead source, cannot be reached; then nothing is proved anew.
+    Exit 0: everything compared is equal. 1: it is not, nothing could be compared, or something could not be audited.
+    3: a cluster, such as a dead source, cannot be reached; then nothing is proved anew.
     """
     flows = load_flows(config, flow, strict=strict)
     asked = _request(full, sample, seed, topics)
@@ -115,15 +121,14 @@ def _request(full: bool, sample: float | None, seed: int, topics: str | None) ->
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
-    verdict = "equal" if result.equal else "NOT equal"
     yield Grid(
-        f"{result.flow}: {verdict}; {result.records:,} records compared in {result.seconds:,.1f} s,"
+        f"{result.flow}: {_verdict(result)}; {result.records:,} records looked at in {result.seconds:,.1f} s,"
         f" {100 * result.coverage:.1f} % of the copy proved",
         (
             "topic",
             "copy",
             "partition",
-            "compared",
+            "looked at",
             "proved %",
             "as bytes",
             "one by one",
@@ -172,6 +177,25 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
             ("topic", "code", "what", "what to do"),
             [(it.topic, it.code, it.message, it.hint) for it in result.problems],
         )
+
+
+def _verdict(result: AuditResult) -> str:
+    """Say in words what was found: equal and proved are two things."""
+    from twinlog.quality.unproved import told
+    from twinlog.steps.audit_verdict import AuditVerdict
+
+    missing = f"; not proved: {told(result.unproved)}" if result.unproved else ""
+    match result.verdict:
+        case AuditVerdict.EQUAL:
+            return ("proved equal" if result.proved else "equal as far as compared, NOT proved") + missing
+        case AuditVerdict.DIFFERENT:
+            return "NOT equal" + missing
+        case AuditVerdict.NOT_AUDITED:
+            return "NOT audited in full" + missing
+        case AuditVerdict.NOTHING_COMPARED:
+            return "NOTHING compared" + missing
+        case AuditVerdict.NOTHING_TO_COMPARE:
+            return "nothing there to compare"
 
 
 def _excerpts(difference: AuditedDifference) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog import __version__
-from twinlog.cli import evidence, kafka, metadata, waiver
+from twinlog.cli import evidence, gap, kafka, metadata, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
 from twinlog.cli.demo import demo
@@ -87,6 +87,7 @@ app.command("handover")(handover)
 app.command("gate")(gate)
 app.command("import-connectors")(import_connectors)
 app.add_typer(metadata.app)
+app.add_typer(gap.app)
 app.add_typer(waiver.app)
 app.add_typer(evidence.app)
 app.add_typer(kafka.app)

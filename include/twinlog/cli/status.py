@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import load_flows
+from twinlog.cli.gap import grid as gap_grid
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.jsonable import to_json
@@ -128,25 +129,15 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
                 )
             ],
         )
-    if status.gaps:
+    lost = [(it, row) for it in status.topics for row in it.partitions if row.unmapped_offsets]
+    if lost:
         yield Grid(
-            f"{status.flow}: gaps, never to be copied",
-            ("topic", "partition", "from offset", "to offset", "at most", "from", "to", "cause", "copied on"),
-            [
-                (
-                    it.topic,
-                    it.partition,
-                    it.first_offset,
-                    it.last_offset,
-                    it.records,
-                    it.since,
-                    it.until,
-                    it.cause.value,
-                    it.copied_past,
-                )
-                for it in status.gaps
-            ],
+            f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
+            ("topic", "partition", "offsets"),
+            [(it.topic, row.partition, row.unmapped_offsets) for it, row in lost],
         )
+    if status.gaps:
+        yield gap_grid(status.flow, status.gaps)
     if status.paused:
         yield Grid(
             f"{status.flow}: paused topics",

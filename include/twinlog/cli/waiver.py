@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,13 +11,13 @@ from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.times import parse_duration, parse_moment
+from twinlog.cli.with_ledger import clusters_with_ledger
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from twinlog.cluster.cluster import Cluster
     from twinlog.config.settings import FlowSettings
     from twinlog.formats.ledger_gate import Waiver
 
@@ -60,8 +60,8 @@ def add(
         raise UsageError("a waiver needs a reason and a name", hint="fill --reason and --by")
     _, chosen = load_one_flow(config, flow)
     waiver = Waiver(check, subject, reason.strip(), by.strip(), until_ms, now_ms)
-    with _target(chosen) as target:
-        write_ledger(chosen, target, [waiver])
+    with clusters_with_ledger(chosen) as clusters:
+        write_ledger(chosen, clusters.target, [waiver])
     _show(chosen, [waiver], now_ms, output)
     return 0
 
@@ -74,8 +74,8 @@ def list_waivers(
     from twinlog.cluster.ledger import read_ledger
 
     _, chosen = load_one_flow(config, flow)
-    with _target(chosen) as target:
-        waivers = read_ledger(chosen, target).waivers
+    with clusters_with_ledger(chosen) as clusters:
+        waivers = read_ledger(chosen, clusters.target).waivers
     _show(chosen, waivers, clock.now_ms(), output)
     return 0
 
@@ -93,8 +93,8 @@ def remove(
     from twinlog.cluster.ledger import forget, read_ledger
 
     _, chosen = load_one_flow(config, flow)
-    with _target(chosen) as target:
-        waivers = read_ledger(chosen, target).waivers
+    with clusters_with_ledger(chosen) as clusters:
+        waivers = read_ledger(chosen, clusters.target).waivers
         found = next((it for it in waivers if (it.check, it.subject) == (check, subject)), None)
         if found is None:
             raise TerminalError(
@@ -102,7 +102,7 @@ def remove(
                 hint="see `twinlog waiver list`",
                 code="no-waiver",
             )
-        forget(chosen, target, found)
+        forget(chosen, clusters.target, found)
     _show(chosen, [it for it in waivers if it is not found], clock.now_ms(), output)
     return 0
 
@@ -115,29 +115,6 @@ def _until(text: str, now_ms: int) -> int:
     if until_ms > now_ms + LONGEST_MS:
         raise UsageError(f"--until: {text} is more than ten years away", hint="a waiver needs an end")
     return until_ms
-
-
-class _target:  # noqa: N801  a context manager that reads as a word
-    """The flow's target, for a flow that has a ledger."""
-
-    def __init__(self, flow: FlowSettings) -> None:
-        self._flow = flow
-
-    def __enter__(self) -> Cluster:
-        from twinlog.cluster.clusters import open_clusters
-
-        self._clusters = open_clusters(self._flow)
-        target = self._clusters.__enter__().target
-        if target.describe_topics([self._flow.ledger_topic]).refused:
-            raise TerminalError(
-                f"{self._flow.name} has never run: it has no ledger on {self._flow.target.alias}",
-                hint="run `twinlog run --once` first",
-                code="no-ledger",
-            )
-        return target
-
-    def __exit__(self, *error: Any) -> None:
-        self._clusters.__exit__(None, None, None)
 
 
 def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:

@@ -27,11 +27,12 @@ from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_parts import in_parts, is_over
 from twinlog.formats.ledger_reading import LedgerReading, ReadLedger
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
     Gap,
+    GapAcknowledged,
     Incarnation,
     LeaderEpoch,
     Rebuild,
@@ -98,6 +99,8 @@ class Ledger:
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
+    acknowledged: tuple[GapAcknowledged, ...] = ()
+    map_holes: tuple[MapHole, ...] = ()
 
     @property
     def phase(self) -> FlowPhase:
@@ -183,6 +186,8 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         taken_over=tuple(_of(known, TakenOver)),
+        acknowledged=tuple(_of(known, GapAcknowledged)),
+        map_holes=tuple(_of(known, MapHole)),
     )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CHUNK = 10_000
 POLL_S = 0.2
 SILENCE_S = 15.0
+NOTHING = "no record on either side"
+"""What is said of a topic that nothing was compared of: it is not equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,17 @@ def compare_topic(source: str, target: str, topic: str, remote_topic: str) -> To
 
 
 def find_difference(theirs: PartitionRecords, ours: PartitionRecords) -> str:
-    """Return the first difference between source and target in words, empty when there is none."""
+    """Return the first difference between source and target in words, empty when there is none.
+
+    That neither side holds a record is said, too: then nothing was compared.
+    """
     if theirs.keys() != ours.keys():
         return f"{len(theirs)} partitions, {len(ours)} on the target"
     for partition in sorted(theirs):
         for position, (left, right) in enumerate(zip_longest(theirs[partition], ours[partition])):
             if left != right:
                 return f"partition {partition}, record {position}: {_name_difference(left, right)}"
-    return ""
+    return "" if any(theirs.values()) else NOTHING
 
 
 def _name_difference(left: SeenRecord | None, right: SeenRecord | None) -> str:

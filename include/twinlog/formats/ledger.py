@@ -23,11 +23,12 @@ from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger_metadata import MetadataRecord
 from twinlog.formats.ledger_parts import KIND as PART
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.ledger_topics import (
     Beginning,
     DeletedTopic,
     Gap,
+    GapAcknowledged,
     GapCause,
     Incarnation,
     LeaderEpoch,
@@ -122,6 +123,7 @@ LedgerRecord = (
     | Beginning
     | LeaderEpoch
     | Gap
+    | GapAcknowledged
     | TopicPause
     | DeletedTopic
     | Rebuild
@@ -133,6 +135,7 @@ LedgerRecord = (
     | PartitionAudit
     | SampleAudit
     | TakenOver
+    | MapHole
 )
 
 _READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {

@@ -38,6 +38,7 @@ class Unproved(StrEnum):
     TARGET_RETENTION = "target-retention"
     COMPACTED = "compacted"
     NO_MAP = "no-map"
+    MAP_LOST = "map-lost"
     RECREATED = "recreated"
     UNREADABLE = "unreadable"
     DISPLACED = "displaced"

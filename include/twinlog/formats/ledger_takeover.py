@@ -1,4 +1,4 @@
-"""Ledger record about what stood in a copy before the flow was taken over from MirrorMaker 2."""
+"""Ledger records about what stood in a copy before the flow was taken over from MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -23,5 +23,19 @@ class TakenOver(LedgerEntry):
     partition: int
     first: int
     compared: int
+    end: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapHole(LedgerEntry):
+    """Upstream offsets [`start`, `end`) that the offset map leaves out on purpose: MirrorMaker 2 copied there."""
+
+    KIND: ClassVar[str] = "map-hole"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "start")
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
     end: int
     at_ms: int

@@ -106,7 +106,8 @@ class Gap(LedgerEntry):
     `records_estimate` is at most how many records they held.  The lost records lie between `first_ms` (timestamp of
     the last record copied before them) and `last_ms` (of the first one left behind them), where these are known.
     With `copied_past` the copy goes on behind the gap (`twinlog.on.gap=record-and-continue`); without it the
-    partition is stopped in front of it.
+    partition is stopped in front of it.  `grown_ms` is when it was last found to be longer than before, None when it
+    never was.
 
     Cause `truncation` is the other way round: the source acknowledged these offsets, they were copied, and the
     source has lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's life.
@@ -125,6 +126,26 @@ class Gap(LedgerEntry):
     first_ms: int | None = None
     last_ms: int | None = None
     copied_past: bool = False
+    grown_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GapAcknowledged(LedgerEntry):
+    """`by` answers for going on without the records of a gap, or a quarantined one, for `reason`.
+
+    The gap is the one that begins at `first_offset`; what of it lies behind `last_offset` is not acknowledged.
+    """
+
+    KIND: ClassVar[str] = "gap-acknowledged"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "first_offset")
+    topic: str
+    topic_id: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: str
+    by: str
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ class Scope:
     Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined`
     upstream offsets were left out on purpose.  `compacted` says that either side may have dropped records for
     which there is a later one of the same key.  `beyond` are downstream offsets of copies whose source records are
-    known to be gone: only what stands between them is looked at.
+    known to be gone: only what stands between them is looked at.  `lost` are upstream stretches that were copied and of
+    which the map was lost: a record in them that has no counterpart is missing.
 
     In a topic that others write to as well: `echoes` are upstream offsets that the flow the other way wrote, which are
     not copied; `others` are downstream offsets that other flows wrote; `shared` says that the target's own producers
@@ -41,6 +42,7 @@ class Scope:
     others: Spans = field(default_factory=Spans)
     shared: bool = False
     beyond: Spans = field(default_factory=Spans)
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

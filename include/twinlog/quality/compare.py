@@ -224,7 +224,8 @@ class _Walk:
             return surplus
         place = self.places.downstream(ours.offset)
         if place is None:
-            self.tally.unproved(ours.offset, Unproved.NO_MAP)
+            if not self._map_lost(ours.offset):  # those are counted beforehand
+                self.tally.unproved(ours.offset, Unproved.NO_MAP)
             return surplus
         shift = theirs.offset - place
         if shift != self.shift and shift - self.shift != surplus:
@@ -243,6 +244,11 @@ class _Walk:
         if place is None:
             if ours.offset in self.scope.quarantined:
                 return 0
+            if self._map_lost(ours.offset):
+                if not self._compacted():
+                    message = "it was copied by what the offset map has lost, and is not there"
+                    self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), message, ours)
+                return 0
             if not self.places.knows_upstream(ours.offset):
                 self.tally.unproved(ours.offset, Unproved.NO_MAP)
                 return 0
@@ -258,6 +264,10 @@ class _Walk:
             message = "the target's batch cannot be read" if gone else "there is no record in its place"
             self.tally.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
         return 1
+
+    def _map_lost(self, upstream: int) -> bool:
+        """Whether an offset was copied, and the map has lost where to."""
+        return any(start <= upstream < end for start, end in self.scope.lost)
 
     def _judge_extra(self, theirs: RawRecord) -> int:
         """Judge a target record without source record; return how many records the target has too many."""

@@ -1,14 +1,17 @@
 """What share of the copy has been proved equal, and how long ago: the ledger's audits against the offset map.  Pure.
 
 What the map no longer knows (its records have left the target) counts neither as copied nor as proved.  What it does
-not reach, though an audit has met it (`no-map`), counts as copied, and not as proved.
+not reach, though an audit has met it (`no-map`, `map-lost`), counts as copied, and not as proved.
+
+Law: every copied record is proved, differs, or is counted with the reason why it is neither.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,13 +21,16 @@ from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, Sample
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.ages import seconds_since
+from twinlog.quality.unproved import GONE, NOT_AUDITED, UNMAPPED, UnprovedCount, added, counted
+
+PERCENT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCoverage:
     """`proved` of `records` copied records are proved equal; `differences` were found and not repaired.
 
-    `at_ms` is when the partition was last audited, None when it never was.
+    `at_ms` is when the partition was last audited, None when it never was.  `unproved` are the others, by reason.
     """
 
     topic: str
@@ -33,11 +39,12 @@ class PartitionCoverage:
     proved: int
     differences: int
     at_ms: int | None
+    unproved: tuple[UnprovedCount, ...] = ()
 
     @property
     def share(self) -> float:
-        """Proved of copied, 0 to 1; a partition without a copied record has nothing left to prove."""
-        return self.proved / self.records if self.records else 1.0
+        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        return self.proved / self.records if self.records else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +59,37 @@ class Coverage:
     differences: int
     at_ms: int | None
     newest_ms: int | None = None
+    unproved: tuple[UnprovedCount, ...] = ()
 
     @property
     def share(self) -> float:
-        """Proved of copied, 0 to 1."""
-        return self.proved / self.records if self.records else 1.0
+        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        return self.proved / self.records if self.records else 0.0
+
+    @property
+    def held(self) -> int:
+        """Count the records that have not left the target, as far as audits saw it."""
+        return max(0, self.records - self._because({Unproved.TARGET_RETENTION}))
+
+    @property
+    def comparable(self) -> int:
+        """Count the records that both sides still hold, as far as audits saw it."""
+        return max(0, self.records - self._because(GONE))
+
+    @property
+    def compared(self) -> int:
+        """Count the records that were compared with their source."""
+        return self.proved + self.differences
+
+    @property
+    def percent(self) -> int | None:
+        """Proved of what both sides still hold, rounded down: 100 means all of it.
+
+        0 where the copy holds records and none of them can be compared; None where it holds none.
+        """
+        if self.comparable:
+            return int(PERCENT * self.proved / self.comparable)
+        return 0 if self.held else None
 
     def age_seconds(self, now_ms: int) -> float | None:
         """Age of the oldest audit; None when it is not known.
@@ -64,6 +97,10 @@ class Coverage:
         A partition with copied records was never audited, or one by a clock ahead of ours.
         """
         return None if seconds_since(self.newest_ms, now_ms) is None else seconds_since(self.at_ms, now_ms)
+
+    def _because(self, reasons: Iterable[str]) -> int:
+        wanted = frozenset(reasons)
+        return sum(it.records for it in self.unproved if it.reason in wanted)
 
 
 def coverage(
@@ -89,7 +126,8 @@ def coverage(
         try:
             found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit)))
         except UnreadableMap:
-            found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None)))
+            unread = (UnprovedCount(Unproved.NO_MAP.value, 1),)
+            found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread)))
     return tuple(found)
 
 
@@ -122,30 +160,58 @@ def partition_coverage(
 ) -> PartitionCoverage:
     """Judge one partition."""
     if audit is None:
-        return PartitionCoverage(life.topic, life.partition, offset_map.records, 0, 0, None)
-    unproved = sum(
-        min(span.records, mapped_between(offset_map, span.start, span.end)) for span in audit.unproved
-    )
+        nobody = counted({NOT_AUDITED: offset_map.records})
+        return PartitionCoverage(life.topic, life.partition, offset_map.records, 0, 0, None, nobody)
+    unproved = sum(_mapped(offset_map, span) for span in audit.unproved)
     proved = mapped_between(offset_map, audit.start, audit.end) - unproved - audit.difference_count
-    return PartitionCoverage(
-        life.topic,
-        life.partition,
-        copied_records(offset_map, audit.unproved),
-        max(0, proved),
-        audit.difference_count,
-        audit.at_ms,
-    )
+    return covered(life, offset_map, max(0, proved), audit.difference_count, audit.unproved, audit.at_ms)
+
+
+def covered(
+    life: SourceLife,
+    offset_map: OffsetMap,
+    proved: int,
+    differences: int,
+    unproved: tuple[UnprovedSpan, ...],
+    at_ms: int | None,
+) -> PartitionCoverage:
+    """Judge one partition by what was compared of it; what no span names is not audited."""
+    records, reasons = copied_records(offset_map, unproved), _by_reason(offset_map, unproved)
+    rest = records - proved - differences - sum(reasons.values())
+    named = counted({**reasons, NOT_AUDITED: rest})
+    return PartitionCoverage(life.topic, life.partition, records, proved, differences, at_ms, named)
+
+
+def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[str, int]:
+    """Count the records of spans by reason: those the map still knows, and those it never did."""
+    sums: Counter[str] = Counter()
+    for span in spans:
+        sums[span.reason.value] += _mapped(offset_map, span)
+        if span.reason in UNMAPPED:
+            sums[span.reason.value] += _unmapped(offset_map, span)
+    return sums
+
+
+def _mapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
+    """Count the records of a span that the map knows."""
+    return min(span.records, mapped_between(offset_map, span.start, span.end))
 
 
 def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> int:
-    """Count the records the map knows, and those an audit met where it does not reach.
+    """Count the records the map knows, and those an audit met where it does not reach."""
+    return offset_map.records + sum(
+        _unmapped(offset_map, span) for span in unproved if span.reason in UNMAPPED
+    )
+
+
+def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
+    """Count the records of a span that the map does not know.
 
     These left the target before the map's first piece did: spans in front of what it begins with now are over.
     """
-    unmapped = (it for it in unproved if it.reason is Unproved.NO_MAP and it.end >= offset_map.first_upstream)
-    return offset_map.records + sum(
-        max(0, it.records - mapped_between(offset_map, it.start, it.end)) for it in unmapped
-    )
+    if span.end < offset_map.first_upstream:
+        return 0
+    return max(0, span.records - mapped_between(offset_map, span.start, span.end))
 
 
 def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
@@ -168,6 +234,7 @@ def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
         differences=sum(it.differences for it in known),
         at_ms=min(times, default=None) if whole else None,
         newest_ms=max(times, default=None) if whole else None,
+        unproved=added(it.unproved for it in known),
     )
 
 

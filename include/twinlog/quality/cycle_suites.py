@@ -36,6 +36,16 @@ PARTITION_CHECKS = (
         "somebody set this partition's stored progress back; it would be copied again from there",
     ),
     Check(
+        "map-whole",
+        Severity.CRITICAL,
+        "unmapped_offsets",
+        Relation.EQUAL,
+        0,
+        "the offset map tells of every offset that was copied, as far as the copy still holds it",
+        "a part of the map was lost: groups cannot be translated there, and records may be missing;"
+        " `twinlog audit --full` names them, `twinlog rebuild` makes copy and map anew",
+    ),
+    Check(
         "progress-within-source",
         Severity.CRITICAL,
         "source_end",
@@ -196,7 +206,7 @@ FLOW_CHECKS = (
         Relation.EQUAL,
         0,
         "no upstream records were lost before they could be copied",
-        "see `twinlog status` for topics, offsets and causes; they will never be copied",
+        "see `twinlog gap list` for topics, offsets and causes; they will never be copied",
     ),
     Check(
         "heartbeat-age",

@@ -59,9 +59,10 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
 
 
 def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:
-    if total and not judged:
-        none = f"there is no {' or no '.join(check.columns)}"
-        return "nothing to judge", f"nothing to judge ({check.meaning}): {none}, {_on_all(suite, total)}"
+    if not judged:
+        none = f"there is no {' or no '.join(check.columns)}, {_on_all(suite, total)}"
+        why = none if total else f"there is no {suite.noun}"
+        return "nothing to judge", f"nothing to judge ({check.meaning}): {why}"
     if judged < total:
         others = f"the others have no {' or '.join(check.columns)}"
         return "as expected", f"{check.meaning}, on {judged:,} of {total:,} {suite.noun}s; {others}"

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from twinlog.formats.ledger_gate import Waiver
 from twinlog.quality.checks import CheckResult, Severity
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.gate_suites import AGES, Fact, Mode
 from twinlog.quality.risk import TopicAtRisk
+from twinlog.quality.unproved import UnprovedCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,20 @@ class Rehearsed:
 
 @dataclass(frozen=True, slots=True)
 class CoverageOf:
-    """How much of a topic has been proved equal, and how old the oldest audit of its partitions is."""
+    """How much of a topic has been proved equal, and how old the oldest audit of its partitions is.
+
+    `percent` is proved of the `comparable` records, those that both sides still hold, rounded down; 0 where the copy
+    holds others only, None where it holds none.  `unproved` are all that are not proved, by reason.
+    """
 
     topic: str
     records: int
     proved: int
     differences: int
     age_seconds: float | None
+    comparable: int = 0
+    percent: int | None = None
+    unproved: tuple[UnprovedCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +87,9 @@ class GateResult:
     """The answer of the gate: `ready` when no critical check failed unwaived.
 
     `still_writing`: producers had not been stopped, and it was not asked for.  `waivers` are all that the ledger
-    holds, expired ones too; `blocking` the names of the checks that forbid a failover.  `rehearsed` is what is known
-    of the time a failover takes: twinlog's own part, not the restart of clients.
+    holds, expired ones too, `gaps` all gaps with their states; `blocking` the names of the checks that forbid a
+    failover.  `rehearsed` is what is known of the time a failover takes: twinlog's own part, not the restart of
+    clients.
     """
 
     flow: str
@@ -92,6 +102,7 @@ class GateResult:
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[GroupAtRisk, ...] = ()
     coverage: tuple[CoverageOf, ...] = ()
+    gaps: tuple[GapReport, ...] = ()
     rehearsed: tuple[Rehearsed, ...] = ()
     state_age_seconds: float | None = None
     source_cluster_id: str = ""

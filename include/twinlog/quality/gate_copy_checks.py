@@ -62,8 +62,9 @@ NO_GAPS = Check(
     "gaps",
     Relation.EQUAL,
     0,
-    "no records of the topic were lost before they could be copied",
-    "see `twinlog status` for offsets and causes; if you can do without them, waive it for this topic",
+    "no records of the topic were lost before they could be copied, but those that have expired since, or that"
+    " somebody answers for",
+    "see `twinlog gap list` for offsets and causes; if you can do without them, `twinlog gap acknowledge`",
     needs=True,
 )
 AUDIT_EQUAL = Check(
@@ -74,7 +75,6 @@ AUDIT_EQUAL = Check(
     0,
     "what was audited is equal on both sides",
     "see `twinlog audit` for the records that differ, and copy the topic anew",
-    needs=True,
 )
 AUDIT_AGE = Check(
     "audit-age",
@@ -92,17 +92,17 @@ AUDIT_PROMISED = Check(
     "audited_percent",
     Relation.AT_LEAST,
     "audit_wanted_percent",
-    "as much of the topic has been proved equal as its tier asks",
-    "run `twinlog audit`",
+    "of what both sides still hold, as much has been proved equal as is asked for (twinlog.audit.percent)",
+    "run `twinlog audit`: it says by count and reason what it cannot prove; 0 means that nothing was ever compared",
 )
 AUDIT_COVERAGE = Check(
     "audit-coverage",
     WARNING,
-    "audited_percent",
-    Relation.AT_LEAST,
-    100,
+    "unproved_records",
+    Relation.EQUAL,
+    0,
     "all of the copy has been proved equal to its source",
-    "run `twinlog audit`; twinlog.audit.percent makes this block a failover",
+    "the gate's coverage says for which reasons; run `twinlog audit` for those that are not audited",
     needs=True,
 )
 KNOWN_DRIFT = Check(

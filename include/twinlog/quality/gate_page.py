@@ -11,6 +11,7 @@ from jinja2 import Environment, Template
 
 from twinlog.quality.checks import Severity
 from twinlog.quality.gate import GateCheck, GateResult
+from twinlog.quality.unproved import told
 
 UNKNOWN = "not known"
 
@@ -60,8 +61,8 @@ def number(count: int | None) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Write a share; 100 % is never what was rounded up."""
-    return f"{int(1000 * part / whole) / 10 if whole else 100.0:.1f} %"
+    """Write a share; 100 % is never what was rounded up, nor a share of nothing."""
+    return f"{int(1000 * part / whole) / 10:.1f} %" if whole else "nothing"
 
 
 @cache
@@ -69,6 +70,6 @@ def _template() -> Template:
     # Topics and groups may have any name: everything is escaped.
     text = files(__package__).joinpath("gate_page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"moment": moment, "duration": duration, "number": number}
+    environment.filters |= {"moment": moment, "duration": duration, "number": number, "why": told}
     environment.globals["share"] = share
     return environment.from_string(text)

@@ -53,6 +53,7 @@ WITHOUT_SOURCE = frozenset({
     "nothing-copied-twice",
     "downstream-counted-once",
     "map-not-beyond-progress",
+    "map-whole",
     "copy-not-cut-off",
     "progress-never-goes-back",
 })

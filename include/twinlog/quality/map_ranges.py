@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from twinlog.offsets.offset_map import OffsetMap
+
+SAMPLE_OFFSETS = 5_000
+"""Upstream offsets in one piece of a sample."""
 
 
 def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
@@ -46,3 +51,10 @@ def mapped_into(
         high = np.minimum(np.minimum(offset_map.upstream + offset_map.length, end), behind - shift)
         for index in np.flatnonzero(high > low).tolist():
             yield int(low[index]), int(high[index] - low[index])
+
+
+def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
+    """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
+    pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
+    wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
+    return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))

@@ -39,7 +39,8 @@ class PartitionRow:
 
     `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there
     to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
-    points beyond the source.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    points beyond the source.  `unmapped_offsets` counts the copied upstream offsets of which the map was lost, None
+    where there is no map to be read.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
     `reported_next_upstream` is what the last cycle report said.
 
     `undecided_records` counts the offsets behind the last stable offset, which a flow that reads committed records
@@ -65,6 +66,7 @@ class PartitionRow:
     undecided_records: int = 0
     oldest_undecided: int | None = None
     undecided_since: int | None = None
+    unmapped_offsets: int | None = None
 
     @property
     def last_upstream(self) -> int | None:
@@ -90,6 +92,7 @@ PLAIN_COLUMNS = (
     "target_partitions",
     "reported_next_upstream",
     "missing_records",
+    "unmapped_offsets",
 )
 
 

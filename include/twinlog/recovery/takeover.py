@@ -21,9 +21,10 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger import FlowPhase, FlowState
-from twinlog.formats.ledger_takeover import TakenOver
+from twinlog.formats.ledger_takeover import MapHole, TakenOver
 from twinlog.formats.offset_map import MapKey, encode_piece
 from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.packed_map import PackedMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.recovery import mirror_maker
@@ -109,6 +110,9 @@ def run(
     moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
     with Brokers(flow.target.connection) as target:
         kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
+        left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
+        known = read_packed(flow, clusters.target)
+        kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
         write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
     return replace(report, state="done", positions_written=len(moved))
 
@@ -298,7 +302,29 @@ def _taken_over(
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
-def _noted(state: StateTopics, record: TakenOver) -> StateRecord:
+def left_unmapped(
+    known: Mapping[SourceLife, PackedMap],
+    pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]],
+    left: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> Iterator[MapHole]:
+    """Say what of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.  Pure.
+
+    Of partitions that are `left` as they are: up to MirrorMaker 2's position.
+    """
+    for place, found in pieces:
+        life = SourceLife(place.source.topic, place.topic_id, place.source.partition)
+        packed = known.get(life)
+        start = packed.end_upstream if packed is not None else 0
+        if found and start < found[0].first_upstream:
+            yield MapHole(*life, start, found[0].first_upstream, now_ms)
+    for life, packed in known.items():
+        last = left.get(TopicPartition(life.topic, life.partition), -1)
+        if packed.end_upstream <= last:
+            yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
+
+
+def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
     return StateRecord.of_ledger(state.ledger_topic, record)
 
 

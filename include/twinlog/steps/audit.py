@@ -22,7 +22,7 @@ from twinlog.formats.ledger_audit import DifferenceKind, PartitionAudit, SampleA
 from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison
-from twinlog.quality.coverage import copied_records, mapped_between
+from twinlog.quality.coverage import mapped_between, total
 from twinlog.steps import discover
 from twinlog.steps.audit_lane import (
     AuditLaneReport,
@@ -40,6 +40,7 @@ from twinlog.steps.audit_plan import (
 from twinlog.steps.audit_problems import AuditState
 from twinlog.steps.audit_result import (
     AuditResult,
+    coverage_of,
     differences_of,
     gathered,
     in_flight,
@@ -49,6 +50,7 @@ from twinlog.steps.audit_result import (
     remembered_sample,
     unfinished,
 )
+from twinlog.steps.audit_verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.sharing import read_sharing
 
@@ -209,19 +211,22 @@ def _result(
 ) -> AuditResult:
     reports = _by_life(answers)
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
+    covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
+    whole = total(covered)
     troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
     problems = (*decided.problems, *troubles)
-    weights = [
-        copied_records(it.offset_map, row.unproved) for it, row in zip(decided.partitions, rows, strict=True)
-    ]
-    covered = sum(row.coverage * weight for row, weight in zip(rows, weights, strict=True))
     difference_count = sum(row.differences for row in rows)
+    compared = sum(row.compared for row in rows)
+    if not compared and not problems:
+        problems = (nothing_compared(flow.name, whole.unproved),)
+    verdict = verdict_of(difference_count, compared, problems)
+    equal = verdict is AuditVerdict.EQUAL
     return AuditResult(
         flow=flow.name,
         mode=request.mode,
-        equal=not difference_count and not problems,
+        equal=equal,
         records=sum(row.records for row in rows),
-        coverage=covered / sum(weights) if sum(weights) else 0.0,
+        coverage=whole.share,
         difference_count=difference_count,
         differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
         partitions=rows,
@@ -229,6 +234,10 @@ def _result(
         at_ms=at_ms,
         seconds=round(seconds, 3),
         cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+        verdict=verdict,
+        proved=equal and proves(flow, covered),
+        compared=compared,
+        unproved=whole.unproved,
     )
 
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.cluster.ledger import Ledger, of_partition
 from twinlog.cluster.progress import SourceLife
-from twinlog.cluster.values import TopicPartition
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger_audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Scope
 from twinlog.quality.coverage import mapped_between, standing, without
-from twinlog.quality.map_ranges import downstream_range, first_upstream_at
+from twinlog.quality.map_holes import LostStretch, bounds_of, lost_stretches
+from twinlog.quality.map_ranges import downstream_range, first_upstream_at, sample
 from twinlog.quality.spans import Spans
 from twinlog.steps.audit_lane import AuditSpec
-from twinlog.steps.audit_problems import AuditProblem, AuditState, found_problems
+from twinlog.steps.audit_problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems, map_lost
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic
-
-SAMPLE_OFFSETS = 5_000
-"""Upstream offsets in one piece of a sample."""
 
 
 class AuditMode(StrEnum):
@@ -48,8 +44,9 @@ class AuditRequest:
 class PartitionPlan:
     """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
 
-    `end` is how far it will be audited.  `sampled` is what earlier samples found that stands; in `before` that is
-    taken over.  `claims` is false when what is found may be told but proves nothing of
+    `end` is how far it will be audited, `held` how many of the mapped records in front of it the copy has not lost to
+    its retention, `lost` what the map has lost.  `sampled` is what earlier samples found that stands; in `before`
+    that is taken over.  `claims` is false when what is found may be told but proves nothing of
     the topic as it is now.
     """
 
@@ -65,6 +62,8 @@ class PartitionPlan:
     before: PartitionAudit | None = None
     claims: bool = True
     sampled: SampleAudit | None = None
+    held: int = 0
+    lost: tuple[LostStretch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,11 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
                 for partition in topic.partitions
                 if (it := _partition(flow, topic, partition, state, request))
             )
-    if not any(it.offset_map.records for it in partitions) and not problems:
+    for it in partitions:
+        problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
+    if not any(it.held for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
-        problems.append(AuditProblem("nothing-copied", "", message, "run a cycle first"))
+        problems.append(AuditProblem(NOTHING_COPIED, "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
 
 
@@ -118,17 +119,26 @@ def _partition(
         before = _joined(before, sampled)
     start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
     end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
-    unproved = [] if before else list(_before_the_map(partition, offset_map, state.ledger, life))
+    lost = _lost(life, offset_map, partition.target, state) if claims else ()
+    unproved = [UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost]
+    if before is None and not any(it.end == offset_map.first_upstream for it in lost):
+        unproved += _before_the_map(partition, offset_map, state.ledger, life)
+    if before is not None:
+        kept = tuple(it for it in before.unproved if it.reason is not Unproved.MAP_LOST)
+        before = replace(before, unproved=kept)
     for begin, reason in (
         (partition.source.log_start, Unproved.SOURCE_RETENTION),
         (first_upstream_at(offset_map, partition.target.log_start), Unproved.TARGET_RETENTION),
     ):
         if begin > start:
-            lost = mapped_between(offset_map, start, min(begin, end))
-            if lost:
-                unproved.append(UnprovedSpan(start, min(begin, end), lost, reason))
+            count = mapped_between(offset_map, start, min(begin, end))
+            if count:
+                unproved.append(UnprovedSpan(start, min(begin, end), count, reason))
             start = min(begin, end)
     scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
+    scopes = (
+        [replace(it, lost=tuple((one.start, one.end) for one in lost)) for it in scopes] if lost else scopes
+    )
     look_behind = request.mode is not AuditMode.SAMPLE
     specs = tuple(
         AuditSpec(
@@ -159,7 +169,19 @@ def _partition(
         before,
         claims,
         sampled,
+        mapped_between(offset_map, first_upstream_at(offset_map, partition.target.log_start), end),
+        lost,
     )
+
+
+def _lost(
+    life: SourceLife, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
+) -> tuple[LostStretch, ...]:
+    """What was copied before the map was read, and the map does not cover: progress was read in front of it."""
+    last = state.progress.get(TopicPartition(life.topic, life.partition))
+    copied_to = None if last is None else last + 1
+    bounds = bounds_of(state.ledger, life, copied_to, target.log_start, target.stable_end)
+    return tuple(lost_stretches(offset_map, bounds))
 
 
 def _earlier(ledger: Ledger, life: SourceLife) -> tuple[PartitionAudit | None, SampleAudit | None]:
@@ -283,10 +305,3 @@ def _scopes(
         for low, high, first, last in whole
         if low < high or first < last
     ]
-
-
-def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
-    """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
-    pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
-    wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
-    return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))

@@ -6,7 +6,7 @@ Law: a partition of which something was copied is compared, or a problem says th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.ledger import Ledger
@@ -15,9 +15,20 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.quality.map_holes import LostStretch
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.steps.sharing import Sharing
+
+NOTHING_COPIED = "nothing-copied"
+"""Code of a flow whose copies hold no record: there is nothing to compare."""
+
+MAP_LOST = "map-lost"
+"""Code of a partition of which a part of the offset map is gone."""
+
+MAP_LOST_HINT = (
+    "`twinlog audit --full` names the records that are missing; `twinlog rebuild` makes copy and map anew"
+)
 
 NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
 
@@ -47,6 +58,17 @@ class AuditState:
     settled: Mapping[SourceLife, int]
     compacted: Collection[str]
     sharing: Sharing = field(default_factory=Sharing)
+
+
+def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[AuditProblem]:
+    """Say of which copied offsets of a partition the map tells nothing."""
+    for it in lost:
+        message = (
+            f"{name}-{copy.rpartition('-')[2]}: upstream offsets {it.start} to {it.end - 1} were copied, at most"
+            f" {it.records} records, and the offset map has lost where to: between {it.after} and {it.before}"
+            f" of {copy}"
+        )
+        yield AuditProblem(MAP_LOST, name, message, MAP_LOST_HINT)
 
 
 def found_problems(

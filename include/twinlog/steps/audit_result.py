@@ -19,12 +19,14 @@ from twinlog.formats.ledger_audit import (
 )
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.quality.audit_items import Comparison, Difference, Excerpt
-from twinlog.quality.coverage import copied_records, mapped_between, partition_coverage, without
+from twinlog.quality.coverage import PartitionCoverage, covered, mapped_between, partition_coverage, without
 from twinlog.quality.spans import Spans
 from twinlog.quality.tally import shortened
+from twinlog.quality.unproved import UnprovedCount
 from twinlog.steps.audit_lane import ScopeReport
 from twinlog.steps.audit_plan import AuditMode, AuditRequest, PartitionPlan
 from twinlog.steps.audit_problems import AuditProblem
+from twinlog.steps.audit_verdict import AuditVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class AuditedPartition:
 
     For a sample that is the share the sample itself has proved.  `differences` counts all that stand, found now or
     before.  `audited_to` is the upstream offset up to which audits have come.  `others` counts the records met in a
-    shared topic that are not this flow's: they count neither as copied nor as proved.
+    shared topic that are not this flow's: they count neither as copied nor as proved.  `compared` of the records that
+    the copy holds stand compared with their source, by this audit or those it goes on from.
     """
 
     topic: str
@@ -69,14 +72,17 @@ class AuditedPartition:
     audited_to: int
     proved_ms: int | None
     others: int = 0
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
     """The audit of a flow.
 
-    `equal` is true when no difference stands and nothing kept a topic from being audited; `coverage` says how much
-    of the copy that is worth.
+    `equal` is true when something was compared, no difference stands, and nothing kept a topic from being audited;
+    `verdict` says which of these it is.  `proved` is true when of each topic as much is proved as the gate asks for
+    once producers have stopped.  `compared` counts what stands compared, `unproved` all that is not proved, by reason;
+    `coverage` is the share of the copy that is proved.
     """
 
     flow: str
@@ -91,6 +97,10 @@ class AuditResult:
     at_ms: int
     seconds: float
     cpu_seconds: float
+    verdict: AuditVerdict = AuditVerdict.NOTHING_TO_COMPARE
+    proved: bool = False
+    compared: int = 0
+    unproved: tuple[UnprovedCount, ...] = ()
 
     def without_contents(self) -> AuditResult:
         """Leave the contents of records out, for where others may read: offsets and kinds say where to look."""
@@ -225,31 +235,36 @@ def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
     return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
 
 
+def coverage_of(
+    plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
+) -> PartitionCoverage:
+    """Judge one partition; `audit` is what the ledger keeps, None for a sample or an earlier life."""
+    if audit is not None:
+        return partition_coverage(plan.life, plan.offset_map, audit)
+    proved = found.equal_bytes + found.equal_records if plan.claims else 0
+    return covered(plan.life, plan.offset_map, proved, found.difference_count, found.unproved, at_ms)
+
+
 def partition_row(
     plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
 ) -> AuditedPartition:
-    """Make the row of one partition; `audit` is what the ledger keeps, None for a sample or an earlier life."""
-    proved = found.equal_bytes + found.equal_records
-    if audit is not None:
-        share = partition_coverage(plan.life, plan.offset_map, audit).share
-        differences, audited_to = audit.difference_count, audit.end
-    else:
-        share = proved / copied_records(plan.offset_map, found.unproved) if plan.claims else 0.0
-        differences, audited_to = found.difference_count, plan.start
+    """Make the row of one partition, as `coverage_of`."""
+    coverage = coverage_of(plan, found, audit, at_ms)
     return AuditedPartition(
         plan.life.topic,
         plan.remote_topic,
         plan.life.partition,
         found.records,
-        share,
+        coverage.share,
         found.equal_bytes,
         found.equal_records,
         found.superseded,
-        differences,
+        coverage.differences,
         found.unproved if audit is None else audit.unproved,
-        audited_to,
+        plan.start if audit is None else audit.end,
         at_ms if plan.claims else None,
         found.others,
+        min(plan.held, coverage.proved + found.superseded) + coverage.differences,
     )
 
 

@@ -27,7 +27,10 @@ Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple
 
 @dataclass(frozen=True, slots=True)
 class DataRulesResult:
-    """What the rules said; `paused` are source topics that were paused because of it."""
+    """What the rules said of `records` sampled records; `paused` are source topics that were paused because of it.
+
+    `success`: a record was asked, and none breaks a critical rule.
+    """
 
     flow: str
     suite: str
@@ -35,6 +38,7 @@ class DataRulesResult:
     success: bool
     topics: tuple[TopicRules, ...]
     paused: tuple[str, ...]
+    records: int = 0
 
 
 def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
@@ -53,7 +57,9 @@ def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
     topics = ask(suite, settings.suite, partitions)
     broken = sorted(it.topic for it in topics if it.broken)
     paused = _pause(flow, clusters, broken) if settings.stop else ()
-    return DataRulesResult(flow.name, settings.suite.name, settings.side, not broken, topics, paused)
+    records = sum(it.records for it in topics)
+    success = records > 0 and not broken
+    return DataRulesResult(flow.name, settings.suite.name, settings.side, success, topics, paused, records)
 
 
 def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPartition, ...]:

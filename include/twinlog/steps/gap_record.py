@@ -37,7 +37,15 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
         first_ms=known.first_ms if known is not None else before,
         last_ms=after,
         copied_past=lost.past,
+        grown_ms=_grown(known, lost.last_offset, now_ms),
     )
+
+
+def _grown(known: Gap | None, last_offset: int, now_ms: int) -> int | None:
+    """Say when a gap was last found longer than it was known to be.  Pure."""
+    if known is None:
+        return None
+    return known.grown_ms if last_offset <= known.last_offset else now_ms
 
 
 def deletion_cause(configs: Mapping[str, ConfigValue], newest_copied_ms: int | None, now_ms: int) -> GapCause:

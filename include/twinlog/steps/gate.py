@@ -19,9 +19,8 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Suite
-from twinlog.quality.coverage import by_topic, coverage, total
+from twinlog.quality.coverage import coverage, total
 from twinlog.quality.gate import (
-    CoverageOf,
     GateResult,
     GroupAtRisk,
     Rehearsed,
@@ -36,6 +35,7 @@ from twinlog.quality.suites import Validated, validate
 from twinlog.steps import canary, gate_facts, gate_groups, gate_metadata, topic_facts
 from twinlog.steps.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.steps.discover import all_partitions
+from twinlog.steps.gap_view import read_gaps
 from twinlog.steps.gate_facts import FlowFacts, StandbyState
 from twinlog.steps.gate_schemas import differing_schemas
 from twinlog.steps.heartbeat_view import copied_heartbeats, own_heartbeats
@@ -121,7 +121,8 @@ def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id
         waivers=tuple(waived_by(it, state.at_ms) for it in state.ledger.waivers),
         topics=judged.topics,
         groups=judged.groups,
-        coverage=_coverage(state),
+        coverage=gate_facts.coverage_by_topic(state),
+        gaps=state.gaps,
         rehearsed=judged.rehearsed,
         state_age_seconds=ages[Fact.CYCLE],
         source_cluster_id=judged.source_cluster_id,
@@ -147,7 +148,8 @@ def _with_source(
         names = [topic.topic for topic in seen.discovery.topics]
         facts = topic_facts.read(flow, clusters, names)
         beats = own_heartbeats(flow, clusters.source, names)
-        state = read_target(flow, clusters.target, [topic.remote_topic for topic in seen.discovery.topics])
+        remote = [topic.remote_topic for topic in seen.discovery.topics]
+        state = read_target(flow, clusters.target, remote, clusters.source)
         watch.lap("read the state of both clusters")
         groups = gate_groups.read_both(flow, clusters, state)
         watch.lap("translate the positions of all groups")
@@ -168,7 +170,7 @@ def _with_source(
         metadata=metadata,
         schemas_differing=schemas,
     )
-    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats)
+    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats, still_writing=request.still_writing)
     validated = _validate(
         flow,
         asked,
@@ -243,7 +245,12 @@ def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _J
     )
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequence[str]) -> StandbyState:
+def read_target(
+    flow: FlowSettings,
+    target: ClusterReader,
+    remote_topics: Sequence[str],
+    source: ClusterReader | None = None,
+) -> StandbyState:
     """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
 
     Raises ClusterUnreachable, ClusterRefused, FormatError.  Of a partition whose map cannot be read nothing is proved.
@@ -252,6 +259,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
+    now_ms = clock.now_ms()
     return StandbyState(
         ledger=ledger,
         progress=read_progress(flow, target),
@@ -260,7 +268,8 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
         sides=sides,
         offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
         disks=read_disks(target),
-        at_ms=clock.now_ms(),
+        at_ms=now_ms,
+        gaps=read_gaps(flow, target, ledger, now_ms, source),
     )
 
 
@@ -283,11 +292,3 @@ def _validate(
 
 def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
     return tuple(result for one in validated for result in one.results)
-
-
-def _coverage(state: StandbyState) -> tuple[CoverageOf, ...]:
-    sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(state.coverage).items())}
-    return tuple(
-        CoverageOf(topic, it.records, it.proved, it.differences, it.age_seconds(state.at_ms))
-        for topic, it in sums.items()
-    )

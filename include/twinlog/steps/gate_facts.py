@@ -17,21 +17,26 @@ from twinlog.formats.packed_map import PackedMap
 from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import Row
 from twinlog.quality.coverage import PartitionCoverage, by_topic, total
+from twinlog.quality.gaps import GapReport, open_gaps
+from twinlog.quality.gate import CoverageOf
 from twinlog.quality.partitions import columns_of
 from twinlog.quality.topics import FOREVER, topic_columns
 from twinlog.steps.at_risk import waiting_seconds
+from twinlog.steps.audit_verdict import ALL_OF_IT, wanted_percent
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.gate_metadata import MetadataFacts
-from twinlog.steps.reports import gap_reports, rows_by_topic
-from twinlog.steps.survey import Survey, ages_of, reported_progress, summarized
+from twinlog.steps.reports import rows_by_topic
+from twinlog.steps.survey import Survey, ages_of, reported_progress, summarized, unmapped
 from twinlog.steps.topic_facts import Sides, TopicFacts
 
-PERCENT = 100
+MOST_OF_IT = 50
+"""Percent of what both sides hold that has to be proved while more is copied, or once the source is lost, where
+`twinlog.audit.percent` says nothing else: no audit can have come to what was copied last, which may be much of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyState:
-    """What stands on the target alone: progress, map, copies, audits, disks, and the flow's memory at `at_ms`.
+    """What stands on the target alone: progress, map, copies, audits, disks, gaps, the flow's memory at `at_ms`.
 
     `sides` and `offsets` are of the copies, by their own names.
     """
@@ -44,6 +49,7 @@ class StandbyState:
     offsets: Mapping[TopicPartition, PartitionOffsets]
     disks: LogDirs
     at_ms: int
+    gaps: tuple[GapReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
         for number in copied.get(topic, ()):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
-            mapped = summarized(state.maps, SourceLife(topic, life.topic_id if life else "", number))
+            source_life = SourceLife(topic, life.topic_id if life else "", number)
+            mapped = summarized(state.maps, source_life)
             last = state.progress.get(at)
             rows.append({
                 "topic": topic,
@@ -133,6 +140,9 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
                 "mapped_downstream_offsets": mapped.downstream_offsets,
                 "mapped_upstream_end": mapped.upstream_end,
                 "mapped_downstream_end": mapped.downstream_end,
+                "unmapped_offsets": unmapped(
+                    state.ledger, state.maps, source_life, reported.get(at), last, there
+                ),
                 "mapped_wanted": _mapped_wanted(
                     there.log_start if there is not None else None,
                     there.stable_end if there is not None else None,
@@ -161,11 +171,18 @@ def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
 
 
 def topic_rows(
-    flow: FlowSettings, seen: Survey, facts: TopicFacts, state: StandbyState, beats: frozenset[str]
+    flow: FlowSettings,
+    seen: Survey,
+    facts: TopicFacts,
+    state: StandbyState,
+    beats: frozenset[str],
+    *,
+    still_writing: bool = False,
 ) -> tuple[Row, ...]:
     """Make one row per topic that both clusters were asked about; `beats` are the topics of heartbeats."""
+    wanted = MOST_OF_IT if still_writing else ALL_OF_IT
     rows_of = rows_by_topic(seen.rows)
-    gaps, covered = gaps_by_topic(state.ledger), by_topic(state.coverage)
+    gaps, covered = gaps_by_topic(state.gaps), by_topic(state.coverage)
     rows: list[Row] = []
     for it in seen.discovery.topics:
         if it.blocked:
@@ -173,7 +190,7 @@ def topic_rows(
         sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
         rows.append({
             **topic_columns(it.topic, *sides, facts.target_brokers),
-            **_promised(flow, it.topic, gaps, covered, state.at_ms, beats),
+            **_promised(flow, it.topic, gaps, covered, state.at_ms, beats, wanted),
             **ages_of(flow, it, rows_of.get(it.topic, []), seen.at_ms),
             "source_partitions": it.partition_count,
             "partitions_seen": len(it.partitions),
@@ -190,7 +207,7 @@ def known_topic_rows(
     """
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
-    gaps, covered, copied = gaps_by_topic(state.ledger), by_topic(state.coverage), known_partitions(state)
+    gaps, covered, copied = gaps_by_topic(state.gaps), by_topic(state.coverage), known_partitions(state)
     rows: list[Row] = []
     for topic in topics:
         life = state.ledger.incarnations.get(topic)
@@ -199,7 +216,7 @@ def known_topic_rows(
         pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
         rows.append({
             **topic_columns(topic, None, there, brokers),
-            **_promised(flow, topic, gaps, covered, state.at_ms, beats),
+            **_promised(flow, topic, gaps, covered, state.at_ms, beats, MOST_OF_IT),
             "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
             "target_partitions": len(there.description.partitions) if there is not None else 0,
             "records_at_risk": last.records_at_risk if pictured else None,
@@ -221,10 +238,10 @@ def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | N
     return not emptying and (life is None or life.since_ms <= known.at_ms)
 
 
-def gaps_by_topic(ledger: Ledger) -> Mapping[str, int]:
-    """Count gaps and quarantined records of each topic."""
+def gaps_by_topic(gaps: Iterable[GapReport]) -> Mapping[str, int]:
+    """Count the open gaps and quarantined records of each topic."""
     counts: defaultdict[str, int] = defaultdict(int)
-    for gap in gap_reports(ledger):
+    for gap in open_gaps(gaps):
         counts[gap.topic] += 1
     return counts
 
@@ -236,19 +253,22 @@ def _promised(
     covered: Mapping[str, Sequence[PartitionCoverage]],
     at_ms: int,
     beats: frozenset[str],
+    wanted: int,
 ) -> Row:
-    tier = flow.tier_of(topic)
     audited = total(covered.get(topic, ()))
+    # Nobody fails over to read heartbeats, which a canary may just have begun.
+    judged = audited.held > 0 and topic not in beats
+    # An audit that compared nothing is none.
+    age = audited.age_seconds(at_ms) if audited.compared else None
     return {
-        "rpo_seconds": tier.rpo_seconds,
+        "rpo_seconds": flow.tier_of(topic).rpo_seconds,
         "gaps": gaps.get(topic, 0),
-        "audit_differences": audited.differences,
-        # Nobody fails over to read heartbeats, which a canary may just have begun.
-        "audit_age_seconds": audited.age_seconds(at_ms) if audited.records and topic not in beats else 0,
+        "audit_differences": audited.differences if audited.compared else None,
+        "audit_age_seconds": age if judged else 0,
         "audit_age_allowed": flow.gate.audit_age_seconds,
-        # Rounded down: 100 means all of it.
-        "audited_percent": int(PERCENT * audited.proved / audited.records) if audited.records else PERCENT,
-        "audit_wanted_percent": tier.audit_percent,
+        "unproved_records": sum(it.records for it in audited.unproved),
+        "audited_percent": audited.percent if judged else None,
+        "audit_wanted_percent": wanted_percent(flow, topic, wanted) if judged else None,
     }
 
 
@@ -262,3 +282,21 @@ def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
     if not known.undecided_seen:
         return None
     return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0
+
+
+def coverage_by_topic(state: StandbyState) -> tuple[CoverageOf, ...]:
+    """Say of each topic how much of it is proved."""
+    sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(state.coverage).items())}
+    return tuple(
+        CoverageOf(
+            topic,
+            it.records,
+            it.proved,
+            it.differences,
+            it.age_seconds(state.at_ms),
+            it.comparable,
+            it.percent,
+            it.unproved,
+        )
+        for topic, it in sums.items()
+    )

@@ -13,12 +13,12 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger_gate import GateOutcome
+from twinlog.quality.ages import iso
 from twinlog.quality.data_docs import write_data_docs
 from twinlog.quality.evidence import document_of, key_digest, payload_of
 from twinlog.quality.gate_page import page_of
 from twinlog.quality.reports import new_report, reports_folder
 from twinlog.steps.gate import GateAnswer
-from twinlog.steps.reports import iso
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,15 @@ def erasure(
             yield from (piece(state, life, first, None) for first in firsts)
     records: Iterator[LedgerRecord] = (
         it
-        for group in (ledger.gaps, ledger.quarantined, ledger.leader_epochs, ledger.audits, ledger.sampled)
+        for group in (
+            ledger.gaps,
+            ledger.quarantined,
+            ledger.acknowledged,
+            ledger.map_holes,
+            ledger.leader_epochs,
+            ledger.audits,
+            ledger.sampled,
+        )
         for it in group
         if it.topic == topic
     )

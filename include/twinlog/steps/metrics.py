@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twinlog.quality.gaps import GapState
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -79,7 +81,9 @@ def registry_of(report: FlowReport, seen: Survey) -> CollectorRegistry:
     lost = gauge("gap_records", "At most how many records of gaps were not copied", "topic", "cause", "state")
     totals: Counter[tuple[str, str, str]] = Counter()
     for gap in report.gaps:
-        totals[gap.topic, gap.cause.value, "passed" if gap.copied_past else "stopped"] += gap.records
+        passed = "passed" if gap.copied_past else "stopped"
+        state = passed if gap.state is GapState.OPEN else gap.state.value
+        totals[gap.topic, gap.cause.value, state] += gap.records
     for labels, records in totals.items():
         lost.labels(report.flow, *labels).set(records)
     return registry

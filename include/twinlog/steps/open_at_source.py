@@ -15,10 +15,9 @@ from twinlog.cluster.values import Answers, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger_gate import KnownSource
-from twinlog.quality.ages import seconds_since
+from twinlog.quality.ages import iso, seconds_since
 from twinlog.quality.checks import CheckResult
 from twinlog.quality.partitions import PartitionRow
-from twinlog.steps.reports import iso
 
 ASKED_AFTER_SECONDS = 60
 """The time-out of a transaction where its producer says nothing else (transaction.timeout.ms)."""

@@ -13,6 +13,7 @@ from twinlog.cluster.ledger import drop_left_over, write_ledger
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.partitions import PartitionRow
 from twinlog.steps import at_risk, topic_facts
 from twinlog.steps.copy_outcome import completed
@@ -20,7 +21,7 @@ from twinlog.steps.discovery import Problem
 from twinlog.steps.metrics import write_metrics
 from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.plan_ranges import StoppedPartition
-from twinlog.steps.reports import GapReport, gap_reports, rows_by_topic
+from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, oldest_seconds, survey, unseen_of
 
 log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ def make_report(
             )
             for topic, rows in rows_by_topic(seen.rows).items()
         ),
-        gaps=gap_reports(seen.ledger),
+        gaps=seen.gaps,
         stopped=stopped,
         problems=seen.discovery.problems,
         lag_records=seen.lag_records,

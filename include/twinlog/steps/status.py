@@ -15,15 +15,17 @@ from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger import FlowPhase
 from twinlog.formats.ledger_gate import RiskSample
-from twinlog.quality.ages import seconds_since
+from twinlog.quality.ages import iso, seconds_since
+from twinlog.quality.gaps import GapReport
 from twinlog.quality.partitions import PartitionRow
 from twinlog.quality.risk import TopicAtRisk, of_the_last_day
 from twinlog.steps.at_risk import read_disks, topics_at_risk
 from twinlog.steps.discovery import Orphan, Problem
+from twinlog.steps.gap_view import read_gaps
 from twinlog.steps.heartbeat_view import UpstreamBeat, upstream_beats
 from twinlog.steps.open_at_source import UndecidedPartition, undecided_partitions
 from twinlog.steps.pauses import why_standing_by
-from twinlog.steps.reports import GapReport, gap_reports, iso, rows_by_topic
+from twinlog.steps.reports import rows_by_topic
 from twinlog.steps.survey import Survey, survey
 
 
@@ -32,6 +34,7 @@ class PartitionStatus:
     """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied.
 
     `undecided_records` lie behind an open transaction, beyond what lags.
+    `unmapped_offsets` were copied, and the offset map has lost where to; None where there is no map to be read.
     """
 
     partition: int
@@ -39,6 +42,7 @@ class PartitionStatus:
     source_end: int
     lag_records: int
     undecided_records: int = 0
+    unmapped_offsets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,9 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        found = last_known_status(flow, read_ledger(flow, clusters.target), clock.now_ms())
+        ledger, now_ms = read_ledger(flow, clusters.target), clock.now_ms()
+        gaps = read_gaps(flow, clusters.target, ledger, now_ms)
+        found = last_known_status(flow, ledger, now_ms, gaps)
     return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
 
 
@@ -147,7 +153,7 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
         undecided_records=seen.undecided_records,
         undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
         unseen_partitions=seen.unseen,
-        gaps=gap_reports(seen.ledger),
+        gaps=seen.gaps,
         incarnations=_incarnations(seen.ledger),
         problems=seen.discovery.problems,
         held=why_standing_by(seen.ledger),
@@ -157,7 +163,9 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
     )
 
 
-def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowStatus:
+def last_known_status(
+    flow: FlowSettings, ledger: Ledger, now_ms: int, gaps: tuple[GapReport, ...]
+) -> FlowStatus:
     """Tell what the ledger knows, while the source cannot be asked.  Pure."""
     report = ledger.last_report
     said = {} if report is None else report.summary
@@ -174,7 +182,7 @@ def last_known_status(flow: FlowSettings, ledger: Ledger, now_ms: int) -> FlowSt
         undecided_records=said.get("undecided_records"),
         unseen_partitions=said.get("unseen_partitions", 0),
         topics=(),
-        gaps=gap_reports(ledger),
+        gaps=gaps,
         incarnations=_incarnations(ledger),
         problems=(),
         held=why_standing_by(ledger),
@@ -200,6 +208,7 @@ def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
                 source_end=row.source_end,
                 lag_records=max(0, row.lag_records),
                 undecided_records=row.undecided_records,
+                unmapped_offsets=row.unmapped_offsets,
             )
             for row in rows
         ),

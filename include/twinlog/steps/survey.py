@@ -14,21 +14,24 @@ from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.open_transactions import OpenTransaction
 from twinlog.cluster.progress import Maps, SourceLife, read_packed, read_progress
-from twinlog.cluster.values import Answers, ReadRecord, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger import GapCause
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.quality.ages import greatest, seconds_since
 from twinlog.quality.checks import Row
+from twinlog.quality.gaps import GapReport
+from twinlog.quality.map_holes import bounds_of, lost_in
 from twinlog.quality.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
 from twinlog.steps import discover
 from twinlog.steps.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+from twinlog.steps.gap_view import read_gaps
 from twinlog.steps.open_at_source import Holders, who_holds
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, and a row per partition.
+    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, a row per partition, its gaps.
 
     `holders` says who holds the transactions that have kept partitions of the source undecided for a while.
     """
@@ -38,6 +41,7 @@ class Survey:
     maps: Maps[PackedMap]
     rows: tuple[PartitionRow, ...]
     at_ms: int
+    gaps: tuple[GapReport, ...]
     holders: Holders = field(default_factory=lambda: Answers({}))
 
     @property
@@ -65,11 +69,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far each partition was copied: progress, the map, and what the last cycle report said."""
+    """How far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
 
     progress: Mapping[TopicPartition, int]
     maps: Maps[PackedMap]
     reported: Mapping[TopicPartition, int]
+    ledger: Ledger = field(default_factory=Ledger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     ledger = read_ledger(flow, clusters.target)
     maps = read_packed(flow, clusters.target)
     progress = read_progress(flow, clusters.target)
-    copied = Copied(progress, maps, reported_progress(ledger))
+    copied = Copied(progress, maps, reported_progress(ledger), ledger)
     discovery = discover.run(flow, clusters)
     waiting = _first_of(
         clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
@@ -103,7 +108,9 @@ def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
     holders = who_holds(clusters.source, undecided, clock.now_ms())
     rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found))
-    return Survey(discovery, ledger, maps, rows, clock.now_ms(), holders)
+    now_ms = clock.now_ms()
+    gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
+    return Survey(discovery, ledger, maps, rows, now_ms, gaps, holders)
 
 
 def _first_of(
@@ -222,6 +229,30 @@ def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
         return MapSummary()
 
 
+def unmapped(
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    life: SourceLife,
+    reported: int | None,
+    last: int | None,
+    copy: PartitionOffsets | None,
+) -> int | None:
+    """Count the copied offsets of which the map was lost; None where there is no map to be read.  Pure.
+
+    Copied is what the last cycle `reported`, which was read in front of the map: progress may be ahead of the map that
+    was read.
+    """
+    copied_to = None if reported is None or last is None else min(reported, last + 1)
+    try:
+        packed = maps.get(life)
+        if packed is None or copy is None:
+            return None
+        bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
+        return sum(it.end - it.start for it in lost_in(packed, bounds))
+    except UnreadableMap:
+        return None
+
+
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
     return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
 
@@ -269,6 +300,9 @@ def _row(
         undecided_since=min(
             (at for at in (oldest_undecided, holder.started_ms if holder else None) if at is not None),
             default=None,
+        ),
+        unmapped_offsets=unmapped(
+            copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
         ),
     )
 

@@ -18,12 +18,12 @@ from twinlog.quality.ages import seconds_since
 from twinlog.quality.checks import CheckResult, Row, Severity, Suite
 from twinlog.quality.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.quality.evaluate import NAMED_IN_MESSAGE
+from twinlog.quality.gaps import open_gaps
 from twinlog.quality.partitions import columns_of
 from twinlog.steps import topic_facts
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.heartbeats import newest_beat, remote_heartbeats, tail_of
 from twinlog.steps.open_at_source import UndecidedPartition, named, undecided_partitions
-from twinlog.steps.reports import gap_reports
 from twinlog.steps.survey import Survey, survey
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
     """Make the one row about the flow itself.  Pure."""
     return {
         "flow": flow.name,
-        "gaps": len(gap_reports(seen.ledger)),
+        "gaps": len(open_gaps(seen.gaps)),
         "heartbeat_age_seconds": seconds_since(beat_ms, seen.at_ms),
         "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
     }

@@ -7,9 +7,9 @@ from twinlog.airflow.plugin.view import Fact, json_of, page_of
 from twinlog.config.connection import ConnectionSettings
 from twinlog.config.settings import ClusterSettings, FlowSettings
 from twinlog.formats.ledger import CycleReport, FlowPhase, GapCause
+from twinlog.quality.gaps import GapReport
 from twinlog.steps.discovery import Orphan, OrphanKind, Problem, ProblemCode
 from twinlog.steps.open_at_source import UndecidedPartition
-from twinlog.steps.reports import GapReport
 from twinlog.steps.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus
 
 NOW = 1_800_000_000.0

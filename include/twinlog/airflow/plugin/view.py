@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.plugin.status import SeenFlow, SeenFlows
 from twinlog.jsonable import to_json
+from twinlog.quality.gaps import open_gaps
 
 if TYPE_CHECKING:
     from twinlog.formats.ledger import CycleReport
@@ -112,7 +113,7 @@ def _card(seen: SeenFlow, now: float) -> FlowCard:
         topics=tuple(_topic(topic) for topic in status.topics),
         gaps=tuple(
             f"{gap.topic} partition {gap.partition}: {gap.first_offset} to {gap.last_offset} ({gap.cause.value})"
-            for gap in status.gaps
+            for gap in open_gaps(status.gaps)
         ),
         problems=tuple(_problems(status, source)),
     )

@@ -1,0 +1,187 @@
+"""`twinlog gap`: what was lost before it could be copied, and who answers for going on without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog import clock
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.with_ledger import clusters_with_ledger
+from twinlog.errors import TerminalError, UsageError
+from twinlog.jsonable import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twinlog.cluster.clusters import Clusters
+    from twinlog.config.settings import FlowSettings
+    from twinlog.quality.gaps import GapReport
+
+app = typer.Typer(
+    name="gap",
+    help="List what was lost before it could be copied; answer for going on.",
+    no_args_is_help=True,
+)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The source topic.")]
+PartitionArgument = Annotated[int, typer.Argument(metavar="PARTITION")]
+OffsetArgument = Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset of the gap.")]
+
+
+@app.command("list")
+def list_gaps(
+    *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
+) -> int:
+    """List gaps, expired and acknowledged ones too."""
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        gaps = _gaps(chosen, clusters)
+    _show(chosen, gaps, output)
+    return 0
+
+
+@app.command("acknowledge")
+def acknowledge(
+    topic: TopicArgument,
+    partition: PartitionArgument,
+    offset: OffsetArgument,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why it may be gone on without these records.")],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who answers for it.")],
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Answer for going on without the records of one gap; it no longer keeps the gate from being ready.
+
+    Should the gap grow later, it is open again.
+    """
+    from twinlog.cluster.ledger import write_ledger
+    from twinlog.formats.ledger_topics import GapAcknowledged
+
+    if not reason.strip() or not by.strip():
+        raise UsageError("to acknowledge a gap takes a reason and a name", hint="fill --reason and --by")
+    _, chosen = load_one_flow(config, flow)
+    now_ms = clock.now_ms()
+    with clusters_with_ledger(chosen) as clusters:
+        found = _named(chosen, _gaps(chosen, clusters), topic, partition, offset)
+        records = [
+            GapAcknowledged(
+                gap.topic,
+                gap.topic_id,
+                gap.partition,
+                gap.first_offset,
+                gap.last_offset,
+                reason.strip(),
+                by.strip(),
+                now_ms,
+            )
+            for gap in found
+        ]
+        write_ledger(chosen, clusters.target, records)
+        gaps = _named(chosen, _gaps(chosen, clusters), topic, partition, offset)
+    _show(chosen, gaps, output)
+    return 0
+
+
+@app.command("reopen")
+def reopen(
+    topic: TopicArgument,
+    partition: PartitionArgument,
+    offset: OffsetArgument,
+    *,
+    config: ConfigOption,
+    flow: OneFlowOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Take an answer back: the gap counts again, unless it has expired."""
+    from twinlog.cluster.ledger import forget, read_ledger
+
+    _, chosen = load_one_flow(config, flow)
+    wanted = topic, partition, offset
+    with clusters_with_ledger(chosen) as clusters:
+        _named(chosen, _gaps(chosen, clusters), *wanted)
+        known = read_ledger(chosen, clusters.target).acknowledged
+        found = [it for it in known if (it.topic, it.partition, it.first_offset) == wanted]
+        if not found:
+            raise TerminalError(
+                f"nobody has acknowledged the gap of {topic}-{partition} at offset {offset}",
+                hint="see `twinlog gap list`",
+                code="no-gap",
+            )
+        for record in found:
+            forget(chosen, clusters.target, record)
+        gaps = _named(chosen, _gaps(chosen, clusters), *wanted)
+    _show(chosen, gaps, output)
+    return 0
+
+
+def _gaps(flow: FlowSettings, clusters: Clusters) -> tuple[GapReport, ...]:
+    from twinlog.cluster.ledger import read_ledger
+    from twinlog.steps.gap_view import read_gaps
+
+    ledger = read_ledger(flow, clusters.target)
+    return read_gaps(flow, clusters.target, ledger, clock.now_ms(), clusters.source)
+
+
+def _named(
+    flow: FlowSettings, gaps: Sequence[GapReport], topic: str, partition: int, offset: int
+) -> tuple[GapReport, ...]:
+    wanted = topic, partition, offset
+    found = tuple(it for it in gaps if (it.topic, it.partition, it.first_offset) == wanted)
+    if not found:
+        raise TerminalError(
+            f"{flow.name} has no gap of {topic}-{partition} that begins at offset {offset}",
+            hint="see `twinlog gap list`",
+            code="no-gap",
+        )
+    return found
+
+
+def grid(flow: str, gaps: Sequence[GapReport]) -> Grid:
+    """Lay gaps out as a table."""
+    return Grid(
+        f"{flow}: gaps, never to be copied",
+        (
+            "topic",
+            "partition",
+            "from offset",
+            "to offset",
+            "at most",
+            "from",
+            "to",
+            "cause",
+            "copied on",
+            "state",
+            "expires",
+            "by",
+            "reason",
+        ),
+        [
+            (
+                it.topic,
+                it.partition,
+                it.first_offset,
+                it.last_offset,
+                it.records,
+                it.since,
+                it.until,
+                it.cause.value,
+                it.copied_past,
+                it.state.value,
+                it.expires or "never",
+                it.acknowledged_by,
+                it.acknowledged_reason,
+            )
+            for it in gaps
+        ],
+        empty="none",
+    )
+
+
+def _show(flow: FlowSettings, gaps: Sequence[GapReport], output: Output) -> None:
+    show({"flow": flow.name, "gaps": to_json(gaps)}, output, [grid(flow.name, gaps)])
