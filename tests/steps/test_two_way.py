@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.connection import ConnectionSettings
@@ -15,7 +16,8 @@ from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.plan_ranges import Settled
-from twinlog.steps.two_way import uncompared, way_back_ledger, with_echoes
+from twinlog.steps.reverse import way_back_ledger
+from twinlog.steps.two_way import uncompared, with_echoes
 
 BACK = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "BA"))
 """The flow B->A; the way back is A->B, whose ledger and map are on B."""
@@ -37,6 +39,13 @@ def store(source: FakeCluster, topic: str, key: bytes, value: bytes) -> None:
     source.append(TopicPartition(topic, 0), key=key, value=value)
 
 
+def both(source: FakeCluster) -> Clusters:
+    """The clusters of the flow B->A, with its ledger."""
+    target = FakeCluster("A")
+    target.add_topic(BACK.ledger_topic)
+    return Clusters(source, target)
+
+
 def put_piece(source: FakeCluster, value: bytes) -> None:
     store(source, MAP, encode_map_key(MapKey("orders", "a-life", 0, 0)), value)
 
@@ -55,7 +64,7 @@ def test_a_partition_with_uncompared_records_stops_and_says_where(source):
     """The others go on; a copy that was made anew since is another."""
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
     anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
-    settled = with_echoes(BACK, source, Settled((RANGE, anew, other), ()))
+    settled = with_echoes(BACK, both(source), Settled((RANGE, anew, other), ()))
     assert (anew, other) == settled.ranges
     assert [("uncompared", 0, 10, 39)] == [
         (it.code, it.partition, it.first_offset, it.last_offset) for it in settled.stopped
@@ -66,7 +75,7 @@ def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
     """Mirror Maker's duplicates stand between; no map has them."""
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
     put_piece(source, encode_piece(MapPiece(0, 30, (Run(0, 41, 3), Run(3, 70, 5)))))
-    (found,) = with_echoes(BACK, source, Settled((replace(RANGE, start=40),), ())).ranges
+    (found,) = with_echoes(BACK, both(source), Settled((replace(RANGE, start=40),), ())).ranges
     assert ((40, 60), (70, 75)) == found.echoes
 
 
@@ -76,14 +85,14 @@ def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, e
     known = Incarnation("orders", "a-life", 1, "orders", copy)
     store(source, way_back_ledger(BACK), known.key(), known.value())
     put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
-    (found,) = with_echoes(BACK, source, Settled((RANGE,), ())).ranges
+    (found,) = with_echoes(BACK, both(source), Settled((RANGE,), ())).ranges
     assert echoes == found.echoes
 
 
 def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
     """What is an echo would be guessed."""
     put_piece(source, b"\x05\x00\x00")
-    settled = with_echoes(BACK, source, Settled((RANGE,), ()))
+    settled = with_echoes(BACK, both(source), Settled((RANGE,), ()))
     assert ((), ["offset-map"]) == (settled.ranges, [it.code for it in settled.stopped])
     assert f"offset 0 of {MAP}-0" in settled.stopped[0].message
 
@@ -92,4 +101,4 @@ def test_other_names_need_none_of_it(source):
     """Nothing of the way back is read."""
     put_piece(source, b"\x05\x00\x00")
     settled = Settled((replace(RANGE, remote_topic="B.orders"),), ())
-    assert settled == with_echoes(BACK, source, settled)
+    assert settled == with_echoes(BACK, both(source), settled)

@@ -13,7 +13,7 @@ from functools import cached_property
 from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.pairs import Impossible, Pair, Pairing
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.mm2_topics import read_syncs
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
@@ -29,7 +29,7 @@ from twinlog.steps.positions import (
     positions_back,
     positions_both_ways,
 )
-from twinlog.steps.two_way import read_way_back, way_back_ledger
+from twinlog.steps.reverse import read_way_back
 
 Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
 """Upstream offsets [first, end) that are in no copy."""
@@ -129,11 +129,8 @@ class FlowTranslator:
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
-        source = self._clusters.source
-        if not latest_or_empty(source, way_back_ledger(self.flow)):
-            return None
-        found = read_way_back(self.flow, source, same)
-        return _WayBack(found.maps, never_copied(found.ledger))
+        found = read_way_back(self.flow, self._clusters, same)
+        return None if found is None else _WayBack(found.maps, never_copied(found.ledger))
 
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], way_back: _WayBack | None, *, back: bool

@@ -20,6 +20,7 @@ from twinlog.formats.ledger import (
 )
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_identity import FlowClaim, ReverseFlow, names_ever, source_ids
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
@@ -56,7 +57,8 @@ class Ledger:
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
     samples oldest first.  `audits` are by topic and partition, one for each life that was audited; `sampled` the last
-    sample of each.
+    sample of each.  `claims` are in the order of the log: the first one owns the state.  `written_as` are the names of
+    the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far as it is known.
 
     Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
     """
@@ -79,6 +81,10 @@ class Ledger:
     audits: tuple[PartitionAudit, ...] = ()
     sampled: tuple[SampleAudit, ...] = ()
     taken_over: tuple[TakenOver, ...] = ()
+    claims: tuple[FlowClaim, ...] = ()
+    written_as: frozenset[str] = frozenset()
+    reverse_flows: tuple[ReverseFlow, ...] = ()
+    source_ids: frozenset[str] = frozenset()
 
     @property
     def phase(self) -> FlowPhase:
@@ -106,8 +112,17 @@ def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
 
     Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
     """
-    latest = latest_or_empty(cluster, topic)
-    return ledger_from(record for key, value in latest.items() if (record := parse_ledger(key, value)))
+    return ledger_from(records_in(cluster, topic))
+
+
+def records_in(cluster: ClusterReader, topic: str) -> tuple[LedgerRecord, ...]:
+    """Read the records of a ledger in the order of its log; none while the topic does not exist.
+
+    Raises as `ledger_in`.
+    """
+    latest = sorted(latest_records_or_empty(cluster, topic).items(), key=lambda it: it[1].offset)
+    parsed = (parse_ledger(key, it.value) for key, it in latest)
+    return tuple(record for record in parsed if record is not None)
 
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
@@ -144,6 +159,10 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
         sampled=tuple(_of(known, SampleAudit)),
         taken_over=tuple(_of(known, TakenOver)),
+        claims=tuple(_of(known, FlowClaim)),
+        written_as=names_ever(known),
+        reverse_flows=tuple(_of(known, ReverseFlow)),
+        source_ids=source_ids(known),
     )
 
 

@@ -20,6 +20,7 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger_metadata import MetadataRecord
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.ledger_topics import (
@@ -111,6 +112,8 @@ class Quarantine(LedgerEntry):
 LedgerRecord = (
     LaneFence
     | LaneWriter
+    | FlowClaim
+    | ReverseFlow
     | FlowState
     | CycleReport
     | Quarantine

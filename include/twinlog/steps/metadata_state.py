@@ -13,6 +13,7 @@ from twinlog.cluster.ledger import Ledger
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
+from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.steps.acl_plan import AclState
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import remote_name
@@ -85,7 +86,13 @@ def read_state(
 
     Raises ClusterUnreachable when a cluster does not answer at all.
     """
-    strange = another_source(flow, ledger, clusters.source.cluster_id())
+    identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
+    refusal = why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
+    strange = (
+        another_source(flow, ledger, identity.source_cluster_id)
+        if refusal is None
+        else Refusal.of(f"settings of {flow.source.alias}", refusal)
+    )
     if strange is not None:
         return MetadataState(refused=(strange,), unknown=tuple(ChangeKind))
     asking = _Asking()

@@ -1,0 +1,156 @@
+"""Whose a flow's state on the target is: one name, one source cluster, one target cluster (docs/decisions/0022).
+
+Transactional ids hold both aliases, the topics with progress, map and ledger only the source's.  Drivers that call a
+target by two names fence nothing of each other's, so the ledger's log decides: a name writes its claim there before it
+copies for the first time, reads the log up to and beyond it, and goes on if no other claim lies before its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.errors import TerminalError, TransientError
+from twinlog.formats.ledger import LedgerRecord, parse_ledger
+from twinlog.formats.ledger_identity import FlowClaim, names_ever, source_ids
+from twinlog.relay.log_state import KeptRecord, UndecidedRecord
+
+ANOTHER_NAME = "another-name"
+SOURCE_CHANGED = "source-changed"
+TARGET_CHANGED = "target-changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A flow by its name (both aliases) and the clusters that answer under them; "" where an id is not known."""
+
+    flow: str
+    source_cluster_id: str
+    target_cluster_id: str
+
+    @property
+    def known(self) -> bool:
+        """Whether it may be claimed: both clusters have said who they are."""
+        return bool(self.source_cluster_id and self.target_cluster_id)
+
+    def claim(self, at_ms: int, by: str = "", reason: str = "") -> FlowClaim:
+        """Make the record that claims a ledger."""
+        return FlowClaim(self.flow, self.source_cluster_id, self.target_cluster_id, at_ms, by, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a ledger says about whose it is.
+
+    `claims` are the committed ones in the order of the log, `open_before` the names of those that are not decided and
+    lie before the first committed one.  `names` are those of all lanes that ever wrote, `source_ids` the clusters
+    copied from, as far as the ledger knows: releases without claims noted these.
+    """
+
+    claims: tuple[FlowClaim, ...] = ()
+    open_before: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    source_ids: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, records: Mapping[bytes, KeptRecord], undecided: Mapping[bytes, UndecidedRecord]) -> Owned:
+        """Read it from a ledger's latest records, and those without an end.  Raises FormatError as `parse_ledger`."""
+        ordered = sorted(records.items(), key=lambda item: item[1].offset)
+        known: list[LedgerRecord] = []
+        first: int | None = None
+        for key, kept in ordered:
+            record = parse_ledger(key, kept.value)
+            if record is not None:
+                known.append(record)
+            if first is None and isinstance(record, FlowClaim):
+                first = kept.offset
+        waiting = tuple(
+            record.flow
+            for key, open_record in undecided.items()
+            if (first is None or open_record.offset < first)
+            and isinstance(record := parse_ledger(key, open_record.value), FlowClaim)
+        )
+        claims = tuple(record for record in known if isinstance(record, FlowClaim))
+        return cls(claims, waiting, names_ever(known), source_ids(known))
+
+
+def require_ours(identity: Identity, owned: Owned) -> None:
+    """Raise TerminalError unless the state is this flow's, or nobody's yet."""
+    refusal = why_not_ours(identity, owned.claims, owned.names, owned.source_ids)
+    if refusal is not None:
+        raise refusal
+
+
+def require_claimed(identity: Identity, owned: Owned) -> None:
+    """Raise unless the state is this flow's, now that its claim is in the log.
+
+    Raises TerminalError when another's lies before it, TransientError while one that does is not decided.
+    """
+    require_ours(identity, owned)
+    others = sorted({name for name in owned.open_before if name != identity.flow})
+    if others:
+        raise TransientError(
+            f"{others[0]} is claiming the state that {identity.flow} would copy with",
+            hint="one of the two names has to go; run it again in a minute",
+            code="claim-undecided",
+            flow=identity.flow,
+        )
+
+
+def why_not_ours(
+    identity: Identity,
+    claims: Sequence[FlowClaim],
+    names: Collection[str],
+    known_sources: Collection[str],
+) -> TerminalError | None:
+    """Say why the state is another's; None where it is this flow's, or nobody has claimed it.  Pure."""
+    if not claims:
+        return _why_not_begun_here(identity, names, known_sources)
+    owner = claims[0]
+    if owner.flow != identity.flow:
+        return _another_name(identity.flow, owner.flow)
+    source, _, target = identity.flow.partition("->")
+    changes = (
+        (SOURCE_CHANGED, source, owner.source_cluster_id, identity.source_cluster_id),
+        (TARGET_CHANGED, target, owner.target_cluster_id, identity.target_cluster_id),
+    )
+    found = (_changed(identity.flow, *change) for change in changes if _differ(*change[2:]))
+    return next(found, None)
+
+
+def _why_not_begun_here(
+    identity: Identity, names: Collection[str], known_sources: Collection[str]
+) -> TerminalError | None:
+    """Say why a ledger of a release without claims, as far as it tells, was begun by another flow."""
+    seen = identity.source_cluster_id
+    if names and identity.flow not in names:
+        return _another_name(identity.flow, min(names))
+    if known_sources and seen and seen not in known_sources:
+        known = ", ".join(sorted(known_sources))
+        return _changed(identity.flow, SOURCE_CHANGED, identity.flow.partition("->")[0], known, seen)
+    return None
+
+
+def _differ(known: str, seen: str) -> bool:
+    return bool(known and seen and known != seen)
+
+
+def _another_name(flow: str, owner: str) -> TerminalError:
+    source, _, target = flow.partition("->")
+    return TerminalError(
+        f"what {target} holds of {source} is copied by {owner}: {flow} is a second name for the same cluster, and would"
+        " copy everything twice",
+        hint=f"take {flow} out; or, if {owner} is the old name: twinlog claim --flow '{flow}' --reason ...",
+        code=ANOTHER_NAME,
+        flow=flow,
+        owner=owner,
+    )
+
+
+def _changed(flow: str, code: str, alias: str, known: str, seen: str) -> TerminalError:
+    return TerminalError(
+        f"{alias} is another cluster than the one that {flow} was begun with: its id was {known} and is {seen}",
+        hint=f"check {alias}.bootstrap.servers; if it is meant: twinlog claim --flow '{flow}' --reason ...",
+        code=code,
+        flow=flow,
+    )
