@@ -25,6 +25,7 @@ from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.relay.state_records import StateRecord
 from twinlog.steps.copy_round import state_topics
+from twinlog.steps.fencing import end_upkeep
 from twinlog.steps.life_rules import differ
 from twinlog.steps.lost_state import take_fence
 from twinlog.steps.two_way import gone_ways
@@ -71,6 +72,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     state = replace(state_topics(flow, clusters), source_cluster_id="", target_cluster_id="")
     with Brokers(flow.target.connection) as target:
         grant = take_fence(owner, target, state, run_id=f"claim-{uuid.uuid4().hex[:8]}", lanes=1)
+        end_upkeep(owner, target)
         records = records_in(clusters.target, flow.ledger_topic)
         if _owned_as(flow, records).name != owner.name:
             raise TerminalError(
@@ -83,6 +85,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
         if changes:
             stored = [StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes]
             write_fenced(target, grant.lanes[0], stored)
+            end_upkeep(owner, target)  # one that began meanwhile; a later one reads the claim
     return result
 
 

@@ -13,6 +13,7 @@ from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.values import TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import RebuildPhase
+from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.life_rules import differ
 from twinlog.steps.pauses import why_paused, why_standing_by
@@ -25,9 +26,15 @@ MEANT = frozenset({"standing-by", "paused"})
 def still_standing(
     flow: FlowSettings, clusters: Clusters, topics: Iterable[DiscoveredTopic]
 ) -> tuple[tuple[DiscoveredTopic, ...], tuple[StoppedPartition, ...], Ledger]:
-    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now."""
+    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now.
+
+    Raises TerminalError when other clusters answer than the flow is between.
+    """
     wanted = tuple(topics)
     ledger = read_ledger(flow, clusters.target)
+    identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
+    if refusal := why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids):
+        raise refusal  # addresses may lead elsewhere by now
     copies = clusters.target.describe_topics(it.remote_topic for it in wanted).found
     reasons = {it.topic: why_not(ledger, it, copies.get(it.remote_topic)) for it in wanted}
     stopped = tuple(

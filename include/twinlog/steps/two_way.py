@@ -23,6 +23,7 @@ from twinlog.formats.packed_map import PackedMap, UnreadableMap
 from twinlog.relay.spec import RangeSpec
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
 from twinlog.steps.reverse import WayBack, read_ways_back
+from twinlog.steps.second_copies import copied_by_others, stopped_by
 
 GONE = "reverse-flow-gone"
 """Code of the reason for partitions of which nobody knows any more what is an echo."""
@@ -32,9 +33,11 @@ def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Set
     """Say for ranges of topics that keep their names which upstream offsets the maps of reverse flows hold.
 
     A partition stops where what is an echo would be guessed: where such a map cannot be read, where MirrorMaker 2
-    copied before the way back was taken over from it and nobody has compared what is there, and where the ledger of a
-    reverse flow is gone.  Raises FormatError where it cannot be said whose map it is, and TerminalError for a flow that
-    copies at_least_once and has a way back: only lanes that write in transactions can be told from others.
+    copied before the way back was taken over from it and nobody has compared what is there, where the ledger of a
+    reverse flow is gone.  So it does where another flow copies the same topic.
+
+    Raises FormatError where it cannot be said whose a map is, and TerminalError for a flow that copies at_least_once
+    and has a way back: only lanes that write in transactions can be told from others.
     """
     if not any(item.remote_topic == item.topic for item in settled.ranges):
         return settled
@@ -47,6 +50,7 @@ def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Set
             code="two-way",
             flow=flow.name,
         )
+    firsts = copied_by_others(flow, clusters, [it for it in settled.ranges if it.remote_topic == it.topic])
     gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
@@ -61,6 +65,8 @@ def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Set
             if (it.topic, it.remote_topic_id, it.partition) == _name(item)
         ]
         why = _stopped_by(flow, item, gone) or uncompared(item, theirs)
+        if item.topic in firsts:
+            why = stopped_by(item, firsts[item.topic])
         if why is not None:
             stopped.append(why)
             continue
