@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
@@ -15,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
 
+from twinlog.cli.main import main
 from twinlog.cluster.clusters import open_clusters
 from twinlog.cluster.ledger import read_ledger
 from twinlog.config.load import load
@@ -121,6 +123,35 @@ class TestOneTargetByTwoNames:
         winner, loser = both if ended[0] == "" else reversed(both)
         take(winner)
         assert "another-name" == code_of(lambda: take(loser))
+
+
+def test_the_command_line_refuses_a_second_name_before_and_after_the_first_copy(
+    names: Names, cluster_a: Any, cluster_b: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one file before anything was copied, in two by what the ledger says; a claim names both."""
+
+    def answer(*words: str) -> tuple[int, Any]:
+        code = main([*words, "--output", "json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    create_topic(cluster_a, names.topic)
+    produce(cluster_a, names.topic, records("one"))
+    a, b, west = (f"{alias}{names.suffix}" for alias in ("A", "B", "west"))
+    settings = {"topics": names.topic, "heartbeats__replication__enabled": "false"}
+    both = {a: cluster_a, b: cluster_b, west: cluster_b}
+    one_file = configure(tmp_path, both, [f"{a}->{b}", f"{a}->{west}"], **settings)
+    second = configure(tmp_path, {a: cluster_a, west: cluster_b}, [f"{a}->{west}"], **settings)
+    for command in ("check", "plan"):
+        _, report = answer(command, "--config", str(one_file))
+        assert ["", "another-name"] == [(it["error"] or {"code": ""})["code"] for it in report["flows"]]
+    cycle(load(one_file).flows[f"{a}->{b}"])
+    for command in ("check", "plan", "status"):
+        code, report = answer(command, "--config", str(second))
+        assert code
+        assert "another-name" == report["flows"][0]["error"]["code"], command
+    code, claimed = answer("claim", "--config", str(second), "--reason", "B is west now")
+    assert (0, f"{a}->{b}", f"{a}->{west}") == (code, claimed["before"]["flow"], claimed["claim"]["flow"])
+    assert 0 == answer("check", "--config", str(second))[0]
 
 
 def test_a_renamed_target_is_claimed_and_goes_on_where_it_was(

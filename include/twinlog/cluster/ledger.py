@@ -9,7 +9,7 @@ from typing import TypeVar
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger import (
     CycleReport,
     FlowPhase,
@@ -32,6 +32,7 @@ from twinlog.formats.ledger_topics import (
     Rebuild,
     TopicPause,
 )
+from twinlog.relay.ownership import Identity, why_not_ours
 
 LEDGER_PARTITION = 0
 
@@ -168,6 +169,17 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
 
 def _of(records: Iterable[LedgerRecord], kind: type[R]) -> Iterator[R]:
     return (it for it in records if isinstance(it, kind))
+
+
+def why_not_own(
+    flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str
+) -> TerminalError | None:
+    """Say why the state on the target is not this flow's between these clusters; "" for one that does not answer.
+
+    Pure.  None where it is, and where nobody has claimed it.
+    """
+    identity = Identity(flow.name, source_cluster_id, target_cluster_id)
+    return why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:

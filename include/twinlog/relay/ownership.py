@@ -11,9 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.ledger import LedgerRecord, parse_ledger
+from twinlog.formats.ledger import parse_ledger
 from twinlog.formats.ledger_identity import FlowClaim, names_ever, source_ids
 from twinlog.relay.log_state import KeptRecord, UndecidedRecord
+
+_CLAIM_KEY = b'["flow-claim"'
 
 ANOTHER_NAME = "another-name"
 SOURCE_CHANGED = "source-changed"
@@ -43,8 +45,8 @@ class Owned:
     """What a ledger says about whose it is.
 
     `claims` are the committed ones in the order of the log, `open_before` the names of those that are not decided and
-    lie before the first committed one.  `names` are those of all lanes that ever wrote, `source_ids` the clusters
-    copied from, as far as the ledger knows: releases without claims noted these.
+    lie before the first committed one.  Without claims, of a release that had none, `names` are those of all lanes
+    that ever wrote, `source_ids` the clusters copied from, as far as the ledger knows.
     """
 
     claims: tuple[FlowClaim, ...] = ()
@@ -55,23 +57,26 @@ class Owned:
     @classmethod
     def of(cls, records: Mapping[bytes, KeptRecord], undecided: Mapping[bytes, UndecidedRecord]) -> Owned:
         """Read it from a ledger's latest records, and those without an end.  Raises FormatError as `parse_ledger`."""
-        ordered = sorted(records.items(), key=lambda item: item[1].offset)
-        known: list[LedgerRecord] = []
-        first: int | None = None
-        for key, kept in ordered:
-            record = parse_ledger(key, kept.value)
-            if record is not None:
-                known.append(record)
-            if first is None and isinstance(record, FlowClaim):
-                first = kept.offset
+        found = ((record.offset, _claim(key, record.value)) for key, record in records.items())
+        kept = sorted(((at, claim) for at, claim in found if claim is not None), key=lambda item: item[0])
+        first = kept[0][0] if kept else None
         waiting = tuple(
-            record.flow
-            for key, open_record in undecided.items()
-            if (first is None or open_record.offset < first)
-            and isinstance(record := parse_ledger(key, open_record.value), FlowClaim)
+            claim.flow
+            for key, record in undecided.items()
+            if (first is None or record.offset < first) and (claim := _claim(key, record.value))
         )
-        claims = tuple(record for record in known if isinstance(record, FlowClaim))
-        return cls(claims, waiting, names_ever(known), source_ids(known))
+        claims = tuple(claim for _, claim in kept)
+        if claims:
+            return cls(claims, waiting)
+        known = [parsed for key, record in records.items() if (parsed := parse_ledger(key, record.value))]
+        return cls((), waiting, names_ever(known), source_ids(known))
+
+
+def _claim(key: bytes, value: bytes | None) -> FlowClaim | None:
+    if not key.startswith(_CLAIM_KEY):
+        return None
+    record = parse_ledger(key, value)
+    return record if isinstance(record, FlowClaim) else None
 
 
 def require_ours(identity: Identity, owned: Owned) -> None:

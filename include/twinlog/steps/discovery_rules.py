@@ -6,11 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, why_not_own
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
-from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.steps.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -34,8 +33,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise _same_cluster(flow, source.cluster_id)
-    identity = Identity(flow.name, source.cluster_id, target.cluster_id)
-    if refusal := why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids):
+    if refusal := why_not_own(flow, ledger, source.cluster_id, target.cluster_id):
         raise refusal
     problems = sorted(
         (

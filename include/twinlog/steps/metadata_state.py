@@ -9,11 +9,10 @@ from typing import TypeVar
 
 from twinlog.cluster.access_values import Quotas
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, why_not_own
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
-from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.steps.acl_plan import AclState
 from twinlog.steps.discover import left_out_reason
 from twinlog.steps.discovery import remote_name
@@ -86,10 +85,10 @@ def read_state(
 
     Raises ClusterUnreachable when a cluster does not answer at all.
     """
-    identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
-    refusal = why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
+    source_id = clusters.source.cluster_id()
+    refusal = why_not_own(flow, ledger, source_id, clusters.target.cluster_id())
     strange = (
-        another_source(flow, ledger, identity.source_cluster_id)
+        another_source(flow, ledger, source_id)
         if refusal is None
         else Refusal.of(f"settings of {flow.source.alias}", refusal)
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.ledger import Ledger, read_ledger, why_not_own
 from twinlog.cluster.values import TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import RebuildPhase
-from twinlog.relay.ownership import Identity, why_not_ours
 from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.life_rules import differ
 from twinlog.steps.pauses import why_paused, why_standing_by
@@ -32,8 +31,7 @@ def still_standing(
     """
     wanted = tuple(topics)
     ledger = read_ledger(flow, clusters.target)
-    identity = Identity(flow.name, clusters.source.cluster_id(), clusters.target.cluster_id())
-    if refusal := why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids):
+    if refusal := why_not_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id()):
         raise refusal  # addresses may lead elsewhere by now
     copies = clusters.target.describe_topics(it.remote_topic for it in wanted).found
     reasons = {it.topic: why_not(ledger, it, copies.get(it.remote_topic)) for it in wanted}
