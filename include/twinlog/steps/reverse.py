@@ -7,17 +7,18 @@ the target's name, and every other one is warned of.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.ledger import Ledger, latest_records_or_empty, ledger_from
 from twinlog.cluster.progress import Maps, packed_maps
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import ClusterRefused
+from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger import LedgerRecord
 from twinlog.formats.packed_map import PackedMap
 from twinlog.policy.state_topics import ledger_topic, offset_map_topic, source_of_ledger
-from twinlog.relay.reverse_ledgers import sort_ledger
+from twinlog.relay.reverse_ledgers import Sorted, sort_ledger
 from twinlog.steps.life_rules import differ
 
 
@@ -86,21 +87,40 @@ def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[Rev
     for name in sorted({own, *seen}):
         alias = source_of_ledger(name) or ""
         try:
-            latest = latest_records_or_empty(clusters.source, name)
+            found = _sorted(flow, clusters, alias, target_id)
         except ClusterRefused as error:
             if name == own:
                 raise
             yield ReverseLedger(alias, False, (), error.message), False
             continue
-        ordered = sorted(latest.items(), key=lambda item: item[1].offset)
-        found = sort_ledger(
-            alias,
-            ((key, record.value) for key, record in ordered),
-            target_alias=flow.target.alias,
-            target_cluster_id=target_id,
-        )
         if found.records or name == own:
             yield ReverseLedger(alias, found.known, found.records), found.reverse
+
+
+def _sorted(flow: FlowSettings, clusters: Clusters, alias: str, target_id: str) -> Sorted:
+    latest = latest_records_or_empty(clusters.source, ledger_topic(alias))
+    return sort_ledger(
+        alias,
+        ((key, record.value) for key, record in sorted(latest.items(), key=lambda item: item[1].offset)),
+        target_alias=flow.target.alias,
+        target_cluster_id=target_id,
+    )
+
+
+def reverse_aliases(flow: FlowSettings, clusters: Clusters, aliases: Collection[str]) -> frozenset[str]:
+    """Return which aliases, first parts of names of topics on the source, are the target's by id.
+
+    MM2's rule against cycles goes by the target's own alias.  A ledger that cannot be read says nothing here.  Raises
+    errors of the clusters.
+    """
+    found: set[str] = set()
+    target_id = clusters.target.cluster_id() if aliases else ""
+    for alias in aliases:
+        with suppress(ClusterRefused, FormatError):
+            ledger = _sorted(flow, clusters, alias, target_id)
+            if ledger.reverse and ledger.known:
+                found.add(alias)
+    return frozenset(found)
 
 
 def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
