@@ -197,6 +197,7 @@ def _ways_back(
         )
         or nothing
         for topic in same
+        if way.concerns(topic.topic)
         for it in topic.partitions
     }
 

@@ -62,6 +62,10 @@ class WayBack:
         """Whether it does, or has noted nothing yet of what it copies."""
         return self.writes_to(topics) or not self.ledger.lives
 
+    def concerns(self, topic: str) -> bool:
+        """Whether what it wrote may lie in this topic of the source."""
+        return self.may_write_to({topic})
+
 
 def way_back_ledger(flow: FlowSettings) -> str:
     """Name, on the source, of the ledger of a reverse flow that calls the target by the same name."""
@@ -165,14 +169,17 @@ def read_ways_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, 
 
 
 def read_way_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]) -> WayBack | None:
-    """Read all reverse flows as one: nearly always there is but one; None without any.
+    """Read all reverse flows that write to `copies` as one: nearly always there is but one; None without any.
 
     Raises as `read_ways_back`.
     """
-    ways = read_ways_back(flow, clusters, copies)
+    ways = tuple(it for it in read_ways_back(flow, clusters, copies) if it.may_write_to(copies))
     if len(ways) < 2:
         return ways[0] if ways else None
-    records = [record for it in reverse_ledgers(flow, clusters) for record in it.records]
+    aliases = {it.alias for it in ways}
+    records = [
+        record for it in reverse_ledgers(flow, clusters) if it.alias in aliases for record in it.records
+    ]
     maps: Maps[PackedMap] = Maps({}, {})
     for way in ways:
         maps = Maps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
