@@ -186,14 +186,13 @@ def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> 
     What this user may not read is not judged here: the permissions say so.
     """
     from twinlog.cluster.clusters import open_clusters
-    from twinlog.cluster.ledger import read_ledger, why_not_own
+    from twinlog.cluster.ledger import read_ledger, require_own
     from twinlog.steps.discovery import remote_name
     from twinlog.steps.reverse import unknown_ledgers
 
     with open_clusters(flow) as clusters, suppress(ClusterRefused):
         ledger = read_ledger(flow, clusters.target)
-        if refusal := why_not_own(flow, ledger, source_id, target_id):
-            raise refusal
+        require_own(flow, ledger, source_id, target_id)
         if any(remote_name(flow, name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
 

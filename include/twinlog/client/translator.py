@@ -13,7 +13,7 @@ from functools import cached_property
 from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.pairs import Impossible, Pair, Pairing
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger, why_not_own
+from twinlog.cluster.ledger import Ledger, read_ledger, require_own
 from twinlog.cluster.mm2_topics import read_syncs
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
@@ -81,8 +81,7 @@ class FlowTranslator:
     @cached_property
     def _ledger(self) -> Ledger:
         ledger = read_ledger(self.flow, self._clusters.target)
-        if refusal := why_not_own(self.flow, ledger, "", self._clusters.target.cluster_id()):
-            raise refusal
+        require_own(self.flow, ledger, "", self._clusters.target.cluster_id())
         return ledger
 
     @cached_property

@@ -182,6 +182,12 @@ def why_not_own(
     return why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
 
 
+def require_own(flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str) -> None:
+    """Raise TerminalError unless the state on the target is this flow's, as `why_not_own`."""
+    if refusal := why_not_own(flow, ledger, source_cluster_id, target_cluster_id):
+        raise refusal
+
+
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
     """Write records into the flow's ledger, each replacing the one with its key; all or an error."""
     entries = [InternalRecord(it.key(), it.value(), LEDGER_PARTITION) for it in records]

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from twinlog.cluster.ledger import Ledger, why_not_own
+from twinlog.cluster.ledger import Ledger, require_own
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
@@ -33,8 +33,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise _same_cluster(flow, source.cluster_id)
-    if refusal := why_not_own(flow, ledger, source.cluster_id, target.cluster_id):
-        raise refusal
+    require_own(flow, ledger, source.cluster_id, target.cluster_id)
     problems = sorted(
         (
             *_refused(flow, source, target),

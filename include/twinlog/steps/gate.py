@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import read_ledger, why_not_own
+from twinlog.cluster.ledger import read_ledger, require_own
 from twinlog.cluster.progress import read_packed, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
@@ -254,8 +254,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, remote_topics: Sequen
     partition whose map cannot be read nothing is proved.
     """
     ledger, maps = read_ledger(flow, target), read_packed(flow, target)
-    if refusal := why_not_own(flow, ledger, "", target.cluster_id()):
-        raise refusal
+    require_own(flow, ledger, "", target.cluster_id())
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}

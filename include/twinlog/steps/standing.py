@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger, why_not_own
+from twinlog.cluster.ledger import Ledger, read_ledger, require_own
 from twinlog.cluster.values import TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import RebuildPhase
@@ -31,8 +31,9 @@ def still_standing(
     """
     wanted = tuple(topics)
     ledger = read_ledger(flow, clusters.target)
-    if refusal := why_not_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id()):
-        raise refusal  # addresses may lead elsewhere by now
+    require_own(
+        flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id()
+    )  # addresses may lead elsewhere by now
     copies = clusters.target.describe_topics(it.remote_topic for it in wanted).found
     reasons = {it.topic: why_not(ledger, it, copies.get(it.remote_topic)) for it in wanted}
     stopped = tuple(
