@@ -54,7 +54,7 @@ def test_a_lost_source_is_no_failure(world, capsys: pytest.CaptureFixture[str]) 
 
 def test_a_lost_target_is_exit_3_with_the_shape_kept(world, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is known then, and the document says so."""
-    world.source.topic_names = world.target.latest = _lost
+    world.source.topic_names = world.target.latest_records = _lost
     code, status, err = _status(world, capsys)
     assert (code, status["state"], status["topics"], status["error"]["code"]) == (
         3,

@@ -266,3 +266,15 @@ def test_not_being_allowed_to_see_a_topic_is_an_error(orders: Any) -> None:
     orders.source.refuse("describe_topics", "orders", ClusterRefused("no", code="unauthorised"))
     with pytest.raises(ClusterRefused):
         orders.translate(("orders", 0, 5))
+
+
+def test_a_reverse_flow_of_other_topics_has_no_say(both_ways: Any) -> None:
+    """One that copies other topics between the same clusters: nothing of this one came back."""
+    ledger = TopicPartition("mm2-ledger.B.internal", 0)
+    log = both_ways.source.topics[ledger.topic].logs[0]
+    (known,) = [it for it in log.records if b'"incarnation"' in (it.key or b"")]
+    both_ways.source.append(ledger, key=known.key, value=None)
+    life = Incarnation("other", "an-id", 1, "other", "its-copy")
+    both_ways.source.append(ledger, key=life.key(), value=life.value())
+    [there] = both_ways.translate(("t", 0, 50))
+    assert (150, Reason.NONE) == (there.downstream_offset, there.reason)

@@ -22,6 +22,7 @@ from twinlog.formats.ledger import (
 )
 from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
+from twinlog.formats.ledger_identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger_metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger_topics import (
     Beginning,
@@ -37,6 +38,17 @@ from twinlog.formats.ledger_topics import (
 POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [
     (LaneFence("run-1", 2, 7), '["lane-fence"]', '{"version":1,"run_id":"run-1","lane_count":2,"at_ms":7}'),
+    (
+        FlowClaim("A->B", "a-id", "b-id", 7),
+        '["flow-claim","A->B"]',
+        '{"version":1,"flow":"A->B","source_cluster_id":"a-id","target_cluster_id":"b-id","at_ms":7,"by":"",'
+        '"reason":""}',
+    ),
+    (
+        ReverseFlow("mm2-ledger.B.internal", "id", 7),
+        '["reverse-flow","id"]',
+        '{"version":1,"ledger_topic":"mm2-ledger.B.internal","ledger_topic_id":"id","since_ms":7}',
+    ),
     (
         Incarnation("t", "id", 7, "A.t"),
         '["incarnation","t","id"]',

@@ -71,16 +71,17 @@ def test_both_ways_under_one_name(cluster_a: Any, cluster_b: Any, tmp_path: Path
     assert (True, 1.0, 120) == (full.equal, row(full).coverage, row(full).records)
 
 
-def test_several_flows_into_one_topic(cluster_a: Any, cluster_b: Any, tmp_path: Path) -> None:
+def test_several_flows_into_one_topic(cluster_a: Any, cluster_b: Any, cluster_c: Any, tmp_path: Path) -> None:
     """What another flow's map knows is that flow's; what nobody's map knows is a stranger's record, still."""
     suffix = uuid.uuid4().hex[:5]
     topic, target = f"audit-fan-{suffix}", f"T{suffix}"
-    sources = {f"{name}{suffix}": cluster_a for name in ("X", "Y")}
-    create_topic(cluster_a, topic)
-    create_topic(cluster_b, topic)
+    sources = {f"X{suffix}": cluster_a, f"Y{suffix}": cluster_c}
+    for cluster in (cluster_a, cluster_b, cluster_c):
+        create_topic(cluster, topic)
     flows = flows_of(tmp_path, sources | {target: cluster_b}, [f"{it}->{target}" for it in sources], topic)
     for turn in range(2):
-        produce(cluster_a, topic, written("a", 40 * turn))
+        for source in sources.values():
+            produce(source, topic, written("a", 40 * turn))
         for flow in flows:
             cycle(flow)
     for flow, others in zip(flows, (80, 40), strict=True):  # the first flow's first 40 stand in front of all

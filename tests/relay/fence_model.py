@@ -5,6 +5,9 @@ any lane and lets go: tasks run by themselves and outlive their driver.  A task 
 progress together, and so on.  The broker keeps an open transaction per lane and knows who initialised the lane last:
 only that driver and the tasks it started since are served, all others are refused.
 
+Drivers of two names for one target have lanes of their own and fence nothing of each other's; what they share is the
+ledger's log, where each name's claim has its place (docs/decisions/0022-identity.md).
+
 At every state each driver, each task and the broker (which times an open transaction out) may make the next move;
 a driver may also crash and begin anew, `restarts` times, also after it has finished.  What crashes for good needs
 no move of its own: it is the walk in which it is never chosen again.
@@ -21,17 +24,52 @@ INIT_0, INIT_1 = "init 0", "init 1"
 GATE_WRITE, GATE_COMMIT = "gate write", "gate commit"
 READ_0, READ_1 = "read 0", "read 1"
 START = "start"
+LOOK, CLAIM_WRITE, CLAIM_COMMIT, CHECK = "look", "claim write", "claim commit", "check"
+INIT_THEIRS_0, INIT_THEIRS_1 = "init theirs 0", "init theirs 1"
+MOVE_WRITE, MOVE_COMMIT = "move write", "move commit"
 
 FENCE = (INIT_0, INIT_1, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, START)
+NAMED = (
+    INIT_0, LOOK, INIT_1, CLAIM_WRITE, CLAIM_COMMIT, CHECK, GATE_WRITE, GATE_COMMIT, READ_0, READ_1, CHECK, START,
+)  # fmt: skip
+"""The fence of a driver that knows its name; CLAIM_WRITE and CLAIM_COMMIT do nothing where LOOK saw a claim."""
+
+MOVED = (INIT_THEIRS_0, INIT_THEIRS_1, MOVE_WRITE, MOVE_COMMIT, *NAMED)
+"""Moving the claim (`twinlog claim`) to one's own name: through the gate of the name that has it."""
+
 _GATE_RECORD = (-1, -1)
+_LANES_OF_A_NAME = 2
 
 
 class Program(NamedTuple):
-    """What a driver does, step by step, and through how many lanes its tasks write."""
+    """What a driver does, step by step, under which name, and through how many lanes its tasks write.
+
+    Faults: `blind` checks only what is committed, `moves_by_itself` moves a claim through its own gate.
+    """
 
     steps: tuple[str, ...] = FENCE
     lanes: int = 2
     tasks_init: bool = False
+    name: int = 0
+    blind: bool = False
+    moves_by_itself: bool = False
+
+    def lane(self, number: int) -> int:
+        """Which of all lanes one of this name is."""
+        return _LANES_OF_A_NAME * self.name + number
+
+    def lane_of_others(self, number: int) -> int:
+        """Which of all lanes one of the other name is."""
+        return _LANES_OF_A_NAME * (1 - self.name) + number
+
+
+class Claim(NamedTuple):
+    """A claim in the ledger's log, by whose lane it was written; one that `moves` takes all before it back."""
+
+    name: int
+    lane: int
+    committed: bool = False
+    moves: bool = False
 
 
 class Task(NamedTuple):
@@ -44,12 +82,16 @@ class Task(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """A driver: its next step, which lanes it was the last to init, the progress it read, crashes left."""
+    """A driver: its next step, which lanes it was the last to init, the progress it read, crashes left.
+
+    `claims` says that it saw a ledger that nobody has claimed.
+    """
 
     step: int
-    holds: tuple[bool, bool]
+    holds: tuple[bool, ...]
     seen: tuple[int, int]
     restarts: int
+    claims: bool = False
 
 
 class State(NamedTuple):
@@ -62,6 +104,7 @@ class State(NamedTuple):
     logs: tuple[tuple[int, ...], ...]
     drivers: tuple[Driver, ...]
     tasks: tuple[Task, ...]
+    ledger: tuple[Claim, ...] = ()
 
 
 class Walk(NamedTuple):
@@ -74,7 +117,7 @@ class Walk(NamedTuple):
 
 def walk(programs: tuple[Program, Program], *, restarts: int = 1, records: tuple[int, int] = (1, 1)) -> Walk:
     """Visit every reachable state, breadth first; stop at the first log that is not 0, 1, 2 ... in order."""
-    first = State(((), ()), ((), ()), (_begin(restarts),) * 2, ())
+    first = State(((),) * (2 * _LANES_OF_A_NAME), ((), ()), (_begin(restarts),) * 2, ())
     came_from: dict[State, tuple[State, str] | None] = {first: None}
     frontier, copied_all = [first], False
     while frontier:
@@ -120,8 +163,9 @@ def _driver_step(
 ) -> Iterator[State]:
     driver = state.drivers[number]
     onward = driver._replace(step=driver.step + 1)
-    if step in {INIT_0, INIT_1}:
-        lane = int(step[-1])
+    if step in {INIT_0, INIT_1, INIT_THEIRS_0, INIT_THEIRS_1}:
+        number_of = program.lane if step in {INIT_0, INIT_1} else program.lane_of_others
+        lane = number_of(int(step[-1]))
         holds = _set(driver.holds, lane, True)
         yield _with_driver(_init(state, lane), number, onward._replace(holds=holds))
     elif step in {READ_0, READ_1}:
@@ -130,12 +174,59 @@ def _driver_step(
         yield _with_driver(state, number, onward._replace(seen=seen))
     elif step == START:
         for plan in _plans(driver, program, records):
-            tasks = [task for task in plan if task.must_init or driver.holds[task.lane]]
+            placed = [task._replace(lane=program.lane(task.lane)) for task in plan]
+            tasks = [task for task in placed if task.must_init or driver.holds[task.lane]]
             running = tuple(sorted((*state.tasks, *tasks)))
             yield _with_driver(state._replace(tasks=running), number, onward)
-    elif driver.holds[0]:  # else the gate is refused: this driver stops here
-        lanes = _set(state.lanes, 0, (_GATE_RECORD,) if step == GATE_WRITE else ())
-        yield _with_driver(state._replace(lanes=lanes), number, onward)
+    elif step == LOOK:
+        owner = _owner(state.ledger)
+        if owner in {None, program.name}:  # else it stops here, and has written nothing
+            yield _with_driver(state, number, onward._replace(claims=owner is None))
+    elif step == CHECK:
+        if _owner(state.ledger) == program.name and (
+            program.blind or not _open_before(state.ledger, program)
+        ):
+            yield _with_driver(state, number, onward)
+    elif step in {CLAIM_WRITE, CLAIM_COMMIT} and not driver.claims:
+        yield _with_driver(state, number, onward)
+    else:
+        yield from _gate_step(state, number, program, step, onward)
+
+
+def _gate_step(state: State, number: int, program: Program, step: str, onward: Driver) -> Iterator[State]:
+    """Write or commit through a gate lane; if it is refused, this driver stops here."""
+    moves = step in {MOVE_WRITE, MOVE_COMMIT}
+    through_theirs = moves and not program.moves_by_itself
+    gate = program.lane_of_others(0) if through_theirs else program.lane(0)
+    if not state.drivers[number].holds[gate]:
+        return
+    writes = step in {GATE_WRITE, CLAIM_WRITE, MOVE_WRITE}
+    ledger = state.ledger
+    if step in {CLAIM_WRITE, MOVE_WRITE}:
+        ledger = (*ledger, Claim(program.name, gate, moves=moves))
+    elif step in {CLAIM_COMMIT, MOVE_COMMIT}:
+        ledger = tuple(it._replace(committed=True) if it.lane == gate else it for it in ledger)
+    lanes = _set(state.lanes, gate, (_GATE_RECORD,) if writes else ())
+    yield _with_driver(state._replace(lanes=lanes, ledger=ledger), number, onward)
+
+
+def _live(ledger: tuple[Claim, ...]) -> list[Claim]:
+    """Claims that are committed and were not taken back, in the order of the log."""
+    live: list[Claim] = []
+    for claim in ledger:
+        if claim.committed:
+            live = [claim] if claim.moves else [*live, claim]
+    return live
+
+
+def _owner(ledger: tuple[Claim, ...]) -> int | None:
+    return next((claim.name for claim in _live(ledger)), None)
+
+
+def _open_before(ledger: tuple[Claim, ...], program: Program) -> bool:
+    """Whether another's claim lies before the first one that counts, and is not decided."""
+    first = next((ledger.index(claim) for claim in _live(ledger)), len(ledger))
+    return any(not claim.committed and claim.name != program.name for claim in ledger[:first])
 
 
 def _plans(driver: Driver, program: Program, records: tuple[int, int]) -> Iterator[list[Task]]:
@@ -176,11 +267,12 @@ def _init(state: State, number: int) -> State:
     """
     drivers = tuple(driver._replace(holds=_set(driver.holds, number, False)) for driver in state.drivers)
     served = tuple(task for task in state.tasks if task.lane != number or task.must_init)
-    return state._replace(lanes=_set(state.lanes, number, ()), drivers=drivers, tasks=served)
+    ledger = tuple(claim for claim in state.ledger if claim.committed or claim.lane != number)
+    return state._replace(lanes=_set(state.lanes, number, ()), drivers=drivers, tasks=served, ledger=ledger)
 
 
 def _begin(restarts: int) -> Driver:
-    return Driver(0, (False, False), (0, 0), restarts)
+    return Driver(0, (False,) * (2 * _LANES_OF_A_NAME), (0, 0), restarts)
 
 
 def _with_driver(state: State, number: int, driver: Driver) -> State:

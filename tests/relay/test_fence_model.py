@@ -2,11 +2,15 @@
 
 import pytest
 from fence_model import (
+    CHECK,
     FENCE,
     GATE_COMMIT,
     GATE_WRITE,
     INIT_0,
     INIT_1,
+    INIT_THEIRS_1,
+    MOVED,
+    NAMED,
     READ_0,
     READ_1,
     START,
@@ -71,3 +75,53 @@ def test_the_way_to_the_double_copy_without_a_gate():
         next(move[:8] for move in reversed(drivers) if move.endswith(f"init {lane}")) for lane in (0, 1)
     ]
     assert sorted(owners) == sorted([first, second])
+
+
+UNCHECKED = tuple(step for step in NAMED if step != CHECK)
+BROKEN_CLAIMS = {
+    "nobody checks": (Program(UNCHECKED), Program(UNCHECKED, name=1)),
+    # The claim that lies before one's own is open, and is committed after the check.
+    "open claims are not seen": (Program(NAMED, blind=True), Program(NAMED, name=1, blind=True)),
+    # The owner goes on: nothing of its lanes was fenced.
+    "a claim is moved beside its owner": (
+        Program(NAMED),
+        Program((INIT_0, *MOVED[2:]), name=1, moves_by_itself=True),
+    ),
+    "a lane of the owner is left out": (
+        Program(NAMED),
+        Program(tuple(step for step in MOVED if step != INIT_THEIRS_1), name=1),
+    ),
+}
+
+
+class TestTwoNames:
+    """One target by two names: lanes of their own, one state."""
+
+    def test_the_fence_alone_copies_everything_twice(self):
+        """Neither fences a lane of the other: what the claim is for."""
+        assert walk((Program(name=0), Program(name=1))).violation
+
+    @pytest.mark.parametrize(("records", "restarts"), [((1, 1), 1), ((2, 1), 0)])
+    def test_of_two_names_one_copies(self, records, restarts):
+        """Both begin on a ledger that nobody has claimed, at once, with crashes anywhere."""
+        found = walk((Program(NAMED), Program(NAMED, name=1)), records=records, restarts=restarts)
+        print(f"{found.states} states")
+        assert (found.violation, found.copied_all) == ((), True)
+
+    def test_two_drivers_of_one_name_are_as_before(self):
+        """The claim of the one is the claim of the other."""
+        found = walk((Program(NAMED), Program(NAMED)))
+        assert (found.violation, found.copied_all) == ((), True)
+
+    def test_a_claim_moves_while_its_owner_copies(self):
+        """Through the owner's gate: whoever copies under the old name is fenced, and does not come back."""
+        found = walk((Program(NAMED), Program(MOVED, name=1)))
+        print(f"{found.states} states")
+        assert (found.violation, found.copied_all) == ((), True)
+
+    @pytest.mark.parametrize("name", BROKEN_CLAIMS)
+    def test_without_any_one_rule_a_record_is_copied_twice(self, name):
+        """The model finds the fault, so it would find one in the claim."""
+        found = walk(BROKEN_CLAIMS[name])
+        print(f"{name}: {found.states} states", *found.violation, sep="\n  ")
+        assert found.violation

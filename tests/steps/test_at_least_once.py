@@ -18,7 +18,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.relay.fence import FenceLogs, Grant
-from twinlog.relay.log_state import LogState
+from twinlog.relay.log_state import KeptRecord, LogState
 from twinlog.relay.spec import RangeSpec, StateTopics
 from twinlog.relay.state_records import StateRecord
 from twinlog.relay.transaction import Writer
@@ -164,6 +164,10 @@ class Scripted:
     def position(self, partition: int) -> int:
         return 7
 
+    @property
+    def records(self) -> dict[bytes, KeptRecord]:
+        return {key: KeptRecord(n, value, 0, 0) for n, (key, value) in enumerate(self._now().items())}
+
 
 class Flow:
     """A flow whose ledger has the fences of `drivers`; `slept` is for how long others were waited for."""
@@ -181,7 +185,7 @@ class Flow:
     def grant(self, run_id: str) -> Grant:
         nothing = Scripted(dict)
         logs = FenceLogs(*(cast(Any, it) for it in (Scripted(lambda: dict(self.ledger)), nothing, nothing)))
-        return at_least_once.grant(cast(Any, None), STATE, run_id=run_id, lanes=2, logs=logs)
+        return at_least_once.grant(cast(Any, None), "A->B", STATE, run_id=run_id, lanes=2, logs=logs)
 
     def _note(self, fence: LaneFence) -> None:
         self.ledger[fence.key()] = fence.value()

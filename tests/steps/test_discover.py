@@ -9,6 +9,7 @@ from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.formats.ledger import Incarnation
+from twinlog.formats.ledger_identity import FlowClaim
 from twinlog.jsonable import to_json
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy
@@ -184,6 +185,27 @@ def test_a_name_that_matches_nothing_is_pointed_out(flow, clusters, source):
     source.add_topic("orders")
     flow = replace(flow, topics=NameFilter(("orders", "paymnets", "audit.*")))
     assert [("paymnets", ProblemCode.NO_SUCH_TOPIC)] == codes(discover.run(flow, clusters))
+
+
+@pytest.mark.parametrize(("cluster_id", "copied"), [("cluster-B", []), ("cluster-C", ["west.orders"])])
+def test_what_came_from_the_target_under_another_alias_is_a_cycle(flow, clusters, source, cluster_id, copied):
+    """Copied back and forth it would get a longer name each time; the same name of another cluster is a chain."""
+    source.add_topic("west.orders")
+    source.add_topic("mm2-ledger.west.internal")
+    claim = FlowClaim("west->east", cluster_id, "cluster-A", 1)
+    source.append(TopicPartition("mm2-ledger.west.internal", 0), key=claim.key(), value=claim.value())
+    found = discover.run(flow, clusters)
+    assert copied == [it.topic for it in found.topics]
+    assert copied or "which is called west in its name" in found.left_out[-1].reason
+
+
+def test_a_second_name_of_the_target_is_refused(flow, clusters, with_internal):
+    """Before anything is created or copied; the ledger says whose the state is."""
+    claim = FlowClaim("A->west", "cluster-A", "cluster-B", 1)
+    with_internal.append(TopicPartition(flow.ledger_topic, 0), key=claim.key(), value=claim.value())
+    with pytest.raises(TerminalError, match="copied by A->west: A->B is a second name") as caught:
+        discover.run(flow, clusters)
+    assert "another-name" == caught.value.code
 
 
 def test_one_cluster_under_two_aliases_is_refused(flow):

@@ -9,7 +9,7 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.formats.ledger import Gap, GapCause, Incarnation
 from twinlog.formats.ledger_gate import KnownSource
 from twinlog.quality.coverage import PartitionCoverage
-from twinlog.steps import gate, gate_facts
+from twinlog.steps import gate_facts
 from twinlog.steps.gate_facts import StandbyState
 from twinlog.steps.life_rules import sources_of_copies
 
@@ -79,7 +79,7 @@ def test_facts_of_twenty_thousand_partitions_take_a_few_looks_at_each(flow):
     topics = sorted(state.ledger.incarnations)
     rows = gate_facts.known_partition_rows(topics, state)
     by_topic = gate_facts.known_topic_rows(flow, topics, state, 1, frozenset())
-    covered = gate._coverage(state)
+    covered = gate_facts.coverage_by_topic(state)
     assert (EVERY, TOPICS, TOPICS) == (len(rows), len(by_topic), len(covered))
     assert {(PARTITIONS, 100)} == {(it["known_partitions"], it["audited_percent"]) for it in by_topic}
     assert counted.taken <= 6 * EVERY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import say, warn
-from twinlog.errors import ExitCode, TerminalError, TwinlogError
+from twinlog.cli.second_names import SecondNames
+from twinlog.errors import ClusterRefused, ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.cluster.permissions import Finding, Names
@@ -82,14 +84,22 @@ def check(
 ) -> int:
     """Try a configuration's clusters and every permission its flows need, and name what is missing."""
     flows = load_flows(config, flow, strict=strict)
-    done = each_flow(flows, check_flow, lambda one, failure: FlowCheck(one.name, passed=False, error=failure))
+    names = SecondNames()
+    done = each_flow(
+        flows,
+        lambda one: check_flow(one, names),
+        lambda one, failure: FlowCheck(one.name, passed=False, error=failure),
+    )
     report = CheckReport(all(one.passed for one in done.results), done.results)
     show(report, output, (grid for one in report.flows for grid in _grids(one)))
     return done.exit_code or (ExitCode.DONE if report.passed else ExitCode.SAYS_NO)
 
 
-def check_flow(flow: FlowSettings) -> FlowCheck:
-    """Ask both clusters.  Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`."""
+def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
+    """Ask both clusters; `others` are the flows of the file checked before.
+
+    Raises ClusterUnreachable, ClusterRefused, and TerminalError where the clusters are not those the flow is between.
+    """
     from twinlog.cluster.brokers import describe_cluster
     from twinlog.cluster.permissions import acl_lines, judge, needs
     from twinlog.cluster.properties import client_properties
@@ -100,10 +110,14 @@ def check_flow(flow: FlowSettings) -> FlowCheck:
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))
     described = [describe_cluster(session) for session in (source, target)]
     _refuse_same_cluster(flow, *(it.cluster_id for it in described))
+    others.refuse(flow, described[1].cluster_id)
     names, hidden = find_names(flow, source, target)
-    notes = tuple(
-        f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
-        for name in hidden
+    notes = (
+        *(
+            f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
+            for name in hidden
+        ),
+        *_whose(flow, names, *(it.cluster_id for it in described)),
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
@@ -173,6 +187,23 @@ def _refuse_same_cluster(flow: FlowSettings, source_id: str, target_id: str) -> 
             code="same-cluster",
             flow=flow.name,
         )
+
+
+def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> Iterator[str]:
+    """Refuse state that is another's; say which ledgers do not tell whose they are.
+
+    What this user may not read is not judged here: the permissions say so.
+    """
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.cluster.ledger import read_ledger, require_own
+    from twinlog.steps.discovery import remote_name
+    from twinlog.steps.reverse import unknown_ledgers
+
+    with open_clusters(flow) as clusters, suppress(ClusterRefused):
+        ledger = read_ledger(flow, clusters.target)
+        require_own(flow, ledger, source_id, target_id)
+        if any(remote_name(flow, name) == name for name in names.topics):
+            yield from unknown_ledgers(flow, clusters)
 
 
 def _permission(finding: Finding) -> Permission:

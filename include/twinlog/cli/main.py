@@ -19,6 +19,7 @@ from twinlog import __version__
 from twinlog.cli import evidence, gap, kafka, metadata, waiver
 from twinlog.cli.audit import audit
 from twinlog.cli.check import check
+from twinlog.cli.claim import claim
 from twinlog.cli.demo import demo
 from twinlog.cli.doctor import doctor
 from twinlog.cli.explain import explain
@@ -82,6 +83,7 @@ app.command("pause")(pause)
 app.command("resume")(resume)
 app.command("rebuild")(rebuild)
 app.command("forget")(forget)
+app.command("claim")(claim)
 app.command("takeover")(takeover)
 app.command("handover")(handover)
 app.command("gate")(gate)

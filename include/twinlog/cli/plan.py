@@ -20,6 +20,7 @@ from twinlog.cli.options import (
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
+from twinlog.cli.second_names import SecondNames
 from twinlog.cli.times import parse_moment
 from twinlog.cli.topics import parse_topics, refuse_strangers
 from twinlog.errors import TerminalError
@@ -104,23 +105,30 @@ def plan(
     chosen = parse_topics(topics)
     until_ms = parse_moment(until) if until else None
     flows = load_flows(config, flow, strict=strict)
+    names = SecondNames()
     done = each_flow(
         flows,
-        lambda one: plan_flow(one, chosen, until_ms),
+        lambda one: plan_flow(one, chosen, until_ms, names),
         lambda one, failure: FlowPlan(one.name, error=failure),
     )
     show(PlanReport(done.results), output, (grid for one in done.results for grid in _grids(one)))
     return done.exit_code
 
 
-def plan_flow(flow: FlowSettings, topics: frozenset[str] | None, until_ms: int | None) -> FlowPlan:
-    """Plan one flow.  Raises what its clusters raise, and UsageError for a topic it does not replicate."""
+def plan_flow(
+    flow: FlowSettings, topics: frozenset[str] | None, until_ms: int | None, others: SecondNames
+) -> FlowPlan:
+    """Plan one flow; `others` are the flows of the file planned before.
+
+    Raises what its clusters raise, TerminalError `another-name`, and UsageError for a topic it does not replicate.
+    """
     from twinlog.cluster.clusters import open_clusters
     from twinlog.steps import discover, heartbeats, plan_ranges, sync_topics
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
         discovery = discover.run(flow, clusters)
+        others.refuse(flow, discovery.target_cluster_id)
         refuse_strangers(discovery, topics)
         metadata = sync_topics.run(flow, clusters, dry_run=True)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)

@@ -13,7 +13,7 @@ from functools import cached_property
 from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.pairs import Impossible, Pair, Pairing
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.ledger import Ledger, read_ledger, require_own
 from twinlog.cluster.mm2_topics import read_syncs
 from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
@@ -29,7 +29,7 @@ from twinlog.steps.positions import (
     positions_back,
     positions_both_ways,
 )
-from twinlog.steps.two_way import read_way_back, way_back_ledger
+from twinlog.steps.reverse import WayBack, read_way_back
 
 Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
 """Upstream offsets [first, end) that are in no copy."""
@@ -37,9 +37,9 @@ Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class _WayBack:
-    """What the flow the other way knows: its maps, and what it never copied."""
+    """What the flow the other way knows, and what it never copied."""
 
-    maps: Maps[PackedMap]
+    known: WayBack
     lost: Lost
 
 
@@ -80,7 +80,9 @@ class FlowTranslator:
 
     @cached_property
     def _ledger(self) -> Ledger:
-        return read_ledger(self.flow, self._clusters.target)
+        ledger = read_ledger(self.flow, self._clusters.target)
+        require_own(self.flow, ledger, "", self._clusters.target.cluster_id())
+        return ledger
 
     @cached_property
     def _lost(self) -> Lost:
@@ -129,11 +131,8 @@ class FlowTranslator:
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
-        source = self._clusters.source
-        if not latest_or_empty(source, way_back_ledger(self.flow)):
-            return None
-        found = read_way_back(self.flow, source, same)
-        return _WayBack(found.maps, never_copied(found.ledger))
+        found = read_way_back(self.flow, self._clusters, same)
+        return None if found is None else _WayBack(found, never_copied(found.ledger))
 
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], way_back: _WayBack | None, *, back: bool
@@ -152,9 +151,10 @@ class FlowTranslator:
     ) -> list[Position | None]:
         life = SourceLife(pair.source_topic, pair.topic_id, pair.partition)
         packed, gaps = self._packed.get(life), _in(self._lost, life)
-        if way_back is not None and pair.same_name and pair.source is not None:
+        both_ways = way_back is not None and pair.same_name and way_back.known.concerns(pair.source_topic)
+        if way_back is not None and both_ways and pair.source is not None:
             their_life = SourceLife(pair.topic, pair.remote_topic_id, pair.partition)
-            theirs, nothing = way_back.maps.get(their_life), PackedMap.of({})
+            theirs, nothing = way_back.known.maps.get(their_life), PackedMap.of({})
             if back:
                 their_gaps = _in(way_back.lost, their_life)
                 return positions_both_ways(

@@ -12,7 +12,7 @@ from twinlog import clock
 from twinlog.cluster.cluster import Cluster, ClusterReader
 from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.settings import FlowSettings
-from twinlog.errors import TwinlogError
+from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger import (
     CycleReport,
     FlowPhase,
@@ -24,6 +24,7 @@ from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_entry import LEDGER_PARTITION
 from twinlog.formats.ledger_gate import KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_identity import FlowClaim, ReverseFlow, names_ever, source_ids
 from twinlog.formats.ledger_metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger_parts import in_parts, is_over
 from twinlog.formats.ledger_reading import LedgerReading, ReadLedger
@@ -38,6 +39,7 @@ from twinlog.formats.ledger_topics import (
     Rebuild,
     TopicPause,
 )
+from twinlog.relay.ownership import Identity, why_not_ours
 
 R = TypeVar("R")
 
@@ -72,7 +74,8 @@ class Ledger:
     first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
     copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
     samples oldest first.  `audits` are in order of topic and partition, one for each life that was audited; `sampled`
-    last sample of each.
+    are the last sample of each.  `claims` are in the order of the log: the first one owns the state.  `written_as` are
+    the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far as it is known.
 
     `left_over` are keys of parts that no record names any more (twinlog.formats.ledger_parts).
 
@@ -101,6 +104,10 @@ class Ledger:
     left_over: tuple[bytes, ...] = ()
     acknowledged: tuple[GapAcknowledged, ...] = ()
     map_holes: tuple[MapHole, ...] = ()
+    claims: tuple[FlowClaim, ...] = ()
+    written_as: frozenset[str] = frozenset()
+    reverse_flows: tuple[ReverseFlow, ...] = ()
+    source_ids: frozenset[str] = frozenset()
 
     @property
     def phase(self) -> FlowPhase:
@@ -141,12 +148,35 @@ def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
     Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
     """
     memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
-    found = memory.reading.read(latest_or_empty(cluster, topic))
+    latest = latest_records_or_empty(cluster, topic)
+    found = memory.reading.read({key: kept.value for key, kept in latest.items()})
     of, ledger = memory.made
     if found is not of:
-        ledger = replace(ledger_from(found.records), left_over=found.left_over)
+        ledger = replace(ledger_from(_claims_in_order(found.records, latest)), left_over=found.left_over)
         memory.made = found, ledger
     return ledger
+
+
+def records_in(cluster: ClusterReader, topic: str) -> tuple[LedgerRecord, ...]:
+    """Read the records of a ledger, claims in the order of its log; none while the topic does not exist.
+
+    Raises as `ledger_in`.
+    """
+    latest = latest_records_or_empty(cluster, topic)
+    found = LedgerReading().read({key: kept.value for key, kept in latest.items()})
+    return _claims_in_order(found.records, latest)
+
+
+def _claims_in_order(
+    records: Iterable[LedgerRecord], latest: Mapping[bytes, ReadRecord]
+) -> tuple[LedgerRecord, ...]:
+    """Sort claims by their place in the log, in front of all else.  A claim that moves is another record."""
+    known = list(records)
+    claims = sorted(
+        (record for record in known if isinstance(record, FlowClaim)),
+        key=lambda claim: latest[claim.key()].offset,
+    )
+    return (*claims, *(record for record in known if not isinstance(record, FlowClaim)))
 
 
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
@@ -188,6 +218,10 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         taken_over=tuple(_of(known, TakenOver)),
         acknowledged=tuple(_of(known, GapAcknowledged)),
         map_holes=tuple(_of(known, MapHole)),
+        claims=tuple(_of(known, FlowClaim)),
+        written_as=names_ever(known),
+        reverse_flows=tuple(_of(known, ReverseFlow)),
+        source_ids=source_ids(known),
     )
 
 
@@ -204,6 +238,23 @@ def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P
 
 def _place(record: _OfPartition) -> tuple[str, int]:
     return record.topic, record.partition
+
+
+def why_not_own(
+    flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str
+) -> TerminalError | None:
+    """Say why the state on the target is not this flow's between these clusters; "" for one that does not answer.
+
+    Pure.  None where it is, and where nobody has claimed it.
+    """
+    identity = Identity(flow.name, source_cluster_id, target_cluster_id)
+    return why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
+
+
+def require_own(flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str) -> None:
+    """Raise TerminalError unless the state on the target is this flow's, as `why_not_own`."""
+    if refusal := why_not_own(flow, ledger, source_cluster_id, target_cluster_id):
+        raise refusal
 
 
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:

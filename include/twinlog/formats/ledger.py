@@ -21,6 +21,7 @@ from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger_copy import CopyOutcome
 from twinlog.formats.ledger_entry import VERSION, LedgerEntry
 from twinlog.formats.ledger_gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger_identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger_metadata import MetadataRecord
 from twinlog.formats.ledger_parts import KIND as PART
 from twinlog.formats.ledger_takeover import MapHole, TakenOver
@@ -115,6 +116,8 @@ class Quarantine(LedgerEntry):
 LedgerRecord = (
     LaneFence
     | LaneWriter
+    | FlowClaim
+    | ReverseFlow
     | FlowState
     | CycleReport
     | CopyOutcome

@@ -81,6 +81,15 @@ def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _
     return _Parsed(value, record, parts)
 
 
+def parse_whole(key: bytes, latest: Mapping[bytes, bytes | None]) -> LedgerRecord | None:
+    """Parse one record of a ledger, in one piece or in parts; None for a tombstone, and for a part.
+
+    Raises FormatError as `LedgerReading.read`.
+    """
+    value = latest[key]
+    return None if value is None or is_part(key) else _parsed(key, value, latest).record
+
+
 def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:
     """Read the records of one kind, of those that are never in parts.
 

@@ -134,6 +134,11 @@ class Brokers:
                 self._leaders[topic.name, partition] = leader
         return result
 
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics this user may see."""
+        answer = self._ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
+        return [topic.name for topic in answer.topics]
+
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id that leads a partition; waits a little for an election.
 

@@ -26,12 +26,12 @@ from twinlog.relay.echoes import Echoes, LaneWriters
 from twinlog.relay.error_codes import ANOTHER_LIFE, Code
 from twinlog.relay.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.relay.lane import Lane
-from twinlog.relay.log_reader import StateReader
 from twinlog.relay.old_format import as_batches, is_old
 from twinlog.relay.patience import Patience
 from twinlog.relay.range_copy import RangeCopy
 from twinlog.relay.recall import Recall
 from twinlog.relay.remedies import Request, repeats
+from twinlog.relay.reverse_ledgers import ReverseLedgers
 from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.relay.throttle import BURST_SECONDS, Throttle
 from twinlog.relay.transaction import Writer
@@ -77,8 +77,8 @@ class LaneCopy:
         ]
         if spec.way_back_ledger:
             # Over connections of its own: answers to the fetcher are under way on the lane's.
-            reader = StateReader(spec.source)
-            writers = LaneWriters(lambda: reader.latest(spec.way_back_ledger))
+            ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
+            writers = LaneWriters(ledgers.latest)
             for item in ranges:
                 if item.spec.remote_topic == item.spec.topic:
                     item.cutter.echoes = Echoes.of(writers, item.spec.echoes)

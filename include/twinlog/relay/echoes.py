@@ -4,7 +4,8 @@ With unchanged topic names and flows both ways, each flow finds on its source wh
 back, a record would go round for ever.  Two things tell an echo, and neither is written into a record:
 
   the producer id of its batch    belongs to a lane of the other flow, which that flow's ledger says before the lane
-                                  writes its first batch (relay/fence.py); so a batch that is there can be judged
+                                  writes its first batch (relay/fence.py); so a batch that is there can be judged;
+                                  that ledger is found by cluster id (relay/reverse_ledgers.py)
   the other flow's offset map     for what others wrote for that flow before it was taken over from MirrorMaker 2
 
 Invariant: a batch is an echo or not whenever it is looked at, because producer ids are never given twice.
@@ -18,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from twinlog.errors import TwinlogError
 from twinlog.formats.ledger_reading import lane_writers
 from twinlog.relay.batch import BatchHeader
 
 
 @dataclass(slots=True)
 class LaneWriters:
-    """The producer ids of the other flow's lanes, read again whenever an unknown one is met.  Single-threaded.
+    """The producer ids of the reverse flows' lanes, read again whenever an unknown one is met.  Single-threaded.
 
-    `read` gives the latest committed records of the other flow's ledger, by key.
+    `read` gives the latest committed records of the reverse flows' ledgers there are now, by key.
     """
 
     read: Callable[[], Mapping[bytes, bytes | None]]
@@ -49,13 +49,7 @@ class LaneWriters:
         return writer in self.lane_ids
 
     def _look(self) -> None:
-        try:
-            latest = self.read()
-        except TwinlogError as error:
-            if error.code == "no-internal-topic":
-                return  # there is no flow the other way
-            raise
-        self.lane_ids |= lane_writers(latest)
+        self.lane_ids |= lane_writers(self.read())
 
 
 @dataclass(frozen=True, slots=True)

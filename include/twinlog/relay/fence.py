@@ -2,6 +2,7 @@
 
     1. initialise lane 0, the gate lane
     2. read the lane count from the ledger; initialise every other lane the flow ever used or will use
+       stop if the state is another's (relay/ownership.py); if it is nobody's, claim it through lane 0, and read again
     3. commit a small transaction through lane 0 that writes (run id, lane count) and producer ids that are new to
        the ledger; if it fails, another driver holds the flow
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
@@ -13,7 +14,8 @@ In the map and the copy it looks for the same, before lanes write.
 
 Why a gate: two drivers that initialise lane by lane at the same time would each own some lanes, and copy the same
 partition twice.  If step 3 commits, nobody initialised lane 0 in between, and whoever does so later will fence all our
-lanes before reading anything.
+lanes before reading anything.  Of another name for the same target the gate knows nothing: that is what the claim is
+for.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from twinlog.relay.lane import Lane
 from twinlog.relay.log_reader import StateLog
 from twinlog.relay.log_state import LogState
 from twinlog.relay.lost_progress import LostProgressError, lost_progress
+from twinlog.relay.ownership import Identity, Owned, require_claimed, require_ours
 from twinlog.relay.remedies import Request, repeats
 from twinlog.relay.spec import FenceMark, StateTopics
 from twinlog.relay.state_records import StateRecord, batches, own_key
@@ -120,8 +123,8 @@ def fence(
 
     Once more where that did not end well: an end that was not answered at first could be done to what lane 0 writes,
     and a fence that the ledger does not show is none for whoever reads it.  Raises TransientError when it never does,
-    FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing, and
-    LostProgressError when the target lost the end of a transaction.
+    FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing or the state is
+    another's, and LostProgressError when the target lost the end of a transaction.
     """
     logs = logs or FenceLogs.of(state)
     for _ in range(_PASSES):
@@ -145,8 +148,11 @@ def _fenced(
     logs: FenceLogs,
 ) -> Grant | None:
     gate = init_writer(target, transactional_id(flow, 0), transaction_timeout_ms)
+    identity = Identity(flow, state.source_cluster_id, state.target_cluster_id)
     ledger = logs.ledger.read(target)
     ledger_end = logs.ledger.position(0)
+    owned = read_owned(logs, ledger)
+    require_ours(identity, owned)
     count = max(lanes, *lanes_ever(ledger))
     writers = [gate]
     writers += [
@@ -154,6 +160,10 @@ def _fenced(
     ]
     gate_lane = Lane(target, gate)
     now = clock.now_ms()
+    if identity.known and not owned.claims:
+        # By itself: one that loses must not leave a fence of its own, with its lane count, over the other's.
+        _pass_the_gate(gate_lane, state, [identity.claim(now)], flow)
+        require_claimed(identity, read_owned(logs, logs.ledger.read(target)))
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
     _pass_the_gate(gate_lane, state, entries, flow)
     log = logs.progress.read(target)
@@ -164,7 +174,9 @@ def _fenced(
         sure = own_progress(log.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
     progress = _progress(gate_lane, log, state)
-    seen = last_fence(logs.ledger.read(target))
+    now_known = logs.ledger.read(target)
+    require_claimed(identity, read_owned(logs, now_known))
+    seen = last_fence(now_known)
     if gate_lane.transaction.end_at_large or seen is None or (seen.run_id, seen.at_ms) != (run_id, now):
         return None
     used = tuple(
@@ -174,6 +186,11 @@ def _fenced(
     granted += [GrantedLane(number, writer) for number, writer in enumerate(writers[1:lanes], start=1)]
     mark = FenceMark(run_id, now, ledger_end)
     return Grant(run_id, tuple(granted), progress, mark, tuple(writers), ours, copy_ends(log, state))
+
+
+def read_owned(logs: FenceLogs, ledger: LogState) -> Owned:
+    """Say whose the ledger is that was just read."""
+    return Owned.of(logs.ledger.records, ledger.undecided)
 
 
 def last_fence(ledger: LogState) -> LaneFence | None:

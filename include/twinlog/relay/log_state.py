@@ -38,6 +38,7 @@ class UndecidedRecord(NamedTuple):
     producer_id: int
     value: bytes | None
     partition: int
+    offset: int = -1
 
 
 class KeptRecord(NamedTuple):
@@ -153,7 +154,7 @@ def state_of(resolvers: Collection[Resolver]) -> LogState:
             if newest > kept.offset:
                 overshadowed[key] = kept.value
     undecided = {
-        key: UndecidedRecord(producer_id, record.value, record.partition)
+        key: UndecidedRecord(producer_id, record.value, record.partition, record.offset)
         for resolver in resolvers
         for producer_id, waiting in resolver.undecided.items()
         for key, record in waiting

@@ -80,6 +80,7 @@ class StateTopics:
     """Where a lane writes progress and the offset map, with their partition counts.
 
     `quarantine_topic` is where poisonous records go, in batches of at most `quarantine_max_bytes`; empty under `fail`.
+    The cluster ids are those of the clusters the flow is between; "" where they were not asked for.
     """
 
     offsets_topic: str
@@ -91,6 +92,8 @@ class StateTopics:
     source_alias: str
     quarantine_topic: str = ""
     quarantine_max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,12 @@ from twinlog.relay.fence import (
     lanes_ever,
     last_fence,
     own_progress,
+    read_owned,
     write_own,
 )
 from twinlog.relay.lane import Lane
+from twinlog.relay.log_state import LogState
+from twinlog.relay.ownership import Identity, require_claimed, require_ours
 from twinlog.relay.spec import FenceMark, RangeSpec, StateTopics
 from twinlog.relay.state_records import StateRecord, map_record
 from twinlog.steps.life_records import cut
@@ -44,16 +47,18 @@ _BEYOND: Final = 1 << 62
 """More than any offset."""
 
 
-def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs) -> Grant:
+def grant(
+    target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs
+) -> Grant:
     """Call back whoever follows, read progress, and return writers without transactions.
 
     Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew (tasks of
     a Spark job that was killed may write a moment longer).  A lane of another driver that hears later than
     `LAST_WORD_SECONDS` (a frozen process), or never (those of a cycle do not listen), writes all the same.
-    Raises FencedError when another driver called at the same time, and as `StateLog.read`, `init_writer` and
-    `write_own`.
+    Raises FencedError when another driver called at the same time, TerminalError when the state is another's, and as
+    `StateLog.read`, `init_writer` and `write_own`.
     """
-    ledger = logs.ledger.read(target)
+    ledger = _ours(target, Identity(flow, state.source_cluster_id, state.target_cluster_id), state, logs)
     before = last_fence(ledger)
     # If the guarantee is changed back, that fence has to reach the lanes from before.
     called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
@@ -71,6 +76,19 @@ def grant(target: Brokers, state: StateTopics, *, run_id: str, lanes: int, logs:
     progress = own_progress(logs.progress.read(target).committed, state)
     granted = tuple(GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes))
     return Grant(run_id, granted, progress, mark)
+
+
+def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: FenceLogs) -> LogState:
+    """Read the ledger; claim it where nobody has (relay/ownership.py)."""
+    ledger = logs.ledger.read(target)
+    owned = read_owned(logs, ledger)
+    require_ours(identity, owned)
+    if identity.known and not owned.claims:
+        claim = identity.claim(clock.now_ms())
+        _write(target, [StateRecord(state.ledger_topic, 0, claim.key(), claim.value())])
+        ledger = logs.ledger.read(target)
+        require_claimed(identity, read_owned(logs, ledger))
+    return ledger
 
 
 def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: FenceLogs) -> None:

@@ -58,9 +58,7 @@ def run(
         count += 1
         grant = rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = with_echoes(
-            flow, clusters.source, settle_now(flow, clusters, chosen, progress, ends, limits)
-        )
+        settled = with_echoes(flow, clusters, settle_now(flow, clusters, chosen, progress, ends, limits))
         settled = rounds.without_lost_ends(clusters, settled, chosen, grant)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)

@@ -35,7 +35,7 @@ from twinlog.steps.discovery import DiscoveredTopic
 from twinlog.steps.lost_ends import without_lost_ends
 from twinlog.steps.lost_state import take_fence
 from twinlog.steps.plan_ranges import Settled, message_limits
-from twinlog.steps.two_way import way_back_ledger
+from twinlog.steps.reverse import way_back_ledger
 
 PAUSED = "paused"
 """Code of the error for a flow that was found paused behind the fence."""
@@ -223,7 +223,10 @@ def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:
 
 
 def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
-    """Find the flow's state topics on the target.  Raises the refusal when sync_topics has not made them yet."""
+    """Find the flow's state topics, and between which clusters it is.
+
+    Raises the refusal when sync_topics has not made them yet, and errors of the clusters.
+    """
     aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
     names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *((aside,) if aside else ()))
     described = clusters.target.describe_topics(names).require()
@@ -238,6 +241,8 @@ def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
         source_alias=flow.source.alias,
         quarantine_topic=aside,
         quarantine_max_bytes=limits.get(aside, DEFAULT_MAX_MESSAGE_BYTES),
+        source_cluster_id=clusters.source.cluster_id(),
+        target_cluster_id=clusters.target.cluster_id(),
     )
 
 

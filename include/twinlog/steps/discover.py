@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
@@ -11,6 +12,7 @@ from twinlog.cluster.ledger import read_ledger
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.policy.selection import why_left_out
+from twinlog.policy.state_topics import source_of_ledger
 from twinlog.steps.discovery import (
     DiscoveredTopic,
     Discovery,
@@ -20,6 +22,7 @@ from twinlog.steps.discovery import (
     remote_name,
 )
 from twinlog.steps.discovery_rules import decide
+from twinlog.steps.reverse import reverse_aliases
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
@@ -28,15 +31,43 @@ def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
     Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
     """
     ledger = read_ledger(flow, clusters.target)
-    source = read_source(flow, clusters.source, ledger.incarnations)
+    source = read_source(flow, clusters.source, ledger.incarnations, partial(_came_back, flow, clusters))
     target = read_target(flow, clusters.target, source.topics.found)
     return decide(flow, source, target, ledger)
 
 
-def read_source(flow: FlowSettings, cluster: ClusterReader, known: Iterable[str] = ()) -> SourceState:
-    """Read names, selected topics and their offsets from the source; `known` are topics copied before."""
+def _came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
+    """Say why those topics are left out that a reverse flow copied here under an alias of its own for the target.
+
+    By that name MM2's rule does not know them: copied back and forth, they would get longer names each time.
+    """
+    hops = {
+        name: alias
+        for name in names
+        if (alias := flow.policy.topic_source(name)) is not None and flow.policy.upstream_topic(name) != name
+    }
+    kept = {alias for name in names if (alias := source_of_ledger(name)) is not None}
+    ours = reverse_aliases(flow, clusters, set(hops.values()) & kept - {flow.target.alias})
+    return {
+        name: f"cycle: it came from {flow.target.alias}, which is called {alias} in its name"
+        for name, alias in hops.items()
+        if alias in ours
+    }
+
+
+def read_source(
+    flow: FlowSettings,
+    cluster: ClusterReader,
+    known: Iterable[str] = (),
+    came_back: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
+) -> SourceState:
+    """Read names, selected topics and their offsets from the source.
+
+    `known` are topics copied before, `came_back` gives reasons to leave topics out that are not in their names alone.
+    """
     names = cluster.topic_names()
-    reasons = {name: left_out_reason(flow, name) for name in names}
+    more = came_back(names)
+    reasons = {name: left_out_reason(flow, name) or more.get(name) for name in names}
     missing = sorted(set(known) - set(names))
     seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
     gone = frozenset(

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, require_own
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
@@ -28,10 +28,12 @@ from twinlog.steps.pauses import why_paused, why_standing_by
 def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
     """Say for every topic whether it can be copied, and what stands against it.
 
-    Raises TerminalError when both aliases are one cluster: its topics would be copied onto themselves.
+    Raises TerminalError when both aliases are one cluster: its topics would be copied onto themselves; and when the
+    state on the target is that of another name, or of other clusters.
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise _same_cluster(flow, source.cluster_id)
+    require_own(flow, ledger, source.cluster_id, target.cluster_id)
     problems = sorted(
         (
             *_refused(flow, source, target),

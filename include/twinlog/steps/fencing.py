@@ -54,17 +54,17 @@ class Held:
                 code="map-upkeep",
             )
         write_fenced(self.target, self.grant.lanes[0], records)
-        _end_upkeep(self.flow, self.target)
+        end_upkeep(self.flow, self.target)
 
     def _upkeep_came_between(self) -> bool:
         """Whether somebody initialised the upkeep's id since; whoever did is fenced by this question."""
-        before, now = self.upkeep, _end_upkeep(self.flow, self.target)
+        before, now = self.upkeep, end_upkeep(self.flow, self.target)
         if before is None or now is None:
             return False
         return (now.producer_id, now.producer_epoch) != (before.producer_id, before.producer_epoch + 1)
 
 
-def _end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
+def end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
     """Fence any upkeep of the map that is under way.  None for a flow without transactions, which has none."""
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return None
@@ -81,4 +81,4 @@ def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = 
     run_id = run_id or f"{why}-{uuid.uuid4().hex[:8]}"
     with Brokers(flow.target.connection) as target:
         grant = take_fence(flow, target, state, run_id=run_id, lanes=1)
-        yield Held(flow, state, grant, target, _end_upkeep(flow, target))
+        yield Held(flow, state, grant, target, end_upkeep(flow, target))

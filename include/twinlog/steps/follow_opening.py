@@ -45,7 +45,7 @@ def settle_open(
     progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
     seen = _seen_now(clusters.source, prepared.topics)
     settled = settle_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
-    settled = with_echoes(flow, clusters.source, settled)
+    settled = with_echoes(flow, clusters, settled)
     settled = rounds.without_lost_ends(clusters, settled, seen, grant)
     told = {place_of(it) for it in settled.ranges} | {
         TopicPartition(it.topic, it.partition) for it in settled.stopped

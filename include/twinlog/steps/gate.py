@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.ledger import read_ledger, require_own
 from twinlog.cluster.progress import read_packed, read_progress
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
@@ -253,9 +253,11 @@ def read_target(
 ) -> StandbyState:
     """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
 
-    Raises ClusterUnreachable, ClusterRefused, FormatError.  Of a partition whose map cannot be read nothing is proved.
+    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError when the state is another flow's.  Of a
+    partition whose map cannot be read nothing is proved.
     """
     ledger, maps = read_ledger(flow, target), read_packed(flow, target)
+    require_own(flow, ledger, "", target.cluster_id())
     remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
     sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
     ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}

@@ -9,9 +9,9 @@ from twinlog import clock
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
 from twinlog.cluster.group import CommittedOffset, GroupListing, GroupPartition, GroupType
-from twinlog.cluster.ledger import Ledger, latest_or_empty, read_ledger
+from twinlog.cluster.ledger import Ledger, read_ledger
 from twinlog.cluster.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.cluster.progress import SourceLife, read_packed
+from twinlog.cluster.progress import Maps, SourceLife, read_packed
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import TwinlogError
@@ -21,7 +21,7 @@ from twinlog.steps import discover
 from twinlog.steps.discovery import Discovery, ProblemCode, remote_name
 from twinlog.steps.group_report import UncoveredGroup
 from twinlog.steps.positions import begun_empty, never_copied
-from twinlog.steps.two_way import read_way_back, way_back_ledger
+from twinlog.steps.reverse import read_way_back
 
 ASKED_SECONDS = 3_600
 """After this long without a checkpoint a group is not asked for by its name any more."""
@@ -164,7 +164,7 @@ def _routes(
     wanted: set[TopicPartition],
 ) -> Iterator[tuple[TopicPartition, Route]]:
     packed = read_packed(flow, clusters.target)
-    ways_back = _ways_back(flow, clusters.source, discovery)
+    ways_back = _ways_back(flow, clusters, discovery)
     gaps = never_copied(ledger)
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
@@ -204,22 +204,23 @@ def _unread(
 
 
 def _ways_back(
-    flow: FlowSettings, source: ClusterReader, discovery: Discovery
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery
 ) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
     """Maps of the flow the other way, of topics that both flows call the same; nothing when there is no such flow."""
     same = [
         topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
     ]
-    if not same or not latest_or_empty(source, way_back_ledger(flow)):
+    way = read_way_back(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
+    if way is None:
         return {}
-    maps = read_way_back(flow, source, {topic.topic: topic.topic_id for topic in same}).maps
     nothing = PackedMap.of({})
     return {
-        TopicPartition(topic.topic, it.partition): maps.seen(
+        TopicPartition(topic.topic, it.partition): way.maps.seen(
             SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
         or nothing
         for topic in same
+        if way.concerns(topic.topic)
         for it in topic.partitions
     }
 
@@ -241,7 +242,8 @@ def _routes_back(
     if not originals:
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
-    maps, ledger = read_way_back(flow, clusters.source, {name: it.topic_id for name, it in copies.items()})
+    way = read_way_back(flow, clusters, {name: it.topic_id for name, it in copies.items()})
+    maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
     lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
     here = clusters.source.offsets(originals)

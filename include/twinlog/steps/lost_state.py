@@ -48,7 +48,7 @@ def take_fence(
     """Take the flow as its guarantee asks: `fence_and_mend`, whose errors it raises, or at least once, unfenced."""
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
         return at_least_once.grant(
-            target, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
+            target, flow.name, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
         )
     return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
 

@@ -32,6 +32,7 @@ from twinlog.relay.brokers import Brokers
 from twinlog.relay.fence import GrantedLane, init_writer, upkeep_id
 from twinlog.relay.gate_lane import write_fenced
 from twinlog.relay.log_reader import StateLog
+from twinlog.relay.ownership import Identity, Owned, require_ours
 from twinlog.relay.state_records import StateRecord, map_partition
 from twinlog.steps.life_rules import differ
 
@@ -169,9 +170,15 @@ def _log_starts(
 
 
 def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
-    """Initialise, read again, decide on what is read now, write in one transaction."""
+    """Initialise, read again, decide on what is read now, write in one transaction.
+
+    Raises TerminalError when the map is another name's by now: its upkeep has a transactional id of its own.
+    """
     with Brokers(flow.target.connection) as target:
         writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
+        ledger = StateLog(flow.ledger_topic)
+        undecided = ledger.read(target).undecided
+        require_ours(Identity(flow.name, "", ""), Owned.of(ledger.records, undecided))
         log = StateLog(flow.offset_map_topic)
         log.read(target)
         latest = {

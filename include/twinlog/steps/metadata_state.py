@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from twinlog.cluster.access_values import Quotas
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger
+from twinlog.cluster.ledger import Ledger, why_not_own
 from twinlog.config.metadata import Profile
 from twinlog.config.settings import FlowSettings
 from twinlog.errors import ClusterRefused
@@ -85,7 +85,13 @@ def read_state(
 
     Raises ClusterUnreachable when a cluster does not answer at all.
     """
-    strange = another_source(flow, ledger, clusters.source.cluster_id())
+    source_id = clusters.source.cluster_id()
+    refusal = why_not_own(flow, ledger, source_id, clusters.target.cluster_id())
+    strange = (
+        another_source(flow, ledger, source_id)
+        if refusal is None
+        else Refusal.of(f"settings of {flow.source.alias}", refusal)
+    )
     if strange is not None:
         return MetadataState(refused=(strange,), unknown=tuple(ChangeKind))
     asking = _Asking()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from twinlog.cluster.cluster import ClusterReader
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import latest_records_or_empty, ledger_in
+from twinlog.cluster.ledger import latest_records_or_empty, ledger_in, read_ledger
 from twinlog.cluster.progress import packed_maps
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.settings import FlowSettings
@@ -26,7 +26,8 @@ from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_o
 from twinlog.quality.spans import Spans
 from twinlog.steps.discovery import Discovery
 from twinlog.steps.life_rules import differ
-from twinlog.steps.two_way import read_way_back, way_back_ledger
+from twinlog.steps.reverse import WayBack, read_ways_back, sorted_ledgers
+from twinlog.steps.two_way import gone_ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,10 @@ def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -
     Raises FormatError for such state of the flow the other way, and errors of the clusters.
     """
     ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
-    same = frozenset(ids)
-    if same:
-        same &= {it.topic for it in ledger_in(clusters.source, way_back_ledger(flow)).lives}
+    ways = read_ways_back(flow, clusters, ids) if ids else ()
+    same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.lives}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
-    return Sharing(
-        _way_back(flow, clusters.source, {topic: ids[topic] for topic in same}) if same else {},
-        _other_flows(flow, clusters.target, copies),
-        same,
-    )
+    return Sharing(_echoes(ways, same), _other_flows(flow, clusters.target, copies), same)
 
 
 def other_writers(
@@ -70,14 +66,7 @@ def other_writers(
     """
     found: list[str] = []
     if remote_topic == topic:
-        back = way_back_ledger(flow)
-        lives = _lives(clusters.source, back)
-        if lives is None:
-            found.append(f"whoever {back} on {flow.source.alias} tells of, which cannot be read")
-        elif any(it.topic == topic for it in lives):
-            found.append(
-                f"producers of {flow.target.alias}, from which {flow.target.alias}->{flow.source.alias} copies it"
-            )
+        found += _reverse_writers(flow, clusters, topic)
     named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
     for name in clusters.target.topic_names():
         alias = source_of_ledger(name)
@@ -91,6 +80,25 @@ def other_writers(
     return tuple(found)
 
 
+def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iterable[str]:
+    """Say by which reverse flows records of the target itself are in a copy that keeps its topic's name."""
+    here, there = flow.source.alias, flow.target.alias
+    try:
+        for ledger, reverse in sorted_ledgers(flow, clusters):
+            if ledger.refused:
+                yield f"whoever {ledger.ledger_topic} on {here} tells of, which may not be read"
+            if not any(isinstance(it, Incarnation) and it.topic == topic for it in ledger.records):
+                continue
+            if reverse:
+                yield f"producers of {there}, from which {ledger.alias}->{here} copies it"
+            elif not ledger.known:
+                yield f"whoever {ledger.ledger_topic} on {here} tells of, which does not say which cluster that is"
+    except (ClusterRefused, FormatError) as error:
+        yield f"whoever the ledgers on {here} tell of, of which one cannot be read: {error.message}"
+    for it in gone_ways(clusters, read_ledger(flow, clusters.target).reverse_flows):
+        yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
+
+
 def _lives(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
     try:
         return ledger_in(cluster, ledger_topic).lives
@@ -102,14 +110,13 @@ def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bo
     return life.remote_topic == remote_topic and not differ(life.remote_topic_id, remote_topic_id)
 
 
-def _way_back(
-    flow: FlowSettings, source: ClusterReader, topics: Mapping[str, str]
-) -> Mapping[TopicPartition, Spans]:
-    """What the flow the other way wrote into `topics` (their ids now, by name)."""
+def _echoes(ways: Iterable[WayBack], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
+    """What the reverse flows wrote into `topics`."""
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
-    for life, packed in read_way_back(flow, source, topics).maps.items():
-        if life.topic in topics:
-            found[TopicPartition(life.topic, life.partition)].append(packed.open())
+    for way in ways:
+        for life, packed in way.maps.items():
+            if life.topic in topics:
+                found[TopicPartition(life.topic, life.partition)].append(packed.open())
     return _joined(found)
 
 

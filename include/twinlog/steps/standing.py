@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger
+from twinlog.cluster.ledger import Ledger, read_ledger, require_own
 from twinlog.cluster.values import TopicDescription, TopicPartition
 from twinlog.config.settings import FlowSettings
 from twinlog.formats.ledger_topics import RebuildPhase
@@ -25,9 +25,15 @@ MEANT = frozenset({"standing-by", "paused"})
 def still_standing(
     flow: FlowSettings, clusters: Clusters, topics: Iterable[DiscoveredTopic]
 ) -> tuple[tuple[DiscoveredTopic, ...], tuple[StoppedPartition, ...], Ledger]:
-    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now."""
+    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now.
+
+    Raises TerminalError when other clusters answer than the flow is between.
+    """
     wanted = tuple(topics)
     ledger = read_ledger(flow, clusters.target)
+    require_own(
+        flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id()
+    )  # addresses may lead elsewhere by now
     copies = clusters.target.describe_topics(it.remote_topic for it in wanted).found
     reasons = {it.topic: why_not(ledger, it, copies.get(it.remote_topic)) for it in wanted}
     stopped = tuple(

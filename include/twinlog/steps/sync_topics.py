@@ -24,6 +24,7 @@ from twinlog.steps.life_records import beginning
 from twinlog.steps.lives import LifeResult
 from twinlog.steps.own_topic_rules import InternalState
 from twinlog.steps.refusal import Refusal
+from twinlog.steps.reverse import unknown_ledgers
 from twinlog.steps.topic_plan import Change, ChangeKind, TopicPlan, plan
 
 
@@ -76,9 +77,15 @@ def run(
         done,
         (*done_to_lives.refused, *refused),
         discovery.problems,
-        (*done_to_lives.notes, *todo.notes, *kept),
+        (*done_to_lives.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
         done_to_lives,
     )
+
+
+def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...]:
+    """Ledgers on the source that may be of a flow the other way, where that matters."""
+    keeps_names = any(topic.remote_topic == topic.topic for topic in discovery.topics)
+    return unknown_ledgers(flow, clusters) if keeps_names else ()
 
 
 def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> TopicPlan:

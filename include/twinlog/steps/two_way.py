@@ -1,85 +1,62 @@
 """What flows both ways with unchanged topic names have to leave out (twinlog.relay.echoes).
 
-A flow B->A, if there is one, keeps its ledger and its offset map on A, under names made of the alias B.  Whether
-one exists is seen there, not in this flow's configuration file: the other way may be run from elsewhere.
+A flow from B to A, if there is one, keeps its ledger and its offset map on A.  Whether one exists is seen there, not in
+this flow's configuration file: the other way may be run from elsewhere, under aliases of its own (steps/reverse.py).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from twinlog.cluster.cluster import ClusterReader
-from twinlog.cluster.ledger import Ledger, latest_or_empty, latest_records_or_empty, ledger_in
-from twinlog.cluster.progress import Maps, packed_maps
+from twinlog import clock
+from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.settings import FlowSettings, Guarantee
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger_identity import ReverseFlow
 from twinlog.formats.ledger_takeover import TakenOver
 from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.policy.state_topics import ledger_topic, offset_map_topic
 from twinlog.relay.spec import RangeSpec
-from twinlog.steps.life_rules import differ
 from twinlog.steps.plan_ranges import Settled, StoppedPartition
+from twinlog.steps.reverse import WayBack, read_ways_back
+from twinlog.steps.second_copies import copied_by_others, stopped_by
+
+GONE = "reverse-flow-gone"
+"""Code of the reason for partitions of which nobody knows any more what is an echo."""
 
 
-def way_back_ledger(flow: FlowSettings) -> str:
-    """Name, on the source, of the ledger that a flow from this target to this source keeps."""
-    return ledger_topic(flow.target.alias)
+def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Settled:
+    """Say for ranges of topics that keep their names which upstream offsets the maps of reverse flows hold.
 
+    A partition stops where what is an echo would be guessed: where such a map cannot be read, where MirrorMaker 2
+    copied before the way back was taken over from it and nobody has compared what is there, where the ledger of a
+    reverse flow is gone.  So it does where another flow copies the same topic.
 
-class WayBack(NamedTuple):
-    """What the flow from this target to this source keeps on the source."""
-
-    maps: Maps[PackedMap]
-    ledger: Ledger
-
-
-def read_way_back(flow: FlowSettings, source: ClusterReader, copies: Mapping[str, str]) -> WayBack:
-    """Read map and then ledger of the way back; both empty when there is none.  Raises FormatError.
-
-    `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
-    other records than lie there, and is left out.
-    """
-    topic = offset_map_topic(flow.target.alias)
-    maps = packed_maps(topic, latest_records_or_empty(source, topic))
-    ledger = ledger_in(source, way_back_ledger(flow))
-    outlived = {
-        (it.topic, it.topic_id)
-        for it in ledger.lives
-        if differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
-    }
-    current = Maps(
-        {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
-        {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
-    )
-    return WayBack(current, ledger)
-
-
-def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> Settled:
-    """Say for ranges of topics that keep their names which upstream offsets the map of the way back holds.
-
-    A partition stops where what is an echo would be guessed: where that map cannot be read, and where MirrorMaker 2
-    copied before the way back was taken over from it and nobody has compared what is there.  Raises FormatError where
-    it cannot be said whose map it is, and TerminalError for a flow that copies at_least_once and has a way back: only
-    lanes that write in transactions can be told from others.
+    Raises FormatError where it cannot be said whose a map is, and TerminalError for a flow that copies at_least_once
+    and has a way back: only lanes that write in transactions can be told from others.
     """
     if not any(item.remote_topic == item.topic for item in settled.ranges):
         return settled
-    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and latest_or_empty(source, way_back_ledger(flow)):
+    ids = {item.topic: item.topic_id for item in settled.ranges if item.remote_topic == item.topic}
+    ways = read_ways_back(flow, clusters, ids)
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
         raise TerminalError(
             f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
             hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
             code="two-way",
             flow=flow.name,
         )
-    maps, ledger = read_way_back(flow, source, {item.topic: item.topic_id for item in settled.ranges})
     taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
-    for it in ledger.taken_over:
-        taken_over[it.topic, it.remote_topic_id, it.partition].append(it)
+    for way in ways:
+        for record in way.ledger.taken_over:
+            taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
+    firsts = copied_by_others(flow, clusters, [it for it in settled.ranges if it.remote_topic == it.topic])
+    gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
     ranges: list[RangeSpec] = []
     stopped = list(settled.stopped)
     for item in settled.ranges:
@@ -87,16 +64,52 @@ def with_echoes(flow: FlowSettings, source: ClusterReader, settled: Settled) -> 
             ranges.append(item)
             continue
         theirs = taken_over[_name(item)]
-        why = uncompared(item, theirs)
+        why = _stopped_by(flow, item, gone) or uncompared(item, theirs)
+        if item.topic in firsts:
+            why = stopped_by(item, firsts[item.topic])
         if why is not None:
             stopped.append(why)
             continue
         try:
-            ranges.append(_with_echoes(item, maps, theirs))
+            ranges.append(_with_echoes(item, ways, theirs))
         except UnreadableMap as error:
             message = f"what of it is an echo cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
     return Settled(tuple(ranges), tuple(stopped))
+
+
+def _note_ways(flow: FlowSettings, clusters: Clusters, ways: Sequence[WayBack]) -> tuple[ReverseFlow, ...]:
+    """Note whose records are left out from now on; return those noted before whose ledger is gone."""
+    noted = read_ledger(flow, clusters.target).reverse_flows
+    known = {it.ledger_topic_id for it in noted}
+    new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
+    now = clock.now_ms()
+    write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
+    return gone_ways(clusters, noted)
+
+
+def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
+    """Return which of the reverse flows noted earlier have no ledger on the source any more, or another one."""
+    wanted = tuple(noted)
+    if not wanted:
+        return ()
+    found = clusters.source.describe_topics({it.ledger_topic for it in wanted})
+    if refused := [error for error in found.refused.values() if error.code != NO_SUCH_TOPIC]:
+        raise refused[0]
+    ids = {name: it.topic_id for name, it in found.found.items()}
+    return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)
+
+
+def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:
+    if not gone:
+        return None
+    names = ", ".join(sorted({it.ledger_topic for it in gone}))
+    message = (
+        f"{item.topic}-{item.partition}: the ledger of the flow from {flow.target.alias} ({names} on"
+        f" {flow.source.alias}) was deleted: what that flow wrote would come back as new records. When none of it is"
+        f" left in the log, or it may come back: twinlog claim --flow '{flow.name}' --reason ..."
+    )
+    return StoppedPartition(item.topic, item.partition, GONE, message)
 
 
 def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedPartition | None:
@@ -117,11 +130,16 @@ def _name(item: RangeSpec) -> tuple[str, str, int]:
     return item.topic, item.topic_id, item.partition
 
 
-def _with_echoes(item: RangeSpec, maps: Maps[PackedMap], taken_over: Iterable[TakenOver]) -> RangeSpec:
+def _with_echoes(item: RangeSpec, ways: Iterable[WayBack], taken_over: Iterable[TakenOver]) -> RangeSpec:
     place = item.topic, item.partition
-    lives = [life for life in [*maps, *maps.broken] if (life.topic, life.partition) == place]
+    maps = [
+        way.maps[life]
+        for way in ways
+        for life in [*way.maps, *way.maps.broken]
+        if (life.topic, life.partition) == place
+    ]
     compared = [(it.compared, it.end) for it in taken_over]
-    return replace(item, echoes=_spans(item, [maps[life] for life in lives], compared))
+    return replace(item, echoes=_spans(item, maps, compared))
 
 
 def _spans(

@@ -1,0 +1,53 @@
+"""`twinlog claim`: say that a flow's state on the target is this flow's, after a rename or a rebuilt cluster."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
+from twinlog.cli.render import Grid, show
+from twinlog.cli.say import say, warn
+
+if TYPE_CHECKING:
+    from twinlog.steps.claiming import ClaimResult
+
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
+
+
+def claim(
+    *,
+    config: ConfigOption,
+    reason: ReasonOption,
+    flow: OneFlowOption = None,
+    strict: StrictOption = False,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Take over progress, map and ledger under this flow's name, between the clusters that answer now."""
+    from twinlog.cluster.clusters import open_clusters
+    from twinlog.steps import claiming
+
+    _, one = load_one_flow(config, flow, strict=strict)
+    with open_clusters(one) as clusters:
+        done = claiming.run(one, clusters, by=getpass.getuser(), reason=reason)
+    if not done.changed:
+        say(f"{one.name}: was so already")
+    for topic in done.others:
+        warn(f"{topic} was copied from another cluster: `twinlog rebuild --topic {topic}`, or exclude it")
+    for ledger in done.forgotten:
+        warn(f"{ledger} is gone: what that flow wrote to {one.source.alias} comes back as new records")
+    show(done, output, _grids(done))
+    return 0
+
+
+def _grids(done: ClaimResult) -> Iterator[Grid]:
+    claims = [done.before, done.claim] if done.before is not None and done.changed else [done.claim]
+    yield Grid(
+        f"{done.flow}: whose the state is",
+        ("flow", "source cluster", "target cluster", "by", "reason"),
+        [(it.flow, it.source_cluster_id, it.target_cluster_id, it.by, it.reason) for it in claims],
+    )
