@@ -37,7 +37,7 @@ test-integration: setup ## Run the tests on real brokers, Spark, Airflow, MM2 an
 	$(WITH_JAVA) $(BIN)/pytest -m "$(NEEDS_MACHINERY)" --durations=40 --durations-min=10
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
-	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/relay/test_hostile.py
+	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest tests/batches/test_hostile.py
 	$(WITH_JAVA) TWINLOG_KILLS=20 TWINLOG_SPARK_KILLS=20 TWINLOG_CHAOS_MINUTES=$${TWINLOG_CHAOS_MINUTES:-30} \
 		$(BIN)/pytest -s tests/chaos
 

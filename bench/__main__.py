@@ -22,7 +22,7 @@ import psutil
 from bench import memory, pages, plain_relay, report, side_by_side
 from bench.contenders import MM2, TUNED, TWINLOG, Contender
 from bench.topics import BROKER, TARGET
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 
 def main() -> None:

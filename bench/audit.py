@@ -22,11 +22,13 @@ from bench import load, memory, pages, side_by_side
 from bench.contenders import MM2
 from bench.lane import InProcess, data_folder, flow_of
 from bench.topics import BROKER, KINDS, Kind
-from twinlog.cluster.clusters import open_clusters
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.steps import audit, copy, sync_topics
-from twinlog.steps.audit_lane import LocalAuditRunner
-from twinlog.steps.audit_plan import AuditMode, AuditRequest
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.cluster.open import open_clusters
+from twinlog.copying import copy
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lifecycle import sync_topics
 
 DEFAULT = ("1 KB", "100 B", "1 KB, 1 a batch")
 

@@ -25,11 +25,11 @@ from bench.contenders import CORES, TWINLOG, twinlog
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
 from bench.side_by_side import Clusters
 from bench.topics import Kind
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load as load_configuration
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load as load_configuration
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lifecycle import sync_topics
 from twinlog.spark.jvm import submit_options
-from twinlog.steps import sync_topics
 
 JOB = Path(__file__).parent.parent / "jobs" / "replicate_partitions.py"
 SIZES = (1000, 1)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.process_tree import ProcessTree
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.embedded.mirror_maker import MirrorMaker
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
 CORES = 2
 WARM = "warm"

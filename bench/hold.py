@@ -21,14 +21,15 @@ from bench.contenders import CORES, TWINLOG
 from bench.lane import data_folder
 from bench.process_tree import ProcessTree
 from bench.topics import LARGE, Kind
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load as load_configuration
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.relay.codec import ZSTD
+from twinlog.batches.codec import ZSTD
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load as load_configuration
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.copying.result import CopyResult
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lifecycle import sync_topics
 from twinlog.spark.runner import SparkLaneRunner, open_runner
-from twinlog.steps import copy, sync_topics
-from twinlog.steps.copy_result import CopyResult
 
 RATE = 10_000_000
 """Bytes a second of the throttled copy."""

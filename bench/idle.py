@@ -20,11 +20,11 @@ from bench.lane import InProcess
 from bench.latency import wait_for
 from bench.process_tree import DRIVER, JVM, WORKERS
 from twinlog.cli.cycle import Request, run_cycle
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load as load_configuration
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load as load_configuration
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 SIZES = (100, 1_000, 10_000)
 PER_TOPIC = 100

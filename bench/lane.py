@@ -20,13 +20,14 @@ from pathlib import Path
 
 from bench import load
 from bench.topics import BROKER, KINDS, MANY_PARTITIONS, Kind
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load as load_configuration
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import copy, sync_topics
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load as load_configuration
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.lifecycle import sync_topics
 
 
 @dataclass

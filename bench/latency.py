@@ -25,7 +25,7 @@ from typing import Any
 from bench import load, pages
 from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG, TWINLOG_AT_LEAST_ONCE, WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 RATE, PARTITIONS, RECORD_BYTES = 5_000, 20, 1_000
 PER_TICK = 25
@@ -120,7 +120,7 @@ def markdown(rows: Sequence[Row], minutes: float) -> str:
 
 def wait_for(servers: str, topic: str) -> None:
     """Return when the topic has its first record."""
-    from twinlog.relay.brokers import Brokers
+    from twinlog.protocol.brokers import Brokers
 
     with Brokers(load.settings(servers)) as brokers:
         while not sum(load.visible_ends(brokers, topic).values()):

@@ -21,14 +21,14 @@ from confluent_kafka.admin import (
 )
 
 from bench.topics import Kind
-from twinlog.config.connection import ConnectionSettings
-from twinlog.relay import wire
-from twinlog.relay.batch import walk
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.connection import Connection, fresh_buffer
-from twinlog.relay.fetcher import Fetcher
-from twinlog.relay.list_offsets import EARLIEST, LATEST
-from twinlog.relay.rewrite import Record, build_batch, record_rest
+from twinlog.batches.header import walk
+from twinlog.batches.record import Record, build_batch, record_rest
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.protocol import wire
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.protocol.socket.connection import Connection, fresh_buffer
 
 IN_FLIGHT = 16
 PARTITIONS_AT_ONCE = 50

@@ -26,16 +26,16 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.cluster.internal_topics import OFFSET_MAP_PARTITIONS
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.progress import read_packed
-from twinlog.config.load import load
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.formats.offset_map import MapKey, PieceDraft, encode_map_key
-from twinlog.formats.partitioner import partition_for
+from twinlog.config.flow.load import load
+from twinlog.formats.map.offset_map import MapKey, PieceDraft, encode_map_key
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.copy.range_state import PIECE_RUNS
+from twinlog.offset_sync.map_compaction import JOINED_RUNS
 from twinlog.offsets.run import Run
-from twinlog.relay.range_copy import PIECE_RUNS
-from twinlog.steps.map_upkeep import JOINED_RUNS
+from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS
+from twinlog.state.progress import read_packed
 
 PARTITIONS = 1_000
 GROUPS = 5_000

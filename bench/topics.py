@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.relay import codec
+from twinlog.batches import codec
 
 LARGE = 256 * 1024
 """Bytes of records in a large batch, uncompressed: what a busy producer with a large batch.size writes."""

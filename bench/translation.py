@@ -21,18 +21,20 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from twinlog.cluster.clusters import Clusters, open_clusters
-from twinlog.cluster.group import OffsetChange
+from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.cluster.values import TopicPartition as Place
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.embedded.mirror_maker import MirrorMaker
-from twinlog.formats.checkpoint import Checkpoint
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import checkpoints, copy, sync_topics
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.groups import checkpoints
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.mirror_maker import MirrorMaker
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.lifecycle import sync_topics
 
 RECORDS = 100_000
 GROUPS = 60

@@ -28,25 +28,29 @@ from typing import Any
 from bench import load, pages
 from bench.lane import InProcess
 from twinlog import clock
-from twinlog.airflow.copying import for_xcom
+from twinlog.airflow.operators.outcome import for_xcom
 from twinlog.airflow.xcom import shortened
+from twinlog.checks.report_folder import reports_folder
 from twinlog.cli.cycle import Request, run_cycle
-from twinlog.cluster.clusters import Clusters, open_clusters
-from twinlog.cluster.group import OffsetChange
+from twinlog.cluster.admin.group import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.ledger import read_ledger, write_ledger
+from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.load import load as load_configuration
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.formats.ledger import LedgerRecord
-from twinlog.formats.ledger_audit import PartitionAudit, SampleAudit
+from twinlog.config.flow.load import load as load_configuration
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import ranges
+from twinlog.copying.result import CopyResult, PartitionCopy
+from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
+from twinlog.gate import ask, record
+from twinlog.gate.suites.suites import Mode
+from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
-from twinlog.quality.gate_suites import Mode
-from twinlog.quality.reports import reports_folder
-from twinlog.steps import checkpoints, discover, gate, gate_record, plan_ranges, validate
-from twinlog.steps.copy_result import CopyResult, PartitionCopy
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.monitoring import validate
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics import discover
 
 DAY_MS = 24 * 3600 * 1000
 PER_TOPIC = 50
@@ -253,13 +257,13 @@ def files(world: World) -> Row:
     """Make a gate's and a cycle's report once, and weigh what they leave on this machine and in Airflow's database."""
     flow = world.flow
     with open_clusters(flow) as clusters:
-        answer = gate.run(flow, clusters, gate.GateRequest(Mode.PLANNED, still_writing=True))
-        kept = gate_record.keep(
+        answer = ask.run(flow, clusters, ask.GateRequest(Mode.PLANNED, still_writing=True))
+        kept = record.keep(
             flow, clusters.target, answer, configuration=world.config, configuration_sha256="", key=None
         )
         facts = validate.see(flow, clusters)
         validated = validate.judge_with_pages(flow, facts, "a-run")
-        found, planned = discover.run(flow, clusters), plan_ranges.run(flow, clusters)
+        found, planned = discover.run(flow, clusters), ranges.run(flow, clusters)
         report = run_cycle(flow, clusters, Request("weighed"), InProcess).report
         partitions = [it for topic in found.topics for it in topic.partitions]
         copied = copy_of([(topic.topic, it.partition) for topic in found.topics for it in topic.partitions])

@@ -1,17 +1,17 @@
 """One Dag per enabled flow: compare the copy with its source, and ask the user's own rules of the data.
 
-Wiring only; the comparison is twinlog.steps.audit, the rules are twinlog.steps.data_rules.
+Wiring only; the comparison is twinlog.audit.audit, the rules are twinlog.data_rules.ask.
 """
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from twinlog.airflow.audit import PARAMS, AuditOperator
-from twinlog.airflow.data_rules import DataRulesOperator
 from twinlog.airflow.flows import flow_dags, read_configuration
+from twinlog.airflow.operators.audit import PARAMS, AuditOperator
+from twinlog.airflow.operators.data_rules import DataRulesOperator
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 
 TEXT = """\
 ### Is the copy on {target} equal to {source}?

@@ -1,6 +1,6 @@
 """One Dag per enabled flow of the configuration file: the gate, asked on a schedule or by hand.
 
-Wiring only; the gate is twinlog.steps.gate, how it is run from Airflow is in twinlog.airflow.readiness.
+Wiring only; the gate is twinlog.gate.ask, how it is run from Airflow is in twinlog.airflow.tasks.readiness.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.readiness import PARAMS, ask_gate
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import FlowSettings
+from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
+from twinlog.config.flow.settings import FlowSettings
 
 TEXT = """\
 ### Could {target} take over from {source}?

@@ -1,6 +1,6 @@
 """One Dag per enabled flow that copies a topic anew: triggered by hand, with a form, never scheduled.
 
-Wiring only; what each task does is in twinlog.steps.rebuild.  The copying itself is done by the flow's next cycles.
+Wiring only; what each task does is in twinlog.lifecycle.rebuild.  The copying itself is done by the flow's next cycles.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.sdk import DAG, chain, task
 
-from twinlog.airflow import rebuilding
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import FlowSettings
+from twinlog.airflow.tasks import rebuilding
+from twinlog.config.flow.settings import FlowSettings
 
 
 def rebuild(dag_id: str, flow: FlowSettings) -> DAG:

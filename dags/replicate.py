@@ -10,15 +10,15 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetable, TriggerRule, chain, task
 
-from twinlog.airflow import tasks
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
 from twinlog.airflow.form import PARAMS, describe_flow
-from twinlog.airflow.operators import ReplicateOperator
+from twinlog.airflow.operators.replicate import ReplicateOperator
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import CONTINUOUS, FlowSettings
+from twinlog.airflow.tasks import cycle as tasks
+from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
 
 
 def schedule(flow: FlowSettings) -> Any:

@@ -1,6 +1,6 @@
 """One Dag per enabled flow: topic configs, ACLs, quotas and users of the source, brought to the target.
 
-Wiring only; what each task does is in twinlog.airflow.metadata_tasks.  With `twinlog.metadata.approval` a person
+Wiring only; what each task does is in twinlog.airflow.tasks.metadata.  With `twinlog.metadata.approval` a person
 approves each plan before it is applied.
 """
 
@@ -11,11 +11,11 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, DeltaDataIntervalTimetable, chain, task
 
-from twinlog.airflow import metadata_tasks
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.metadata_schedule import run_every
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import FlowSettings
+from twinlog.airflow.tasks import metadata
+from twinlog.config.flow.settings import FlowSettings
 
 ABOUT = """\
 Compares both clusters and makes what the plan shows, item by item. **Trigger** with profile `promoted` to give
@@ -31,7 +31,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None if every is None else DeltaDataIntervalTimetable(every),
         catchup=False,
         max_active_runs=1,
-        params=metadata_tasks.PARAMS,
+        params=metadata.PARAMS,
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", "metadata", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         description=f"Bring topic configs and rights of {flow.source.alias} to {flow.target.alias}",
@@ -41,7 +41,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
         @task
         def plan() -> Any:
             """Say what would change; ends the run when that is nothing."""
-            return metadata_tasks.plan(flow.name)
+            return metadata.plan(flow.name)
 
         if flow.metadata.approval:
             approve = ApprovalOperator(
@@ -55,7 +55,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
             @task(task_id="apply")
             def apply_approved() -> Any:
                 """Make exactly the changes that were approved."""
-                return metadata_tasks.apply_approved(flow.name)
+                return metadata.apply_approved(flow.name)
 
             chain(plan(), approve, apply_approved())
         else:
@@ -63,7 +63,7 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
             @task
             def apply() -> Any:
                 """Make the changes, item by item."""
-                return metadata_tasks.apply(flow.name)
+                return metadata.apply(flow.name)
 
             chain(plan(), apply())
     return dag

@@ -6,10 +6,10 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from twinlog.airflow import translation
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.retries import RETRIES
-from twinlog.config.settings import Configuration
+from twinlog.airflow.tasks import translation
+from twinlog.config.flow.settings import Configuration
 
 
 def translate_group(configuration: Configuration) -> DAG:

@@ -14,11 +14,11 @@ import json
 import sys
 from pathlib import Path
 
+from twinlog.audit.plan import AuditMode, AuditRequest
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import to_json
 from twinlog.spark.application import audit
-from twinlog.steps.audit_plan import AuditMode, AuditRequest
 
 
 def arguments() -> argparse.Namespace:

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["flow_fixtures"]
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="twinlog-airflow-"))
 
@@ -78,7 +80,7 @@ def unique_topic() -> Callable[[str], str]:
 
 
 def _shared_cluster(name: str, folders: pytest.TempPathFactory, **options):
-    from twinlog.embedded.broker import EmbeddedKafka
+    from twinlog.lab.kafka.broker import EmbeddedKafka
 
     with EmbeddedKafka(name, folders.mktemp(f"cluster-{name}") / "kafka", **options) as cluster:
         yield cluster

@@ -1,7 +1,8 @@
-"""Imports point one way (docs/architecture.md).  Cost: about 2 s."""
+"""Imports point one way, and packages stay small enough to be read (docs/architecture.md).  Cost: about 3 s."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,6 +10,10 @@ import tomllib
 
 import pytest
 from importlinter.cli import lint_imports
+
+MOST_MODULES = 15
+MOST_LINES = 450
+A_FILE_PER_COMMAND = "cli"
 
 
 def test_import_contracts_hold(repository, monkeypatch, capsys):
@@ -33,68 +38,80 @@ def test_a_broken_contract_is_noticed(tmp_path, monkeypatch, capsys):
     assert "upside.low is not allowed to import upside.high" in capsys.readouterr().out
 
 
-def test_every_room_stands_in_a_contract(repository):
-    """A package that is on no list would be free to import anything."""
-    text = (repository / "pyproject.toml").read_text()
-    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
-    named = {
-        word.strip(" ()").removeprefix("twinlog.")
-        for contract in contracts
-        for entry in (*contract.get("layers", ()), *contract.get("source_modules", ()))
-        for word in entry.split("|")
+def packages_of(repository):
+    """Every package of the product, with its modules."""
+    root = repository / "include" / "twinlog"
+    for package in sorted({module.parent for module in root.rglob("*.py")}):
+        modules = [module for module in sorted(package.glob("*.py")) if module.name != "__init__.py"]
+        yield package.relative_to(root).as_posix(), modules
+
+
+def test_a_package_has_at_most_15_modules(repository):
+    """What does not fit is a concept of its own."""
+    too_many = {
+        name: len(modules)
+        for name, modules in packages_of(repository)
+        if len(modules) > MOST_MODULES and name != A_FILE_PER_COMMAND
     }
-    package = repository / "include" / "twinlog"
-    rooms = {each.parent.name for each in package.glob("*/__init__.py")}
-    assert set() == rooms - named
+    assert {} == too_many
 
 
-def modules_of(repository, room):
-    folder = repository / "include" / "twinlog" / room
-    return sorted(it.stem for it in folder.glob("*.py") if it.stem != "__init__")
+def test_a_module_has_at_most_450_lines(repository):
+    """What is longer holds more than one idea."""
+    modules = [module for _, modules in packages_of(repository) for module in modules]
+    lengths = {module.name: len(module.read_text().splitlines()) for module in modules}
+    assert {} == {name: length for name, length in lengths.items() if length > MOST_LINES}
 
 
-def test_the_table_of_the_relay_has_every_module_once(repository):
-    """docs/architecture.md and the folder name the same modules."""
+def test_steps_are_the_tasks_of_the_dag(repository):
+    """A reader finds the step of the Dag as a module of the same name, of at most 40 lines."""
+    source = (repository / "dags" / "replicate.py").read_text()
+    tasks = {
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and any("task" in ast.unparse(each) for each in node.decorator_list)
+    } | set(re.findall(r'task_id="(\w+)"', source))
+    steps = dict(packages_of(repository))["steps"]
+    assert tasks == {step.stem for step in steps}
+    assert all(len(step.read_text().splitlines()) <= 40 for step in steps)
+
+
+def test_the_table_of_the_house_has_every_package_in_the_order_of_the_imports(repository):
+    """docs/architecture.md and pyproject.toml tell the same layers."""
     page = (repository / "docs" / "architecture.md").read_text()
-    rows = re.findall(
-        r"^\| (`.+?) \|", page.partition("## The relay\n")[2].partition("\n## ")[0], re.MULTILINE
-    )
-    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert modules_of(repository, "relay") == sorted(named)
-
-
-def test_the_table_of_the_steps_has_every_module_once(repository):
-    """docs/architecture.md and the folder name the same modules."""
-    page = (repository / "docs" / "architecture.md").read_text()
-    table = page.partition("### Their modules\n")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("|")]
-    assert modules_of(repository, "steps") == sorted(re.findall(r"`(\w+)`", "".join(rows)))
-
-
-def test_the_table_of_the_house_has_the_order_of_the_imports(repository):
-    """Each row may import the ones above it: pyproject.toml's layers, from the bottom."""
-    page = (repository / "docs" / "architecture.md").read_text()
-    rows = re.findall(
-        r"^\| (`.+?) \|", page.partition("## The house\n")[2].partition("\n## ")[0], re.MULTILINE
-    )
-    order = [set(re.findall(r"`(\w+)/`", row)) for row in rows]
-    contract = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"][
+    section = page.partition("## The house\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| (`.+?) \|", section, re.MULTILINE)
+    told: dict[int, set[str]] = {}
+    for layer, names in rows:
+        told.setdefault(int(layer), set()).update(re.findall(r"`(\w+)/?`", names))
+    contracts = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
-    ][0]
-    layers = [{word.strip(" ()") for word in entry.split("|")} for entry in reversed(contract["layers"])]
-    levels = {room: level for level, layer in enumerate(layers) for room in layer}
-    found = [min(levels[room] for room in row) for row in order if row <= levels.keys()]
-    assert (
-        sorted(found[2:]) == found[2:]
-    )  # the first rows share levels; which of them comes first says nothing
+    ]
+    layers = [{name.strip(" ()") for name in layer.split("|")} for layer in contracts[0]["layers"]]
+    assert layers == [told[layer] for layer in sorted(told)]
 
 
 @pytest.mark.parametrize(
-    "room", ["config", "policy", "formats", "offsets", "relay", "cluster", "client", "embedded", "cli.main"]
+    "package",
+    [
+        "config.flow.load",
+        "policy",
+        "formats",
+        "offsets",
+        "batches.cutter",
+        "protocol.fetcher",
+        "lane.copy.copy_lane",
+        "cluster.kafka",
+        "state.ledger",
+        "client",
+        "lab.kafka",
+        "cli.main",
+    ],
 )
-def test_importing_a_room_costs_no_heavy_import(room):
+def test_importing_a_package_costs_no_heavy_import(package):
     """Spark, Airflow, pandas and GX are imported by the functions that use them, not by who imports us."""
     heavy = ["great_expectations", "pandas", "pyspark", "airflow"]
-    script = f"import sys, twinlog.{room}; print([name for name in {heavy} if name in sys.modules])"
+    script = f"import sys, twinlog.{package}; print([name for name in {heavy} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "[]" == answer.stdout.strip()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from twinlog.formats.ledger_audit import DifferenceKind
+from twinlog.audit.comparison.values import Excerpt
+from twinlog.audit.plan import AuditMode
+from twinlog.audit.result import AuditedDifference, AuditResult
+from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.jsonable import to_json
-from twinlog.quality.audit_items import Excerpt
-from twinlog.steps.audit_plan import AuditMode
-from twinlog.steps.audit_result import AuditedDifference, AuditResult
 
 JOB = Path(__file__).parents[1] / "jobs" / "audit_partitions.py"
 SECRET = Excerpt("secret key", "secret value", (("secret", "header"),), 1)

@@ -20,7 +20,7 @@ import jsonschema
 import pytest
 import yaml
 
-from twinlog.config.load import load
+from twinlog.config.flow.load import load
 from twinlog.spark.protection import PROTECTED, ConnectAddress
 from twinlog.spark.session import CONF
 

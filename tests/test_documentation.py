@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.relay import lost_progress
-from twinlog.steps.copy_result import TRANSIENT_CODES
-from twinlog.steps.discovery import BLOCKING, ProblemCode
-from twinlog.steps.lost_tails import LOST_PROGRESS, LOST_TAIL
+from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
+from twinlog.copying.result import TRANSIENT_CODES
+from twinlog.lane.fence import lost_progress
+from twinlog.topics.discovery import BLOCKING, ProblemCode
 
 ROOT = Path(__file__).resolve().parents[1]
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -30,8 +30,8 @@ def _rows(text: str) -> list[str]:
 
 
 def _codes_of_trouble() -> set[str]:
-    """The codes that relay/trouble.py gives to ranges: every word that it quotes."""
-    text = (PACKAGE / "relay" / "trouble.py").read_text(encoding="utf-8")
+    """The codes that lane/copy/range_errors.py gives to ranges: every word that it quotes."""
+    text = (PACKAGE / "lane" / "copy" / "range_errors.py").read_text(encoding="utf-8")
     return set(re.findall(r'(?<!f)"([a-z]+(?:-[a-z]+)*)"', text))
 
 
@@ -67,7 +67,7 @@ def test_what_ends_a_range_has_its_row() -> None:
 
 
 def test_the_codes_of_trouble_are_found() -> None:
-    """The search above sees what relay/trouble.py says."""
+    """The search above sees what lane/copy/range_errors.py says."""
     assert {"gap", "truncation", "corrupt-batch", "topic-deleted", "copy-recreated"} <= _codes_of_trouble()
 
 
@@ -79,7 +79,7 @@ def test_what_passes_by_itself_has_a_table_of_its_own() -> None:
 
 def test_every_metric_is_documented_with_its_labels() -> None:
     """The table of metrics is what a cycle writes."""
-    text = (PACKAGE / "steps" / "metrics.py").read_text(encoding="utf-8")
+    text = (PACKAGE / "monitoring" / "metrics.py").read_text(encoding="utf-8")
     labelled = re.findall(r'gauge\("(\w+)", "[^"]+"((?:, "\w+")*)\)', text)
     single = re.findall(r'"(\w+)": \(', text)
     wanted = {f"twinlog_{name}": ["flow", *re.findall(r'"(\w+)"', rest)] for name, rest in labelled}

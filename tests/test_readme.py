@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from twinlog.cli.main import app
-from twinlog.config.load import load
+from twinlog.config.flow.load import load
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from twinlog.demo.airflow_instance import AirflowInstance
-from twinlog.demo.api import AirflowApi
-from twinlog.demo.processes import Processes
 from twinlog.errors import ClusterUnreachable, TerminalError
+from twinlog.lab.demo.airflow_instance import AirflowInstance
+from twinlog.lab.demo.api import AirflowApi
+from twinlog.lab.demo.processes import Processes
 
 DAGS = Path(__file__).parents[2] / "dags"
 

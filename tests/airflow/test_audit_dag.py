@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Seen, create_topic, cycle, produce
 
-from twinlog.config.load import load
+from lab import Seen, create_topic, cycle, produce
+from twinlog.config.flow.load import load
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 

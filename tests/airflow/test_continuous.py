@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.demo.comparison import compare_topic
+from twinlog.lab.demo.comparison import compare_topic
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 

@@ -11,10 +11,10 @@ from twinlog.airflow.flows import (
     flow_dags,
     read_configuration,
 )
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, Configuration, FlowSettings
-from twinlog.embedded.certificates import make_certificates
+from twinlog.config.flow.settings import ClusterSettings, Configuration, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ConfigError
+from twinlog.lab.kafka.certificates import make_certificates
 
 
 def flow(source: str, target: str, *, enabled: bool = True) -> FlowSettings:

@@ -17,7 +17,7 @@ from twinlog.airflow.following import (
     retries,
 )
 from twinlog.airflow.request import CycleRequest
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 
 DAG = "replicate__A__B"
 CONTINUOUS = "twinlog.schedule = @continuous\n"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 
 pytestmark = pytest.mark.airflow
 

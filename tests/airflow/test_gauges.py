@@ -4,13 +4,13 @@ import pytest
 
 from twinlog.airflow import gauges
 from twinlog.airflow.gauges import failed_by_severity, gauge_gate
-from twinlog.airflow.readiness import asset_extra
-from twinlog.config.settings import Tier
+from twinlog.airflow.tasks.readiness import asset_extra
+from twinlog.checks.check import CheckResult, Severity
+from twinlog.checks.risk import TopicAtRisk
+from twinlog.config.flow.settings import Tier
+from twinlog.gate.answer import GateCheck, GateResult
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.quality.checks import CheckResult, Severity
-from twinlog.quality.gate import GateCheck, GateResult
-from twinlog.quality.gate_suites import Mode
-from twinlog.quality.risk import TopicAtRisk
 
 
 def test_failed_checks_are_counted_by_severity() -> None:

@@ -12,28 +12,30 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_cluster import FakeCluster
 
-from twinlog.airflow import readiness, tasks
-from twinlog.airflow.audit import for_xcom as audit_for_xcom
-from twinlog.airflow.copying import failure_of, for_xcom
+from twinlog.airflow.operators.audit import for_xcom as audit_for_xcom
+from twinlog.airflow.operators.outcome import failure_of, for_xcom
+from twinlog.airflow.tasks import cycle as tasks
+from twinlog.airflow.tasks import readiness
 from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, WHOLE_IN, shortened
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.fake import FakeCluster
-from twinlog.cluster.internal_topics import internal_topics
+from twinlog.audit.plan import AuditMode
+from twinlog.audit.result import AuditedPartition, AuditResult
+from twinlog.checks.check import Severity
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.copying import outcome as copy_outcome
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.result import CopyResult, PartitionCopy
 from twinlog.errors import TwinlogError
+from twinlog.gate.answer import CoverageOf, GateCheck, GateResult, GroupAtRisk
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
+from twinlog.monitoring import validate
 from twinlog.policy.filters import NameFilter
-from twinlog.quality.checks import Severity
-from twinlog.quality.gate import CoverageOf, GateCheck, GateResult, GroupAtRisk
-from twinlog.quality.gate_suites import Mode
-from twinlog.steps import copy_outcome, validate
-from twinlog.steps.audit_plan import AuditMode
-from twinlog.steps.audit_result import AuditedPartition, AuditResult
-from twinlog.steps.copy_result import CopyResult, PartitionCopy
-from twinlog.steps.plan_ranges import StoppedPartition
+from twinlog.state.internal_topics import internal_topics
 
 TOPICS, PER_TOPIC = 100, 100
 PARTITIONS = TOPICS * PER_TOPIC
@@ -178,7 +180,7 @@ def test_what_tasks_leave_behind_is_small(large, monkeypatch, caplog) -> None:
 
 def test_the_report_is_whole_although_the_copy_travelled_cut(large) -> None:
     """Every partition's records and errors, and what was not begun: from the ledger."""
-    from twinlog.steps import publish
+    from twinlog.monitoring import publish
 
     flow, clusters = large
     whole = copied(run_id="d/r/2")
@@ -198,7 +200,7 @@ def test_the_report_is_whole_although_the_copy_travelled_cut(large) -> None:
 
 def test_of_another_runs_copy_nothing_is_told(large) -> None:
     """What is not known is counted, never taken from another run."""
-    from twinlog.steps import publish
+    from twinlog.monitoring import publish
 
     flow, clusters = large
     copy_outcome.keep(flow, clusters.target, copied(run_id="somebody else's"))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.steps import sync_topics
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 
@@ -105,9 +105,9 @@ def test_a_plan_that_drifted_while_it_waited_is_refused(scheduler, unpaused, clu
 
 def test_nothing_to_change_asks_nobody(scheduler, unpaused, clusters, flow) -> None:
     """The run ends after the plan."""
-    from twinlog.steps import sync_metadata
+    from twinlog.metadata import sync
 
-    sync_metadata.run(flow, clusters)
+    sync.run(flow, clusters)
     time.sleep(0.5)
     run_id = scheduler.api.trigger(unpaused)
     assert {"plan": "skipped", "approve": "skipped", "apply": "skipped"} == scheduler.finish(unpaused, run_id)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from twinlog.airflow.metadata_schedule import due, run_every
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.metadata import MetadataSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
-from twinlog.steps.metadata_state import Subject
+from twinlog.config.flow.metadata import MetadataSettings
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.metadata.read import Subject
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

@@ -7,14 +7,14 @@ import uuid
 from pathlib import Path
 
 import pytest
-from lab import Seen, commit_group, create_topic, cycle, produce, read_with_offsets
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_topics import RebuildPhase
-from twinlog.steps import rebuild
+from lab import Seen, commit_group, create_topic, cycle, produce, read_with_offsets
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.lifecycle import rebuild
+from twinlog.state.ledger import Ledger, read_ledger
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 

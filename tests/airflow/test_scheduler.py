@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.demo.comparison import compare_topic, read_topic
 from twinlog.errors import TerminalError
+from twinlog.lab.demo.comparison import compare_topic, read_topic
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.group import OffsetChange
+from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import NewTopic, TopicPartition
-from twinlog.config.load import load
+from twinlog.config.flow.load import load
+from twinlog.copying import copy
 from twinlog.errors import TerminalError
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import copy, sync_topics
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 

@@ -16,8 +16,8 @@ from wired import QUICK, Wired
 @pytest.fixture(scope="session")
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wired, Wired]]:
     """A source and a target of one broker each, both behind proxies."""
-    from twinlog.embedded.broker import EmbeddedKafka
-    from twinlog.embedded.ports import free_ports
+    from twinlog.lab.kafka.broker import EmbeddedKafka
+    from twinlog.lab.kafka.ports import free_ports
 
     pairs = []
     for name in "AB":
@@ -44,7 +44,7 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wired, Wir
 @pytest.fixture(scope="session")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A target of three brokers: leaders and coordinators have somewhere to go."""
-    from twinlog.embedded.broker import EmbeddedKafka
+    from twinlog.lab.kafka.broker import EmbeddedKafka
 
     folder = tmp_path_factory.mktemp("three") / "kafka"
     with EmbeddedKafka("three", folder, nodes=3, settings=QUICK) as cluster:

@@ -7,8 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from lab import ThreadRunner, cycle
-
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError, TwinlogError
 
 PATIENCE_SECONDS = 150.0

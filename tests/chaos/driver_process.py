@@ -14,12 +14,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.copying import copy
 from twinlog.errors import TransientError
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import copy
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneReport, LaneSpec
 
 
 class ProcessRunner:

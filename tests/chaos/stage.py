@@ -12,14 +12,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from copier import PATIENCE_SECONDS, Copier
-from lab import Seen, configure, create_topic, read_partitions
 from traffic import PARTITIONS, Traffic
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.steps import sync_topics
+from lab import Seen, configure, create_topic, read_partitions
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.lifecycle import sync_topics
+from twinlog.state.progress import read_maps, read_progress
 
 PLAYED: Counter[str] = Counter()
 """Schedules played in this session, by kind; printed at its end."""

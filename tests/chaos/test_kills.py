@@ -20,16 +20,16 @@ from typing import Any
 
 import psutil
 import pytest
-from lab import configure, create_topic
 from stage import PLAYED, SMALL, assert_equal_and_mapped
 from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_progress
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.steps import sync_topics
+from lab import configure, create_topic
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.lifecycle import sync_topics
+from twinlog.state.progress import read_progress
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 

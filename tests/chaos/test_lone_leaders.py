@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import ThreadRunner
 from stage import Stage, until
 from test_schedules import SLOW, leader_of_the_copy
 from wired import MINUTES
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.steps import follow
+from lab import ThreadRunner
+from twinlog.cluster.open import open_clusters
+from twinlog.follow import follow
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from lab import cycle, read
 from stage import Stage
 from traffic import PARTITIONS
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.relay.brokers import TopicPartition
-from twinlog.relay.state_records import map_partition, progress_record
-from twinlog.steps import rebuild
-from twinlog.steps.copy_round import state_topics
-from twinlog.steps.lost_tails import LOST_PROGRESS, LOST_TAIL
+from lab import cycle, read
+from twinlog.cluster.open import open_clusters
+from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
+from twinlog.copying.rounds import state_topics
+from twinlog.lane.copy.state_records import map_partition, progress_record
+from twinlog.lifecycle import rebuild
+from twinlog.protocol.brokers import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 

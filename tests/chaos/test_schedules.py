@@ -30,9 +30,9 @@ from stage import Stage, until
 from traffic import PARTITIONS
 from wired import MINUTES, Wired, start_driver
 
-from twinlog.relay import kafka_python, wire
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import transactional_id
+from twinlog.lane.fence.fence import transactional_id
+from twinlog.protocol import kafka_python, wire
+from twinlog.protocol.brokers import Brokers
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 

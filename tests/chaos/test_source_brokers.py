@@ -17,16 +17,17 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
 from wired import MINUTES
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
-from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings
-from twinlog.formats.ledger import Gap, GapCause
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import follow, status
-from twinlog.steps.follow_window import Window
+from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings
+from twinlog.follow import follow
+from twinlog.follow.generation import Window
+from twinlog.formats.ledger.records import Gap, GapCause
+from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.monitoring import status
+from twinlog.state.ledger import read_ledger
 
 pytestmark = [
     pytest.mark.chaos,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fake_cluster import FakeCluster
 
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.fake import FakeCluster
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
 
 
 @dataclass
@@ -34,5 +34,5 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def open_fakes(flow: FlowSettings) -> Iterator[Clusters]:
         yield Clusters(made.source, made.target)
 
-    monkeypatch.setattr("twinlog.cluster.clusters.open_clusters", open_fakes)
+    monkeypatch.setattr("twinlog.cluster.open.open_clusters", open_fakes)
     return made

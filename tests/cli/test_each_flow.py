@@ -7,8 +7,8 @@ import pytest
 
 from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TerminalError
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from twinlog.cli.main import main
 from twinlog.cluster.values import TopicPartition
-from twinlog.relay.state_records import StateRecord
-from twinlog.steps import forget
-from twinlog.steps.copy_round import state_topics
+from twinlog.copying.rounds import state_topics
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lifecycle import forget
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from twinlog.cli.main import app, main
 from twinlog.clock import now_ms
-from twinlog.cluster.ledger import read_ledger, write_ledger
-from twinlog.config.load import load
+from twinlog.config.flow.load import load
 from twinlog.errors import ClusterUnreachable
-from twinlog.formats.ledger import Gap, GapCause
+from twinlog.formats.ledger.records import Gap, GapCause
+from twinlog.state.ledger import read_ledger, write_ledger
 
 ADD = ("waiver", "add", "no-gaps", "--reason", "drill", "--by", "jo")
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from twinlog.cli.kafka import app
 from twinlog.cli.main import main
-from twinlog.embedded.state import ClusterState, write_state
+from twinlog.lab.kafka.state import ClusterState, write_state
 
 
 def test_status_of_a_stopped_cluster_says_no(tmp_path):

@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from fake_cluster import FakeCluster
 
+from twinlog.checks.check import Severity
+from twinlog.checks.great_expectations import CheckResult
 from twinlog.cli.cycle import FlowRun, GroupsRun, Trouble, follow_failures
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.fake import FakeCluster
-from twinlog.cluster.ledger import ledger_in
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.result import CopyResult, PartitionCopy, Tally, result_of
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
-from twinlog.formats.connect_offset import offset_value, source_offset_key
-from twinlog.quality.checks import Severity
-from twinlog.quality.suites import CheckResult
-from twinlog.steps import discover
-from twinlog.steps.copy_result import CopyResult, PartitionCopy, Tally, result_of
-from twinlog.steps.publish import FlowReport, PartitionReport, TopicReport
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.monitoring.publish import FlowReport, PartitionReport, TopicReport
+from twinlog.state.ledger import ledger_in
+from twinlog.topics import discover
 
 
 def _run(world, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any], str]:
@@ -265,7 +265,7 @@ def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
         return result_of(flow, run_id, discover.run(flow, clusters), Tally(), (), died, 2, 1, 0.1)
 
     monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
-    monkeypatch.setattr("twinlog.steps.copy.run", copied)
+    monkeypatch.setattr("twinlog.copying.copy.run", copied)
 
 
 @pytest.mark.usefixtures("broken_off")
@@ -326,6 +326,6 @@ def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
         return CopyResult(flow.name, run_id, "nothing", 0, 0, 0.0, ())
 
     monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
-    monkeypatch.setattr("twinlog.steps.copy.run", copied)
+    monkeypatch.setattr("twinlog.copying.copy.run", copied)
     _run(world, capsys)
     assert ["A->B"] == looked

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from twinlog.cluster.admin.topics import create_topics
 from twinlog.cluster.session import Session
-from twinlog.cluster.topics import create_topics
 from twinlog.cluster.values import NewTopic
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

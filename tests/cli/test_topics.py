@@ -4,7 +4,7 @@ import pytest
 
 from twinlog.cli.topics import parse_topics, refuse_strangers
 from twinlog.errors import UsageError
-from twinlog.steps.discovery import DiscoveredTopic, Discovery, LeftOut
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, LeftOut
 
 DISCOVERY = Discovery(
     flow="A->B",

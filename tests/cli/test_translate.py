@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from twinlog.cli.main import main
-from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.load import load
-from twinlog.formats.checkpoint import Checkpoint
-from twinlog.formats.heartbeat import Heartbeat
-from twinlog.formats.ledger import Incarnation
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.formats.offset_sync import OffsetSync
+from twinlog.config.flow.load import load
+from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.offset_sync import OffsetSync
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
+from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     copied: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No cluster is asked for what could not be kept."""
-    monkeypatch.setattr("twinlog.cluster.clusters.open_clusters", lambda _: 1 // 0)
+    monkeypatch.setattr("twinlog.cluster.open.open_clusters", lambda _: 1 // 0)
     file = tmp_path / "in.json"
     file.write_text('{"orders": {"0": 4}}')
     words = ("translate", "--offsets", str(file), "--write", "/nowhere/x", "--config", str(copied.file))

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from fake_cluster import FakeCluster
 
 from twinlog.client.answers import Answer, Ask
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.fake import FakeCluster
-from twinlog.cluster.ledger import write_ledger
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable
-from twinlog.formats.ledger import Incarnation
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.policy.filters import NameFilter
+from twinlog.state.ledger import write_ledger
 
 
 @dataclass

@@ -10,12 +10,12 @@ import pytest
 from twinlog.client.answers import Ask
 from twinlog.client.group_positions import Groups, records_at, standing_at, standing_now
 from twinlog.client.standing_translations import translate_groups, translate_time
-from twinlog.cluster.group import GroupType
-from twinlog.cluster.ledger import write_ledger
+from twinlog.cluster.admin.group import GroupType
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import UsageError
-from twinlog.formats.checkpoint import Checkpoint
-from twinlog.formats.ledger_topics import Incarnation, LifeReason
+from twinlog.formats.ledger.topics import Incarnation, LifeReason
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)
 STRANGE = "g,1:/é x"

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from fake_cluster import FakeCluster
 
 from twinlog.client.mirror_client import Completeness, MirrorClient, RemoteOffset, SourceAndTarget
-from twinlog.cluster.fake import FakeCluster
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import TerminalError
-from twinlog.formats.checkpoint import Checkpoint
-from twinlog.policy.replication import (
-    DefaultReplicationPolicy,
-    IdentityReplicationPolicy,
-    ReplicationPolicy,
-)
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 
 def client(*topics: str, policy: ReplicationPolicy | None = None) -> MirrorClient:

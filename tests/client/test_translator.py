@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from twinlog.client.answers import Basis, Reason
-from twinlog.cluster.ledger import write_ledger
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
-from twinlog.formats.ledger import Incarnation
-from twinlog.formats.ledger_topics import Beginning
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.formats.offset_sync import OffsetSync
+from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.ledger.topics import Beginning
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.mm2.offset_sync import OffsetSync
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
 from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.state.ledger import write_ledger
 
 
 @pytest.mark.parametrize(("upstream", "downstream"), [(0, 2), (3, 5), (4, 7), (5, 7), (9, 11), (10, 12)])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from batches import Rec, encode
 from damage import TOPIC, DamagingBrokers, flipped
 
+from batches import Rec, encode
 from twinlog.cluster import prints
-from twinlog.config.connection import ConnectionSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import FormatError
 
 LOG = [bytes(encode([Rec(b"value %d" % n, b"k")], base_offset=n)) for n in range(3)]

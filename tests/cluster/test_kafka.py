@@ -7,14 +7,20 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import admin as kafka_admin
-from lab import assert_soon
 
-from twinlog.cluster.cluster import Cluster
+from lab import assert_soon
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets, TopicPartition
-from twinlog.config.connection import ConnectionSettings, SaslSettings, SecurityProtocol
-from twinlog.config.secret import Secret
-from twinlog.config.settings import ClusterSettings
+from twinlog.cluster.values import (
+    ConfigSource,
+    InternalRecord,
+    NewTopic,
+    PartitionOffsets,
+    TopicPartition,
+)
+from twinlog.config.file.secret import Secret
+from twinlog.config.flow.settings import ClusterSettings
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 
 pytestmark = pytest.mark.integration

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lab import Seen, create_topic, flow_of, produce, produce_transaction
 
-from twinlog.cluster.clusters import open_clusters
+from lab import Seen, create_topic, flow_of, produce, produce_transaction
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import TopicPartition
 
 pytestmark = pytest.mark.integration

@@ -1,7 +1,8 @@
 """Asked once: what a cluster that remembers asks again, and what it does not."""
 
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.fake import FakeCluster
+from fake_cluster import FakeCluster
+
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.remembering import Remembering, remembering
 from twinlog.cluster.values import InternalRecord, NewTopic
 

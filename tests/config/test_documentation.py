@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.keys import KEYS, Key
+from twinlog.config.file.keys import KEYS, Key
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 ROWS = dict(re.findall(r"^\| `([^`]+)` (\|.*)$", PAGE, re.MULTILINE))

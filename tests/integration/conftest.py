@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def start_mirror_maker(tmp_path: Path) -> Iterator[Callable]:
     """`start_mirror_maker(properties_text)` starts a real MM2 (a MirrorMaker) that ends with the test."""
-    from twinlog.embedded.mirror_maker import MirrorMaker
+    from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
     with ExitStack() as running:
 

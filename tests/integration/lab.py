@@ -25,13 +25,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneReport, LaneSpec
-from twinlog.steps import copy, sync_topics
-from twinlog.steps.copy_result import CopyResult
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.copying.result import CopyResult
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.lifecycle import sync_topics
 
 
 @dataclass(frozen=True)

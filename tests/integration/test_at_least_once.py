@@ -7,19 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets, wait_until
 from test_follow import copied, followed
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.config.settings import FlowSettings
+from lab import Seen, create_topic, cycle, flow_of, produce, read, read_with_offsets, wait_until
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.rounds import state_topics
 from twinlog.errors import FencedError
+from twinlog.lane.copy.state_records import progress_record
+from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import GrantedLane, init_writer
 from twinlog.offsets.offset_map import Translation
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import GrantedLane, init_writer
-from twinlog.relay.gate_lane import write_fenced
-from twinlog.relay.state_records import progress_record
-from twinlog.steps.copy_round import state_topics
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.progress import read_maps, read_progress
 
 pytestmark = pytest.mark.integration
 

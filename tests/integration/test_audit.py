@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
+
 from lab import (
     Seen,
     alter_configs,
@@ -29,20 +30,19 @@ from lab import (
     read_with_offsets,
     wait_until,
 )
-
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.result import AuditResult
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import InternalRecord
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_audit import DifferenceKind as Kind
-from twinlog.formats.ledger_audit import Unproved
-from twinlog.formats.offset_map import decode_map_key
-from twinlog.steps import audit
-from twinlog.steps.audit_lane import LocalAuditRunner
-from twinlog.steps.audit_plan import AuditMode, AuditRequest
-from twinlog.steps.audit_result import AuditResult
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.audit import DifferenceKind as Kind
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.formats.map.offset_map import decode_map_key
+from twinlog.state.ledger import read_ledger
 
 NOW = int(time.time() * 1000)
 FULL = AuditRequest(AuditMode.FULL)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import ResourceType
-from lab import Seen, alter_configs, create_topic, cycle, flow_of, grow_topic, produce
 from test_audit import FULL, audited, delete_topic
 
-from twinlog.formats.ledger_audit import Unproved
+from lab import Seen, alter_configs, create_topic, cycle, flow_of, grow_topic, produce
+from twinlog.formats.ledger.audit import Unproved
 
 AUDITS = 6
 NOW = int(time.time() * 1000)

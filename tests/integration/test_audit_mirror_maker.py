@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import create_topic, cycle, produce
 from test_mirror_maker import share, wait_until_copied
 from test_takeover import run_cli, some, until_stopped, wait_for_position, write_config
 
-from twinlog.embedded.mirror_maker import MirrorMaker
+from lab import create_topic, cycle, produce
+from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
 pytestmark = pytest.mark.mm2
 

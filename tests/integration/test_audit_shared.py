@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, cycle, produce
 from test_audit import FULL, audited, found, write_anew
 
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.formats.ledger_audit import DifferenceKind as Kind
-from twinlog.steps.audit_result import AuditedPartition, AuditResult
+from lab import Seen, configure, create_topic, cycle, produce
+from twinlog.audit.result import AuditedPartition, AuditResult
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.audit import DifferenceKind as Kind
 
 pytestmark = pytest.mark.integration
 

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+
 from lab import (
     Seen,
     ThreadRunner,
@@ -38,16 +39,16 @@ from lab import (
     read,
     topic_names,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.ports import free_ports
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.copying.result import CopyResult
 from twinlog.errors import ClusterUnreachable, FencedError
+from twinlog.lab.kafka.ports import free_ports
+from twinlog.lane.spec import LaneSpec
+from twinlog.lifecycle import sync_topics
 from twinlog.policy.replication import DefaultReplicationPolicy
-from twinlog.relay.spec import LaneSpec
-from twinlog.steps import copy, sync_topics
-from twinlog.steps.copy_result import CopyResult
 
 NOW = int(time.time() * 1000)
 SCHEDULES = 20

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import ResourceType
+
 from lab import (
     Seen,
     alter_configs,
@@ -20,11 +21,10 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.offsets.offset_map import OffsetMap, Translation
+from twinlog.state.progress import read_maps
 
 CLOCK = {"start": 0}
 """Where record time begins (ms): for each test a little ahead of the clock, and so of its transaction markers."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from lab import (
     Seen,
     ThreadRunner,
@@ -20,10 +21,9 @@ from lab import (
     read,
     read_with_offsets,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps, read_progress
+from twinlog.cluster.open import open_clusters
 from twinlog.offsets.offset_map import Translation
+from twinlog.state.progress import read_maps, read_progress
 
 NOW = int(time.time() * 1000)
 

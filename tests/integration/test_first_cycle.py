@@ -15,13 +15,13 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, produce
 
+from lab import Seen, configure, create_topic, produce
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.formats.heartbeat import Heartbeat
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = pytest.mark.spark
 

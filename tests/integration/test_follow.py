@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
+
 from lab import (
     Seen,
     ThreadRunner,
@@ -21,16 +22,16 @@ from lab import (
     topic_names,
     wait_until,
 )
-
-from twinlog.cluster.clusters import Clusters, open_clusters
-from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.rounds import Rounds
 from twinlog.errors import FencedError, TransientError, TwinlogError
-from twinlog.steps import beside, follow, pauses
-from twinlog.steps.beside import Turn
-from twinlog.steps.copy_round import Rounds
-from twinlog.steps.follow_report import Reporter, RunState
+from twinlog.follow import background, follow
+from twinlog.follow.background import Turn
+from twinlog.follow.report import Reporter, RunState
+from twinlog.state.ledger import read_ledger
+from twinlog.state.progress import read_maps, read_progress
+from twinlog.topics import pauses
 
 pytestmark = pytest.mark.integration
 
@@ -106,7 +107,7 @@ def test_what_arrives_over_several_windows_is_copied_once(cluster_a, cluster_b, 
         unjudged = [] if isinstance(error, TransientError) else [str(error)]
         failed.update(error.data.get("checks", unjudged))
 
-    with beside.beside(flow, [Turn("validate", 0.3, judge)], on_trouble):
+    with background.beside(flow, [Turn("validate", 0.3, judge)], on_trouble):
         result, windows = followed(flow, 300, stop=written)
     writer.join()
     assert len(judged) >= 5

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from lab import Seen, alter_configs, assert_soon, create_topic, cycle, flow_of, produce, read, wait_until
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.progress import read_packed, read_progress
+from lab import Seen, alter_configs, assert_soon, create_topic, cycle, flow_of, produce, read, wait_until
+from twinlog.cluster.open import open_clusters
 from twinlog.errors import TerminalError
-from twinlog.relay import log_reader, state_cache
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.log_reader import StateLog
-from twinlog.steps import forget, sync_topics
+from twinlog.lifecycle import forget, sync_topics
+from twinlog.logs import cache, log_reader
+from twinlog.logs.log_reader import StateLog
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.ledger import read_ledger
+from twinlog.state.progress import read_packed, read_progress
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +93,7 @@ def test_tombstones_of_own_topics_are_kept_for_a_day(flow, cluster_b) -> None:
 
 def test_what_is_kept_on_this_machine_is_of_this_log(flow, tmp_path, monkeypatch) -> None:
     """By the cluster's own id and leader epochs; read on from it says what reading anew does."""
-    monkeypatch.setattr(state_cache, "folder", lambda: tmp_path / "state")
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "state")
     monkeypatch.setattr(log_reader, "COSTLY_RECORDS", 1)
     with Brokers(flow.target.connection) as brokers:
         told = brokers.metadata([flow.ledger_topic])[flow.ledger_topic]

@@ -21,16 +21,17 @@ from threading import Event, Thread
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
-
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
-from twinlog.steps import checkpoints, publish
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.monitoring import publish
 
-VERIFIER = Path(__file__).parents[1] / "quality" / "verify_evidence.py"
+VERIFIER = Path(__file__).parents[1] / "gate" / "verify_evidence.py"
 
 
 class Story:

@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from lab import Seen, commit_group, configure, create_topic, cycle, produce
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.jars import class_path, tools_jars
-from twinlog.embedded.java import find_java
-from twinlog.steps import checkpoints, sync_topics
-from twinlog.steps.group_report import SyncReason, SyncState
+from lab import Seen, commit_group, configure, create_topic, cycle, produce
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.groups import checkpoints
+from twinlog.groups.report import SyncReason, SyncState
+from twinlog.lab.kafka.jars import class_path, tools_jars
+from twinlog.lab.kafka.java import find_java
+from twinlog.lifecycle import sync_topics
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="TWINLOG_LONG=1: Java's share consumer")
 NOW = int(time.time() * 1000)

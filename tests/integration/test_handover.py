@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lab import Seen, configure, create_topic, cycle, produce, read
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
 from twinlog.errors import TerminalError
-from twinlog.formats.connect_offset import offset_value, source_offset_key
-from twinlog.recovery import handover, takeover
-from twinlog.recovery.mirror_maker import Origin
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.migration import handover, takeover
+from twinlog.migration.mirror_maker import Origin
 
 NOW = int(time.time() * 1000)
 

@@ -14,21 +14,23 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
 
+from lab import Seen, ThreadRunner, configure, create_topic, cycle, produce, produce_transaction, read
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import claim as claiming
+from twinlog.copying.rounds import Rounds
 from twinlog.errors import FencedError, TwinlogError
-from twinlog.formats.ledger import CycleReport
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import Grant
-from twinlog.relay.gate_lane import write_fenced
-from twinlog.relay.state_records import StateRecord
-from twinlog.steps import claiming, follow, rebuild, sync_topics
-from twinlog.steps.copy_round import Rounds
+from twinlog.follow import follow
+from twinlog.formats.ledger.records import CycleReport
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import Grant
+from twinlog.lifecycle import rebuild, sync_topics
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.ledger import read_ledger
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 

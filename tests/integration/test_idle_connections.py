@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab import create_topic
 from test_traps import outgoing, values, writer
 
-from twinlog.config.connection import ConnectionSettings, SecurityProtocol, TlsSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.relay import brokers as brokers_module
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.connection import Connection
-from twinlog.relay.lane import Lane
+from lab import create_topic
+from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.producer import Lane
+from twinlog.protocol import brokers as brokers_module
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.socket.connection import Connection
 
 IDLE_SECONDS = 2.0
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, create_topic, cycle, flow_of, produce, read
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.group import OffsetChange
-from twinlog.cluster.ledger import read_ledger, write_ledger
+from lab import Seen, create_topic, cycle, flow_of, produce, read
+from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import TopicPartition
+from twinlog.copying.ownership import held
 from twinlog.errors import FencedError
-from twinlog.formats.ledger_topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
-from twinlog.steps import rebuild, sync_topics
-from twinlog.steps.fencing import held
-from twinlog.steps.life_records import noted
+from twinlog.formats.ledger.topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
+from twinlog.lifecycle import rebuild, sync_topics
+from twinlog.lifecycle.records import noted
+from twinlog.state.ledger import read_ledger, write_ledger
 
 pytestmark = pytest.mark.integration
 

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
+
 from lab import (
     Seen,
     ThreadRunner,
@@ -27,22 +28,25 @@ from lab import (
     read,
     topic_names,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import Ledger, read_ledger
-from twinlog.cluster.progress import SourceLife, read_maps, read_progress
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
+from twinlog.copying import copy
+from twinlog.copying.result import CopyResult
+from twinlog.copying.settle import settle_now
 from twinlog.errors import TerminalError
-from twinlog.formats.ledger import GapCause
-from twinlog.formats.ledger_topics import RebuildPhase
+from twinlog.follow import follow
+from twinlog.follow.generation import Window
+from twinlog.formats.ledger.records import GapCause
+from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lifecycle import apply, rebuild, rebuild_plan, sync_topics
+from twinlog.lifecycle.sync_topics import SyncTopicsResult
+from twinlog.monitoring import status
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.steps import copy, discover, follow, lives, pauses, rebuild, rebuild_plan, status, sync_topics
-from twinlog.steps.copy_result import CopyResult
-from twinlog.steps.follow_window import Window
-from twinlog.steps.settling import settle_now
-from twinlog.steps.sync_topics import SyncTopicsResult
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import SourceLife, read_maps, read_progress
+from twinlog.topics import discover, pauses
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 
@@ -224,7 +228,7 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
         cycle(flow)
         progress = read_progress(flow, clusters.target)
         assert [2] == [progress[it] for it in progress if it.topic == topic]
-        done = lives.run(flow, clusters, seen)
+        done = apply.run(flow, clusters, seen)
         settled = settle_now(flow, clusters, seen.topics, progress, {}, {})
         noted = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
     assert ((), (), []) == (done.gaps, settled.stopped, noted)

@@ -14,26 +14,26 @@ from unittest import mock
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from lab import Seen, alter_configs, configure, create_topic, cycle, flow_of, produce, read, wait_until
 from test_traps import NOW, brokers, outgoing, values
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps, read_progress
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
+from lab import Seen, alter_configs, configure, create_topic, cycle, flow_of, produce, read, wait_until
+from twinlog.batches.outgoing import Outgoing
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.mend.outcomes import Ending
+from twinlog.copying.rounds import state_topics
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.connect_offset import offset_value, source_offset_key
-from twinlog.formats.offset_map import MapKey, MapPiece, encode_piece
-from twinlog.formats.partitioner import partition_for
+from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_piece
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.lane.copy.state_records import StateRecord, batches, map_record, progress_record
+from twinlog.lane.fence.fence import init_writer, transactional_id
+from twinlog.lane.producer import Lane
+from twinlog.lane.transaction import Transaction
 from twinlog.offsets.run import Run
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import init_writer, transactional_id
-from twinlog.relay.lane import Lane
-from twinlog.relay.outgoing import Outgoing
-from twinlog.relay.state_records import StateRecord, batches, map_record, progress_record
-from twinlog.relay.transaction import Transaction
-from twinlog.steps.copy_round import state_topics
-from twinlog.steps.verdicts import Ending
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.progress import read_maps, read_progress
 
 __all__ = ["brokers"]
 
@@ -49,7 +49,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
     sure: bool,
 ) -> None:
     """The next commit would take along what is open: it is aborted, or where it may count its partition stops."""
-    caplog.set_level(logging.WARNING, "twinlog.steps.lost_ends")
+    caplog.set_level(logging.WARNING, "twinlog.copying.mend.copies")
     topic = create_topic(cluster_a, unique_topic("torn"), 2)
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
     for partition in (0, 1):
@@ -59,7 +59,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
         produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
     leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): [outgoing(b"torn")]})
     if not sure:
-        with mock.patch("twinlog.steps.lost_ends.of_copy", return_value=Ending.UNKNOWN):
+        with mock.patch("twinlog.copying.mend.copies.of_copy", return_value=Ending.UNKNOWN):
             for copied in (1, 0):
                 result = cycle(flow)
                 assert ("failed", copied) == (result.state, result.records)

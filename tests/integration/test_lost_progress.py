@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab import Seen, create_topic, cycle, produce, read
 from test_lost_ends import own_flow
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.steps import rebuild
-from twinlog.steps.lost_tails import LOST_PROGRESS
+from lab import Seen, create_topic, cycle, produce, read
+from twinlog.cluster.open import open_clusters
+from twinlog.copying.mend.tails import LOST_PROGRESS
+from twinlog.lifecycle import rebuild
 
 NOW = int(time.time() * 1000)
 RECORDS = [Seen(None, b"%d" % n, NOW + n) for n in range(3)]

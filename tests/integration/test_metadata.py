@@ -19,35 +19,32 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, grow_topic, produce, read
 
+from lab import Seen, ThreadRunner, commit_group, create_topic, cycle, grow_topic, produce, read
+from twinlog.audit import audit
+from twinlog.audit.lane import LocalAuditRunner
+from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.audit.result import AuditResult
 from twinlog.cli.main import main
-from twinlog.cluster.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.clusters import Clusters, open_clusters
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.least_privilege import Grant, grants
-from twinlog.cluster.permissions import Kind, Names, needs
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.load import load
-from twinlog.config.metadata import Profile
-from twinlog.config.settings import ClusterSettings, FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.cluster.permissions.least_privilege import Grant, grants
+from twinlog.cluster.permissions.needs import Kind, Names, needs
+from twinlog.config.flow.load import load
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
-from twinlog.recovery.mirror_maker import Origin, traces
-from twinlog.relay.fence import transactional_id
-from twinlog.steps import (
-    audit,
-    checkpoints,
-    follow,
-    heartbeats,
-    offset_syncs,
-    sync_metadata,
-    sync_topics,
-    validate,
-)
-from twinlog.steps.audit_lane import LocalAuditRunner
-from twinlog.steps.audit_plan import AuditMode, AuditRequest
-from twinlog.steps.audit_result import AuditResult
+from twinlog.follow import follow
+from twinlog.groups import checkpoints
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.fence.fence import transactional_id
+from twinlog.lifecycle import sync_topics
+from twinlog.metadata import sync
+from twinlog.migration.mirror_maker import Origin, traces
+from twinlog.monitoring import heartbeats, validate
+from twinlog.offset_sync import emit
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 USERS = {"twinlog": "t", "jo": "j", "poor": "p"}
@@ -194,7 +191,7 @@ def everything(pair: Pair, stage: Stage) -> list[str]:
         attempt("more", lambda: cycle(stage.flow), lambda it: it.records != len(RECORDS) and it)
         attempt("beat", lambda: heartbeats.run(stage.flow, clusters), lambda it: it.warning)
         attempt("validate", lambda: validate.run(stage.flow, clusters), lambda it: None)
-        attempt("metadata", lambda: sync_metadata.run(stage.flow, clusters), lambda it: it.refused)
+        attempt("metadata", lambda: sync.run(stage.flow, clusters), lambda it: it.refused)
     return trouble
 
 
@@ -224,8 +221,8 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
         "follow": lambda it: (
             follow.run(flow, it, ThreadRunner(), run_id=uuid.uuid4().hex, seconds=5).records == len(RECORDS)
         ),
-        "offset syncs": lambda it: not offset_syncs.run(flow, it).warning,
-        "more offset syncs": lambda it: not offset_syncs.run(flow, it).warning,  # the last ones are read
+        "offset syncs": lambda it: not emit.run(flow, it).warning,
+        "more offset syncs": lambda it: not emit.run(flow, it).warning,  # the last ones are read
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
         "audit": lambda it: proves(audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL))),
         "who beats": lambda it: traces(flow, it.target, Origin.of(flow), ()).beat_ms,
@@ -465,7 +462,7 @@ def test_missing_rights_are_named_item_by_item(pair: Pair, staged: Callable[...,
             for it in rights
         ]
         allow(pair, seeing, "User:poor")
-        result = sync_metadata.run(stage.flow, clusters)
+        result = sync.run(stage.flow, clusters)
     hints = {it.name: it.hint for it in result.refused}
     assert f"grant ALTER_CONFIGS on topic {stage.remote}" == hints[f"topic {stage.remote}: segment.ms"]
     assert "grant ALTER on the cluster" == hints[f"topic {stage.remote}: User:jo READ"]
@@ -516,7 +513,7 @@ def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
         allow(pair, least(stage))
         cycle(stage.flow)
         with open_clusters(stage.flow) as clusters:
-            first = sync_metadata.run(stage.flow, clusters)
+            first = sync.run(stage.flow, clusters)
             assert () == first.refused
             assert ["principals of type User only, not Group"] == [
                 it.message[it.message.index("principals") :][:39]
@@ -536,7 +533,7 @@ def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
             assert "done" != writes(pair.b, "jo", copy, f"{topic}-tx1")
 
             promoted = replace(stage.flow, metadata=replace(stage.flow.metadata, profile=Profile.PROMOTED))
-            sync_metadata.run(promoted, clusters)
+            sync.run(promoted, clusters)
             writers = {
                 ("TOPIC", "PREFIXED", copy, "jo", "WRITE", "ALLOW"),
                 ("GROUP", "LITERAL", stage.group, "jo", "ALL", "ALLOW"),
@@ -546,10 +543,10 @@ def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
             time.sleep(0.3)
             assert "done" == writes(pair.b, "jo", copy, f"{topic}-tx1")
 
-            sync_metadata.run(stage.flow, clusters)
+            sync.run(stage.flow, clusters)
             assert denied | readers == given(pair, stage)
             source.delete_acls([wanted[0], wanted[2]]).require()
-            sync_metadata.run(stage.flow, clusters)
+            sync.run(stage.flow, clusters)
             assert {*denied, *readers} - {
                 ("TOPIC", "PREFIXED", prefix, "jo", "READ", "ALLOW"),
                 ("TOPIC", "LITERAL", copy, "eve", "ALL", "DENY"),
@@ -561,7 +558,7 @@ def test_acls_of_every_shape_follow_the_copies_and_go_when_they_go(
             source.create_acls([literal]).require()
             wanted.append(literal)
             as_mm2 = replace(stage.flow, metadata=replace(stage.flow.metadata, profile=Profile.MM2))
-            sync_metadata.run(as_mm2, clusters)
+            sync.run(as_mm2, clusters)
             assert before | {("TOPIC", "LITERAL", copy, "jo", "READ", "ALLOW")} == given(pair, stage)
     finally:
         source.delete_acls([*wanted, stranger]).require()
@@ -603,7 +600,6 @@ def test_a_plan_over_a_thousand_topics(
 ) -> None:
     """Configs and ACLs of 1,000 topics, planned and applied; the times are printed."""
     from lab import flow_of
-
     from twinlog.cluster.values import NewTopic
 
     flow = flow_of(tmp_path, cluster_a, cluster_b, ["thousand-.*"])
@@ -618,10 +614,10 @@ def test_a_plan_over_a_thousand_topics(
         deadline, left = time.monotonic() + 120, 2_000
         while left and time.monotonic() < deadline:
             started, cpu = time.perf_counter(), time.process_time()
-            plan = sync_metadata.make_plan(flow, clusters)
+            plan = sync.make_plan(flow, clusters)
             planned, cpu_planned = time.perf_counter(), time.process_time()
             left = len(plan.changes)
-            assert sync_metadata.apply(flow, plan, clusters.target).complete
+            assert sync.apply(flow, plan, clusters.target).complete
             print(
                 f"{left} changes: plan {planned - started:.2f} s ({cpu_planned - cpu:.2f} CPU),"
                 f" apply {time.perf_counter() - planned:.2f} s ({time.process_time() - cpu_planned:.2f} CPU)"

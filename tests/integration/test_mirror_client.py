@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from lab import (
     Seen,
     commit_group,
@@ -23,17 +24,18 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-
 from twinlog import clock
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.internal_topics import CUT_BY_OFFSET
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.config.load import Configuration, load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.jars import class_path, mirror_maker_jars
-from twinlog.embedded.java import find_java
-from twinlog.formats.checkpoint import Checkpoint
-from twinlog.steps import checkpoint_upkeep, checkpoints, heartbeats, offset_syncs
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import Configuration, load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.groups import checkpoint_upkeep, checkpoints
+from twinlog.lab.kafka.jars import class_path, mirror_maker_jars
+from twinlog.lab.kafka.java import find_java
+from twinlog.monitoring import heartbeats
+from twinlog.offset_sync import emit
+from twinlog.state.internal_topics import CUT_BY_OFFSET
 
 PROGRAM = Path(__file__).parent / "ReadAsMirrorClient.java"
 NOW = int(time.time() * 1000)
@@ -79,7 +81,7 @@ def beat(configuration: Configuration, name: str) -> None:
 
 def sync(flow: FlowSettings) -> checkpoints.CheckpointsResult:
     with open_clusters(flow) as clusters:
-        assert offset_syncs.run(flow, clusters).syncs
+        assert emit.run(flow, clusters).syncs
         return checkpoints.run(flow, clusters)
 
 
@@ -211,7 +213,7 @@ def test_mm2s_checkpoint_connector_runs_on_our_copies(
     for group, at in committed.items():
         commit_group(cluster_a, group, topic, at)
     with open_clusters(flow) as clusters:
-        assert offset_syncs.run(flow, clusters).syncs
+        assert emit.run(flow, clusters).syncs
         exact = {
             row.group: row.downstream_offset for row in checkpoints.run(flow, clusters, dry_run=True).rows
         }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+
 from lab import (
     Seen,
     configure,
@@ -26,15 +27,14 @@ from lab import (
     read_with_offsets,
     topic_names,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.mirror_maker import MirrorMaker
-from twinlog.formats.connect_offset import offset_value, parse_offset_key, parse_offset_value
-from twinlog.formats.heartbeat import Heartbeat
-from twinlog.formats.partitioner import partition_for
-from twinlog.steps import heartbeats
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.mm2.connect_offset import offset_value, parse_offset_key, parse_offset_value
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.lab.kafka.mirror_maker import MirrorMaker
+from twinlog.monitoring import heartbeats
 
 pytestmark = pytest.mark.mm2
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+
 from lab import (
     Seen,
     commit_group,
@@ -28,26 +29,26 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-
-from twinlog.cluster.clusters import Clusters, open_clusters
-from twinlog.cluster.group import OffsetChange
+from twinlog.cluster.admin.group import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.progress import read_maps, read_packed
+from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import TopicPartition as Place
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings, PoisonPolicy
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings, PoisonPolicy
+from twinlog.copying.ownership import Held, held
 from twinlog.errors import FencedError, TransientError
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import GrantedLane, init_writer
-from twinlog.relay.gate_lane import write_fenced
-from twinlog.relay.state_records import StateRecord
-from twinlog.steps import checkpoints, map_upkeep, offset_syncs
-from twinlog.steps.fencing import Held, held
-from twinlog.steps.group_report import SyncReason, SyncState
-from twinlog.steps.life_records import piece
-from twinlog.steps.map_upkeep import WORTH_IT
-from twinlog.steps.map_upkeep import make_plan as planned
+from twinlog.groups import checkpoints
+from twinlog.groups.report import SyncReason, SyncState
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import GrantedLane, init_writer
+from twinlog.lifecycle.records import piece
+from twinlog.offset_sync import emit, map_compaction
+from twinlog.offset_sync.map_compaction import WORTH_IT
+from twinlog.offset_sync.map_compaction import make_plan as planned
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.progress import read_maps, read_packed
 
 LONG = bool(os.environ.get("TWINLOG_LONG"))
 NOW = int(time.time() * 1000)
@@ -59,7 +60,7 @@ def some(first: int, count: int) -> list[Seen]:
 
 def sync(flow: FlowSettings) -> checkpoints.CheckpointsResult:
     with open_clusters(flow) as clusters:
-        offset_syncs.run(flow, clusters)
+        emit.run(flow, clusters)
         return checkpoints.run(flow, clusters)
 
 
@@ -265,7 +266,7 @@ def once_upkeep_has_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], Any])
         return plan
 
     with monkeypatch.context() as patch:
-        patch.setattr(map_upkeep, "make_plan", make_plan)
+        patch.setattr(map_compaction, "make_plan", make_plan)
         yield
     assert 2 == len(plans)
 
@@ -288,7 +289,7 @@ def refuses_what_it_read(
 
     came_between = "another upkeep of this flow came in between"
     with once_upkeep_has_read(monkeypatch, change):
-        assert came_between == map_upkeep.run(flow, clusters).note
+        assert came_between == map_compaction.run(flow, clusters).note
     with held(flow, clusters, "change") as fence:
 
         def not_now() -> None:
@@ -296,7 +297,7 @@ def refuses_what_it_read(
                 rewrite(fence)
 
         with once_upkeep_has_read(monkeypatch, not_now):
-            assert came_between == map_upkeep.run(flow, clusters).note
+            assert came_between == map_compaction.run(flow, clusters).note
 
 
 def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_path, unique_topic, monkeypatch):
@@ -313,9 +314,9 @@ def test_upkeep_joins_pieces_and_changes_no_answer(cluster_a, cluster_b, tmp_pat
     with open_clusters(flow) as clusters:
         before = read_maps(flow, clusters.target)
         refuses_what_it_read(flow, clusters, topic, monkeypatch)
-        result = map_upkeep.run(flow, clusters)
+        result = map_compaction.run(flow, clusters)
         assert (WORTH_IT + 3, WORTH_IT + 2, 1) == (result.pieces, result.joined, result.into)
-        assert 0 == map_upkeep.run(flow, clusters).joined
+        assert 0 == map_compaction.run(flow, clusters).joined
         after = read_maps(flow, clusters.target)
         assert [it.pieces for it in before.values()] == [it.pieces for it in after.values()]
     with Brokers(flow.target.connection) as target:

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Rec
 from confluent_kafka.admin import ResourceType
+from test_audit import audited
+from test_legacy import message, wrapper
+
+from batches import Rec
 from lab import (
     Seen,
     ThreadRunner,
@@ -25,20 +28,18 @@ from lab import (
     read,
     read_with_offsets,
 )
-from test_audit import audited
-from test_old_format import message, wrapper
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.embedded.jars import OLDER_KAFKA_VERSION
+from twinlog.batches import codec as codecs
+from twinlog.cluster.open import open_clusters
+from twinlog.copying.rounds import state_topics
 from twinlog.errors import FencedError
-from twinlog.relay import codec as codecs
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.fence import fence
-from twinlog.relay.spec import LaneSpec
-from twinlog.steps import sync_metadata, sync_topics
-from twinlog.steps.copy_round import state_topics
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
+from twinlog.lane.fence.fence import fence
+from twinlog.lane.spec import LaneSpec
+from twinlog.lifecycle import sync_topics
+from twinlog.metadata import sync
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.progress import read_maps
 
 NOW = int(time.time() * 1000)
 
@@ -168,7 +169,7 @@ def test_configs_that_the_target_does_not_know_or_take_are_named_one_by_one(
         assert "config.properties.exclude" in refusal.hint
         assert () == sync_topics.run(without, clusters).refused
         alter_configs(older, ResourceType.TOPIC, topic, max_message_bytes="2000000", segment_ms="3600000")
-        result = sync_metadata.run(flow, clusters)
+        result = sync.run(flow, clusters)
         has = clusters.target.topic_configs([f"A.{topic}"]).require()[f"A.{topic}"]
     assert ("2000000", "3600000") == (has["max.message.bytes"].value, has["segment.ms"].value)
     assert {

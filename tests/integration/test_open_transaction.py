@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from lab import Seen, configure, create_topic, cycle, produce
 
+from lab import Seen, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
 from twinlog.jsonable import to_json
-from twinlog.steps import publish, validate
+from twinlog.monitoring import publish, validate
 
 HOUR_MS = 3_600_000
 BEHIND = 10_000

@@ -10,15 +10,15 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
-from lab import Seen, alter_configs, assert_soon, configure, create_topic, cycle, produce
 
+from lab import Seen, alter_configs, assert_soon, configure, create_topic, cycle, produce
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import InternalRecord
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.formats.offset_map import decode_map_key
-from twinlog.relay.state_records import map_partition
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.map.offset_map import decode_map_key
+from twinlog.lane.copy.state_records import map_partition
 
 NOW = int(time.time() * 1000)
 

@@ -19,20 +19,21 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from lab import Seen, ThreadRunner, alter_configs, configure, create_topic, cycle, produce, read
 
+from lab import Seen, ThreadRunner, alter_configs, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings, GapPolicy, LifeSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.formats.ledger import Gap, GapCause
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings
+from twinlog.follow import follow
+from twinlog.follow.generation import Window
+from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.jsonable import to_json
-from twinlog.relay.spec import LaneSpec
-from twinlog.steps import follow, publish
-from twinlog.steps.follow_window import Window
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.spec import LaneSpec
+from twinlog.monitoring import publish
+from twinlog.state.ledger import read_ledger
 
 pytestmark = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
 

@@ -20,13 +20,13 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from lab import Seen, ThreadRunner, create_topic, cycle, produce, read
 
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
-from twinlog.embedded.jars import OLDER_KAFKA_VERSION
+from lab import Seen, ThreadRunner, create_topic, cycle, produce, read
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
 
 RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
 # Other tests' heartbeats lie on the shared clusters: a flow that copies them counts more than its topic.
@@ -143,7 +143,7 @@ def test_a_wrong_password_is_refused_by_name(
     secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     """One line, without the password."""
-    from twinlog.relay.brokers import Brokers
+    from twinlog.protocol.brokers import Brokers
 
     kind = "SASL_PLAINTEXT, SCRAM-SHA-256"
     flow, _ = secured_flow(tmp_path, kind, secure_cluster, cluster_b, "t", f"S{uuid.uuid4().hex[:5]}")

@@ -5,11 +5,11 @@ import uuid
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from lab import Seen, create_topic, produce, produce_transaction
 
-from twinlog.config.connection import ConnectionSettings
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.log_reader import StateLog, read_state
+from lab import Seen, create_topic, produce, produce_transaction
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.logs.log_reader import StateLog, read_state
+from twinlog.protocol.brokers import Brokers
 
 pytestmark = pytest.mark.integration
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, cycle, produce, produce_transaction
 
+from lab import Seen, configure, create_topic, cycle, produce, produce_transaction
 from twinlog.cli.main import main
-from twinlog.config.load import load
+from twinlog.config.flow.load import load
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("TWINLOG_LONG"), reason="TWINLOG_LONG=1: two Spark sessions"

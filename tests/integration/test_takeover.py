@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, commit_group, create_topic, cycle, produce, produce_transaction, read, read_with_offsets
 from test_mirror_maker import Shared, latest, progress_records, share, wait_until_copied
 
+from lab import Seen, commit_group, create_topic, cycle, produce, produce_transaction, read, read_with_offsets
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_maps
-from twinlog.config.settings import FlowSettings
-from twinlog.embedded.mirror_maker import MirrorMaker
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
-from twinlog.recovery import takeover
-from twinlog.recovery.mirror_maker import Origin
+from twinlog.lab.kafka.mirror_maker import MirrorMaker
+from twinlog.migration import takeover
+from twinlog.migration.mirror_maker import Origin
+from twinlog.state.progress import read_maps
 
 pytestmark = pytest.mark.mm2
 

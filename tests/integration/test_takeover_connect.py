@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, cycle, produce, read
 
+from lab import Seen, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.client import Ask, open_flow
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import InternalRecord
-from twinlog.config.load import load
-from twinlog.formats.connect_offset import offset_value, source_offset_key
+from twinlog.config.flow.load import load
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 CONNECTOR = "mirror-orders"

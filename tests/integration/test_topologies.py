@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, cycle, produce, produce_transaction, read, topic_names
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
-from twinlog.formats.heartbeat import Heartbeat
-from twinlog.steps import heartbeats
+from lab import Seen, configure, create_topic, cycle, produce, produce_transaction, read, topic_names
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.monitoring import heartbeats
 
 NOW = int(time.time() * 1000)
 QUIET = {"emit__heartbeats__enabled": "false", "heartbeats__replication__enabled": "false"}

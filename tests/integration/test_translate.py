@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from test_mirror_client import read_as_java
+
 from lab import (
     Seen,
     commit_group,
@@ -30,12 +32,12 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-from test_mirror_client import read_as_java
-
 from twinlog.cli.main import main
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.steps import checkpoints, heartbeats, offset_syncs
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.groups import checkpoints
+from twinlog.monitoring import heartbeats
+from twinlog.offset_sync import emit
 
 NOW = int(time.time() * 1000)
 
@@ -210,7 +212,7 @@ def test_lines_are_those_the_java_formatters_print(
     commit_group(cluster_a, f"g é {topic}", topic, 117)
     assert 250 == cycle(flow).records
     with open_clusters(flow) as clusters:
-        for step in (offset_syncs, checkpoints, heartbeats):
+        for step in (emit, checkpoints, heartbeats):
             step.run(flow, clusters)
     places = [
         ("offset-syncs", cluster_a, f"mm2-offset-syncs.{alias}b.internal", "OffsetSyncFormatter"),

@@ -16,9 +16,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from batches import Rec, encode
 from confluent_kafka import Producer
 from crc32c import crc32c
+
+from batches import Rec, encode
 from lab import (
     Seen,
     create_topic,
@@ -28,26 +29,25 @@ from lab import (
     produce_transaction,
     read,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.progress import read_progress
-from twinlog.config.connection import ConnectionSettings
+from twinlog.batches.header import BatchHeader
+from twinlog.batches.label.relabel import relabel
+from twinlog.batches.outgoing import Outgoing
+from twinlog.cluster.open import open_clusters
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.copying.rounds import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.formats.connect_offset import offset_value, source_offset_key
-from twinlog.formats.partitioner import partition_for
-from twinlog.relay import wire
-from twinlog.relay.batch import BatchHeader
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.connection import fresh_buffer
-from twinlog.relay.error_codes import Code
-from twinlog.relay.fence import Grant, fence, init_writer
-from twinlog.relay.lane import Lane
-from twinlog.relay.list_offsets import LATEST
-from twinlog.relay.outgoing import Outgoing
-from twinlog.relay.relabel import relabel
-from twinlog.relay.transaction import Writer
-from twinlog.steps import sync_topics
-from twinlog.steps.copy_round import state_topics
+from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.lane.fence.fence import Grant, fence, init_writer
+from twinlog.lane.producer import Lane
+from twinlog.lane.transaction import Writer
+from twinlog.lifecycle import sync_topics
+from twinlog.protocol import wire
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.error_codes import Code
+from twinlog.protocol.list_offsets import LATEST
+from twinlog.protocol.socket.connection import fresh_buffer
+from twinlog.state.progress import read_progress
 
 NOW = int(time.time() * 1000)
 

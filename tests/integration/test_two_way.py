@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 
 import pytest
+
 from lab import (
     Seen,
     ThreadRunner,
@@ -20,11 +21,11 @@ from lab import (
     read_with_offsets,
     staying,
 )
-
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
 from twinlog.errors import TransientError
-from twinlog.steps import checkpoints, follow
+from twinlog.follow import follow
+from twinlog.groups import checkpoints
 
 pytestmark = pytest.mark.integration
 

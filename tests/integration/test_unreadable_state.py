@@ -14,28 +14,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, commit_group, configure, create_topic, cycle, produce, read
 
+from lab import Seen, commit_group, configure, create_topic, cycle, produce, read
 from twinlog.cli.main import main
 from twinlog.client import Ask, open_flow
-from twinlog.cluster.access_values import AclBinding
-from twinlog.cluster.clusters import open_clusters
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.least_privilege import Grant, grants
-from twinlog.cluster.permissions import Names, needs
+from twinlog.cluster.open import open_clusters
+from twinlog.cluster.permissions.least_privilege import Grant, grants
+from twinlog.cluster.permissions.needs import Names, needs
 from twinlog.cluster.values import InternalRecord, TopicPartition
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.load import load
-from twinlog.config.settings import ClusterSettings, FlowSettings
-from twinlog.embedded.broker import EmbeddedKafka
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ExitCode, TwinlogError
-from twinlog.formats.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.formats.partitioner import partition_for
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.groups import checkpoints
+from twinlog.groups.report import SyncReason, SyncState
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.fence.fence import transactional_id
+from twinlog.monitoring import heartbeats
+from twinlog.offset_sync import emit, map_compaction
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.relay.fence import transactional_id
-from twinlog.steps import checkpoints, heartbeats, map_upkeep, offset_syncs
-from twinlog.steps.group_report import SyncReason, SyncState
 
 NOW = int(time.time() * 1000)
 RECORDS = [Seen(b"%d" % n, b"v", NOW + n) for n in range(20)]
@@ -148,7 +150,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         assert len(RECORDS) == cycle(flow).records
         with open_clusters(flow) as clusters:
             heartbeats.run(flow, clusters)
-            assert "" == offset_syncs.run(flow, clusters).warning
+            assert "" == emit.run(flow, clusters).warning
             assert 1 == checkpoints.run(flow, clusters).committed
         produce(a, topic, RECORDS)
         commit_group(a, group, topic, 9)
@@ -188,7 +190,7 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
         if command == "copy":
             return str(cycle(stage.flow))
         with open_clusters(stage.flow) as clusters:
-            done = {"checkpoints": checkpoints, "syncs": offset_syncs, "upkeep": map_upkeep}[command]
+            done = {"checkpoints": checkpoints, "syncs": emit, "upkeep": map_compaction}[command]
             return str(getattr(done.run(stage.flow, clusters), "warning", "done"))
     except TwinlogError as error:
         return str(error)
@@ -280,9 +282,9 @@ def test_one_bad_piece_stops_its_partition_and_no_other(
             found[bad].committed_there,
         )
         assert f"the offset map of {bad}-0 cannot be read" in found[bad].text and where in found[bad].text
-        warned = offset_syncs.run(flow, clusters)
+        warned = emit.run(flow, clusters)
         assert (1, True) == (warned.partitions, where in warned.warning)
-        assert 0 == map_upkeep.run(flow, clusters).joined
+        assert 0 == map_compaction.run(flow, clusters).joined
     capsys.readouterr()
     code = main(["translate", "--config", str(path), f"{good}:0:7", f"{bad}:0:7", "--output", "json"])
     answers = json.loads(capsys.readouterr().out)

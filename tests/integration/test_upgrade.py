@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from lab import Seen, commit_group, configure, create_topic, produce, read
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]

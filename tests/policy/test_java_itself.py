@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.test_java_regex import MATCHES
-from twinlog.embedded.java import find_java
 from twinlog.errors import ConfigError
+from twinlog.lab.kafka.java import find_java
 from twinlog.policy.java_regex import compile_java
 
 pytestmark = pytest.mark.integration

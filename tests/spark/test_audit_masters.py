@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, cycle, produce
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.cluster.ledger import read_ledger
-from twinlog.config.load import load
+from lab import Seen, configure, create_topic, cycle, produce
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.state.ledger import read_ledger
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 

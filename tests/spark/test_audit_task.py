@@ -7,17 +7,17 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from twinlog.config.connection import ConnectionSettings
+from twinlog.audit.comparison.record_fields import RawRecord
+from twinlog.audit.comparison.values import Scope
+from twinlog.audit.lane import AuditLaneSpec, AuditSpec, ScopeReport
+from twinlog.batches.record import record_rest
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run
-from twinlog.quality.audit_items import Scope
-from twinlog.quality.record_fields import RawRecord
-from twinlog.relay.rewrite import record_rest
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import is_json, row
-from twinlog.steps.audit_lane import AuditLaneSpec, AuditSpec, ScopeReport
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 MAP = OffsetMap.of([MapPiece(0, 5, (Run(0, 0, 5),))])

@@ -11,9 +11,9 @@ pytestmark = pytest.mark.spark
 
 PROGRAM = """
 import os, signal
-from twinlog.config.connection import ConnectionSettings
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
-from twinlog.relay.spec import LaneSpec, StateTopics
+from twinlog.lane.spec import LaneSpec, StateTopics
 from twinlog.spark.runner import open_runner
 
 def copied():

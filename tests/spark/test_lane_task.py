@@ -9,11 +9,11 @@ import socket
 import pyarrow as pa
 import pytest
 
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.secret import Secret
+from twinlog.config.file.secret import Secret
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
-from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
+from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
 from twinlog.spark.answer import reports
 from twinlog.spark.audit_task import audit_lanes
 from twinlog.spark.build import BUILD

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Seen, configure, create_topic, produce, read
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.load import load
-from twinlog.steps import sync_topics
+from lab import Seen, configure, create_topic, produce, read
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 

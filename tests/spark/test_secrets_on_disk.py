@@ -14,9 +14,9 @@ pytestmark = pytest.mark.spark
 PROGRAM = """
 import os, pickle
 from pathlib import Path
-from twinlog.config.connection import ConnectionSettings, SaslSettings
-from twinlog.config.secret import Secret
-from twinlog.relay.spec import LaneSpec, RangeSpec, StateTopics
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings
+from twinlog.config.file.secret import Secret
+from twinlog.lane.spec import LaneSpec, RangeSpec, StateTopics
 from twinlog.spark.runner import open_runner
 
 sasl = SaslSettings("PLAIN", "twinlog", Secret("hunter2hunter2"))

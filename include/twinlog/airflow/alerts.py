@@ -17,8 +17,8 @@ from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCall
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.secret import reveal
-from twinlog.config.settings import FlowSettings
+from twinlog.config.file.secret import reveal
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import twinlog
 from twinlog.airflow.secrets import stand_in
-from twinlog.config.load import load
-from twinlog.config.providers import AirflowResolver
-from twinlog.config.settings import Configuration, FlowSettings
+from twinlog.config.file.providers import AirflowResolver
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError
 
 CONFIG_VARIABLE = "TWINLOG_CONFIG"

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from twinlog.airflow.request import CycleRequest
-from twinlog.config.settings import FlowSettings, Guarantee
+from twinlog.config.flow.settings import FlowSettings, Guarantee
 
 WINDOWS_A_RUN = 15
 """From the beginning of a run to that of the next, in times of `twinlog.follow.seconds`: as often is a run reported."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from twinlog.airflow.assets import remote_cluster
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.spark.master import without_options
 
 PARAMS = {

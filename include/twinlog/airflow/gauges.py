@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.observability.stats import Stats
 
-from twinlog.quality.ages import greatest
+from twinlog.checks.ages import greatest
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.quality.checks import CheckResult
-    from twinlog.quality.gate import GateResult
-    from twinlog.steps.validate import ValidationResult
+    from twinlog.checks.check import CheckResult
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.gate.answer import GateResult
+    from twinlog.monitoring.validate import ValidationResult
 
 
 def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:

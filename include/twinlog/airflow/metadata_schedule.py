@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from twinlog.config.settings import FlowSettings
-from twinlog.steps.metadata_state import Subject, subjects_of
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.metadata.read import Subject, subjects_of
 
 BY_TURNS = frozenset({"scheduled", "backfill"})
 """Types of Dag runs whose data interval says what has its turn."""

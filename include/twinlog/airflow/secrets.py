@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from twinlog.config.connections import HANDED_OVER
-from twinlog.config.providers import LookupFailedError, Unknown
+from twinlog.config.file.providers import LookupFailedError, Unknown
+from twinlog.config.security.connections import HANDED_OVER
 from twinlog.errors import TransientError
 
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})

@@ -18,9 +18,9 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.audit_plan import AuditRequest
-    from twinlog.steps.audit_result import AuditedDifference, AuditResult
+    from twinlog.audit.plan import AuditRequest
+    from twinlog.audit.result import AuditedDifference, AuditResult
+    from twinlog.config.flow.settings import FlowSettings
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
@@ -96,9 +96,9 @@ def audit(
 
 def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> AuditResult:
     """Audit one flow, in this process or on Spark."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import audit as step
-    from twinlog.steps.audit_lane import LocalAuditRunner
+    from twinlog.audit import audit as step
+    from twinlog.audit.lane import LocalAuditRunner
+    from twinlog.cluster.open import open_clusters
 
     with open_clusters(flow) as clusters:
         if master is None:
@@ -110,7 +110,7 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
 
 
 def _request(full: bool, sample: float | None, seed: int, topics: str | None) -> AuditRequest:
-    from twinlog.steps.audit_plan import AuditMode, AuditRequest
+    from twinlog.audit.plan import AuditMode, AuditRequest
 
     if full and sample is not None:
         raise UsageError("audit takes --full or --sample, not both")
@@ -181,8 +181,8 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
 
 def _verdict(result: AuditResult) -> str:
     """Say in words what was found: equal and proved are two things."""
-    from twinlog.quality.unproved import told
-    from twinlog.steps.audit_verdict import AuditVerdict
+    from twinlog.audit.verdict import AuditVerdict
+    from twinlog.checks.unproved import told
 
     missing = f"; not proved: {told(result.unproved)}" if result.unproved else ""
     match result.verdict:

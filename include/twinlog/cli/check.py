@@ -18,9 +18,9 @@ from twinlog.cli.second_names import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.cluster.permissions import Finding, Names
+    from twinlog.cluster.permissions.needs import Finding, Names
     from twinlog.cluster.session import Session
-    from twinlog.config.settings import FlowSettings
+    from twinlog.config.flow.settings import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     Raises ClusterUnreachable, ClusterRefused, and TerminalError where the clusters are not those the flow is between.
     """
     from twinlog.cluster.brokers import describe_cluster
-    from twinlog.cluster.permissions import acl_lines, judge, needs
+    from twinlog.cluster.permissions.needs import acl_lines, judge, needs
+    from twinlog.cluster.permissions.rights import find_rights
     from twinlog.cluster.properties import client_properties
-    from twinlog.cluster.rights import find_rights
     from twinlog.cluster.session import Session
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
@@ -153,9 +153,9 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
 def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Names, tuple[str, ...]]:
     """List what the flow is about, and apart from that the topics it names but cannot see."""
-    from twinlog.cluster.permissions import Names
-    from twinlog.cluster.topics import topic_names
-    from twinlog.steps.discover import left_out_reason
+    from twinlog.cluster.admin.topics import topic_names
+    from twinlog.cluster.permissions.needs import Names
+    from twinlog.topics.discover import left_out_reason
 
     seen = [name for name in topic_names(source) if left_out_reason(flow, name) is None]
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
@@ -165,7 +165,7 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
 
 def transactional_prefix(flow: FlowSettings) -> str:
     """Return what the transactional ids of the flow's lanes begin with."""
-    from twinlog.relay.fence import transactional_id
+    from twinlog.lane.fence.fence import transactional_id
 
     return transactional_id(flow.name, 0).removesuffix("0")
 
@@ -194,10 +194,10 @@ def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> 
 
     What this user may not read is not judged here: the permissions say so.
     """
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.cluster.ledger import read_ledger, require_own
-    from twinlog.steps.discovery import remote_name
-    from twinlog.steps.reverse import unknown_ledgers
+    from twinlog.cluster.open import open_clusters
+    from twinlog.state.ledger import read_ledger, require_own
+    from twinlog.topics.discovery import remote_name
+    from twinlog.topics.reverse_flows import unknown_ledgers
 
     with open_clusters(flow) as clusters, suppress(ClusterRefused):
         ledger = read_ledger(flow, clusters.target)

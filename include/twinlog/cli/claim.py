@@ -14,7 +14,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 
 if TYPE_CHECKING:
-    from twinlog.steps.claiming import ClaimResult
+    from twinlog.copying.claim import ClaimResult
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
 
@@ -28,8 +28,8 @@ def claim(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import claiming
+    from twinlog.cluster.open import open_clusters
+    from twinlog.copying import claim as claiming
 
     _, one = load_one_flow(config, flow, strict=strict)
     with open_clusters(one) as clusters:

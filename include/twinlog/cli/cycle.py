@@ -16,15 +16,15 @@ from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
-    from twinlog.quality.checks import CheckResult
-    from twinlog.steps.copy_result import CopyResult
-    from twinlog.steps.copy_round import LaneRunner
-    from twinlog.steps.discovery import Discovery
-    from twinlog.steps.plan_ranges import RangePlan, StoppedPartition
-    from twinlog.steps.publish import FlowReport
-    from twinlog.steps.sync_topics import SyncTopicsResult
+    from twinlog.checks.check import CheckResult
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.ranges import RangePlan, StoppedPartition
+    from twinlog.copying.result import CopyResult
+    from twinlog.copying.rounds import LaneRunner
+    from twinlog.lifecycle.sync_topics import SyncTopicsResult
+    from twinlog.monitoring.publish import FlowReport
+    from twinlog.topics.discovery import Discovery
 
 
 SHOWN = 10
@@ -151,7 +151,10 @@ def run_cycle(
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
     from twinlog.cluster.remembering import remembering
-    from twinlog.steps import copy, discover, heartbeats, plan_ranges, sync_topics
+    from twinlog.copying import copy, ranges
+    from twinlog.lifecycle import sync_topics
+    from twinlog.monitoring import heartbeats
+    from twinlog.topics import discover
 
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)
@@ -163,7 +166,7 @@ def run_cycle(
         discovery = discover.run(flow, seen)
         refuse_strangers(discovery, request.topics)
         synced = sync_topics.run(flow, seen)
-        planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
+        planned = ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
     _say_planned(flow, discovery, synced, planned)
     copied = None
     if planned.ranges or planned.unended:
@@ -202,7 +205,7 @@ def conclude(
     `refused`: some of `failures` are about topics that have no place on the target.
     """
     from twinlog.cluster.remembering import remembering
-    from twinlog.steps import heartbeats, publish, validate
+    from twinlog.monitoring import heartbeats, publish, validate
 
     groups = run_groups(flow, clusters)
     beat = heartbeats.run(flow, clusters)
@@ -234,10 +237,12 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
 
     What fails here is in the result and said on stderr: it costs no record of the copy.
     """
-    from twinlog.steps import checkpoints, map_upkeep, offset_syncs
+    from twinlog.groups import checkpoints
+    from twinlog.offset_sync import emit as offset_syncs
+    from twinlog.offset_sync import map_compaction
 
     try:
-        map_upkeep.run(flow, clusters)
+        map_compaction.run(flow, clusters)
         syncs = offset_syncs.run(flow, clusters)
         if syncs.warning:
             warn(f"{flow.name}: {syncs.warning}")

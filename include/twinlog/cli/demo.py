@@ -15,8 +15,8 @@ from twinlog.cli.say import say
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
-    from twinlog.demo.play import DemoReport
-    from twinlog.demo.stage import Stage
+    from twinlog.lab.demo.play import DemoReport
+    from twinlog.lab.demo.stage import Stage
 
 KeepOption = Annotated[bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")]
 StopOption = Annotated[bool, typer.Option("--stop", help="End what --keep left running.")]
@@ -27,8 +27,8 @@ def demo(keep: KeepOption = False, stop: StopOption = False, output: OutputOptio
 
     Exit 0 when every record is equal.
     """
-    from twinlog.demo.play import play
-    from twinlog.demo.stage import open_stage, stop_kept
+    from twinlog.lab.demo.play import play
+    from twinlog.lab.demo.stage import open_stage, stop_kept
 
     if stop:
         say("stopped" if stop_kept() else "no demo was kept")

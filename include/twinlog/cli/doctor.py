@@ -47,7 +47,7 @@ class Diagnosis:
 
 def doctor(output: OutputOption = Output.TABLE) -> int:
     """Check this machine: Python, Java, Spark, Airflow, memory, disk, ports, the brokers' jars."""
-    from twinlog.embedded.jars import default_cache
+    from twinlog.lab.kafka.jars import default_cache
 
     result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
     show(result, output, [_grid(result)])

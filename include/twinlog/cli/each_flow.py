@@ -15,7 +15,7 @@ from twinlog.cli.say import say
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
+    from twinlog.config.flow.settings import FlowSettings
 
 R = TypeVar("R")
 

@@ -28,8 +28,8 @@ def verify(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Check the signature; exit 1 when it is not signed, by another key, or was changed."""
-    from twinlog.quality.evidence import read_public_key
-    from twinlog.quality.evidence import verify as verified
+    from twinlog.gate.evidence import read_public_key
+    from twinlog.gate.evidence import verify as verified
 
     public = read_public_key(key)
     try:

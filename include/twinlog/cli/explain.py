@@ -10,13 +10,13 @@ from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, 
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import warn
 from twinlog.cli.topics import parse_topics
-from twinlog.config.reader import UNRESOLVED
+from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.config.explain import ExplainedFlow, Explanation
-    from twinlog.config.load import Resolution
-    from twinlog.config.settings import FlowSettings
+    from twinlog.config.flow.explain import ExplainedFlow, Explanation
+    from twinlog.config.flow.load import Resolution
+    from twinlog.config.flow.settings import FlowSettings
 
 
 def explain(
@@ -32,8 +32,8 @@ def explain(
     no error here, only its topics are missing. Nor need the files, variables and connections that a value names be on
     this machine: such a value is listed as unresolved, also under --strict, and nothing is judged by it.
     """
-    from twinlog.config.explain import explain as explained
-    from twinlog.config.load import resolve
+    from twinlog.config.flow.explain import explain as explained
+    from twinlog.config.flow.load import resolve
 
     resolution = resolve(config, strict=strict, elsewhere=True)
     _refuse_unknown_checks(resolution)
@@ -51,7 +51,7 @@ def _refuse_unknown_checks(resolution: Resolution) -> None:
     """
     for flow in resolution.flows.values():
         if flow.settings.gate.blocking:
-            from twinlog.quality.gate_suites import refuse_unknown
+            from twinlog.gate.suites.suites import refuse_unknown
 
             origin = next(it.origin for it in flow.values if it.key == "twinlog.gate.blocking")
             refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")
@@ -71,7 +71,7 @@ def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> Explained
         warn(f"{flow.name}: topics are not judged: what decides about them is not on this machine")
         return explained
     from twinlog.cluster.kafka import KafkaCluster
-    from twinlog.config.explain import explain_topics
+    from twinlog.config.flow.explain import explain_topics
 
     try:
         names = KafkaCluster(flow.source).topic_names()

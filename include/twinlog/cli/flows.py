@@ -10,7 +10,7 @@ from twinlog.cli.say import warn
 from twinlog.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import Configuration, FlowSettings
+    from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
 def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False) -> tuple[FlowSettings, ...]:
@@ -18,7 +18,7 @@ def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False)
 
     Raises ConfigError for a file that cannot be used and UsageError for a flow it does not have.
     """
-    from twinlog.config.load import load
+    from twinlog.config.flow.load import load
 
     configuration = load(path, strict=strict)
     for line in configuration.warnings:

@@ -18,9 +18,9 @@ from twinlog.errors import TwinlogError, UsageError
 from twinlog.spark.master import without_options
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.copy_round import LaneRunner
-    from twinlog.steps.follow_window import Window
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.rounds import LaneRunner
+    from twinlog.follow.generation import Window
 
 
 def follow_flows(
@@ -68,10 +68,10 @@ def _followed(
     seconds: float,
     stop: threading.Event,
 ) -> FlowRun:
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import follow
-    from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
-    from twinlog.steps.follow_report import RunState
+    from twinlog.cluster.open import open_clusters
+    from twinlog.follow import follow
+    from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
+    from twinlog.follow.report import RunState
 
     def say_trouble(step: str, error: TwinlogError) -> None:
         warn(f"{flow.name}: {step}: {error.message}")

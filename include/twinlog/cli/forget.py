@@ -14,7 +14,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.steps.forget import ForgetResult
+    from twinlog.lifecycle.forget import ForgetResult
 
 TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
@@ -32,8 +32,8 @@ def forget(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Forget a topic that was deleted on both sides: progress, offset map, lives, pauses, gaps."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import forget as step
+    from twinlog.cluster.open import open_clusters
+    from twinlog.lifecycle import forget as step
 
     _, one = load_one_flow(config, flow, strict=strict)
     with open_clusters(one) as clusters:

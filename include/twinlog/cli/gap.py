@@ -17,9 +17,9 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
-    from twinlog.quality.gaps import GapReport
+    from twinlog.checks.gaps import GapReport
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
 
 app = typer.Typer(
     name="gap",
@@ -60,8 +60,8 @@ def acknowledge(
 
     Should the gap grow later, it is open again.
     """
-    from twinlog.cluster.ledger import write_ledger
-    from twinlog.formats.ledger_topics import GapAcknowledged
+    from twinlog.formats.ledger.topics import GapAcknowledged
+    from twinlog.state.ledger import write_ledger
 
     if not reason.strip() or not by.strip():
         raise UsageError("to acknowledge a gap takes a reason and a name", hint="fill --reason and --by")
@@ -99,7 +99,7 @@ def reopen(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Take an answer back: the gap counts again, unless it has expired."""
-    from twinlog.cluster.ledger import forget, read_ledger
+    from twinlog.state.ledger import forget, read_ledger
 
     _, chosen = load_one_flow(config, flow)
     wanted = topic, partition, offset
@@ -121,8 +121,8 @@ def reopen(
 
 
 def _gaps(flow: FlowSettings, clusters: Clusters) -> tuple[GapReport, ...]:
-    from twinlog.cluster.ledger import read_ledger
-    from twinlog.steps.gap_view import read_gaps
+    from twinlog.monitoring.gap_view import read_gaps
+    from twinlog.state.ledger import read_ledger
 
     ledger = read_ledger(flow, clusters.target)
     return read_gaps(flow, clusters.target, ledger, clock.now_ms(), clusters.source)

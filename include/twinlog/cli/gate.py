@@ -14,12 +14,12 @@ from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOptio
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say
 from twinlog.errors import ExitCode, UsageError
+from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
-from twinlog.quality.gate_suites import Mode
 
 if TYPE_CHECKING:
-    from twinlog.quality.gate import GateCheck, GateResult
-    from twinlog.steps.gate_record import Kept
+    from twinlog.gate.answer import GateCheck, GateResult
+    from twinlog.gate.record import Kept
 
 ModeOption = Annotated[
     Mode, typer.Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
@@ -61,10 +61,10 @@ def gate(
             "--canary and --still-writing ask something of the source",
             hint="leave them out, or --mode planned",
         )
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.quality.evidence import read_private_key
-    from twinlog.steps import gate as step
-    from twinlog.steps.gate_record import keep
+    from twinlog.cluster.open import open_clusters
+    from twinlog.gate import ask as step
+    from twinlog.gate.evidence import read_private_key
+    from twinlog.gate.record import keep
 
     configuration, chosen = load_one_flow(config, flow, strict=strict)
     key_file = sign_with or chosen.gate.sign_with

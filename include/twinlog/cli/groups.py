@@ -15,8 +15,8 @@ from twinlog.errors import ExitCode
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.group_report import CheckpointsResult
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.groups.report import CheckpointsResult
 
 GroupsOption = Annotated[
     str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
@@ -56,8 +56,8 @@ def groups(
 
 def _report(flow: FlowSettings) -> CheckpointsResult:
     """Look, and change nothing."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import checkpoints
+    from twinlog.cluster.open import open_clusters
+    from twinlog.groups import checkpoints
 
     with open_clusters(flow) as clusters:
         return checkpoints.run(flow, clusters, dry_run=True)

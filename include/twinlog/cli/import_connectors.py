@@ -33,9 +33,9 @@ def import_connectors(
 
     What of the JSON is not in it is named on stderr, with the reason. A file that could not be used is not written.
     """
-    from twinlog.config.connect_json import read_connectors
-    from twinlog.config.connect_properties import equivalent_file
-    from twinlog.config.load import resolve_text
+    from twinlog.config.file.connect_json import read_connectors
+    from twinlog.config.file.connect_properties import equivalent_file
+    from twinlog.config.flow.load import resolve_text
 
     made = equivalent_file(read_connectors(files), offset_storage_topic)
     for line in made.left_out:

@@ -12,7 +12,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.embedded.fleet import Fleet
+    from twinlog.lab.kafka.fleet import Fleet
 
 app = typer.Typer(
     name="kafka",
@@ -48,7 +48,7 @@ def start(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Start clusters and leave them running; the first start fetches Kafka's jars (about 30 s)."""
-    from twinlog.embedded.fleet import default_folder, start_clusters
+    from twinlog.lab.kafka.fleet import default_folder, start_clusters
 
     names = _names(clusters)
     if not names:
@@ -61,7 +61,7 @@ def stop(
     clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
 ) -> int:
     """Stop clusters (by default all of the folder); their data stays for the next start."""
-    from twinlog.embedded.fleet import default_folder, stop_clusters
+    from twinlog.lab.kafka.fleet import default_folder, stop_clusters
 
     _report(stop_clusters(folder or default_folder(), _names(clusters)), output)
     return ExitCode.DONE
@@ -72,7 +72,7 @@ def status(
     clusters: ClustersOption = "", folder: FolderOption = None, output: OutputOption = Output.TABLE
 ) -> int:
     """Show clusters (by default all of the folder) and their addresses; exit 1 when one does not run."""
-    from twinlog.embedded.fleet import default_folder, fleet_status
+    from twinlog.lab.kafka.fleet import default_folder, fleet_status
 
     return _report(fleet_status(folder or default_folder(), _names(clusters)), output)
 

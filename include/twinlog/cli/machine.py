@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlog.embedded.java import parse_version
+from twinlog.lab.kafka.java import parse_version
 
 PACKAGES = (
     "apache-airflow",

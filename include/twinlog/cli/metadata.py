@@ -13,12 +13,12 @@ from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Diff, document, show
 from twinlog.cli.say import say
-from twinlog.config.metadata import Profile
+from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.saved_plan import SavedPlan
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.metadata.saved.plan_file import SavedPlan
 
 app = typer.Typer(
     name="metadata",
@@ -55,10 +55,10 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps.metadata_diff import plan_lines
-    from twinlog.steps.saved_plan import plan_document
-    from twinlog.steps.sync_metadata import make_plan
+    from twinlog.cluster.open import open_clusters
+    from twinlog.metadata.diff import plan_lines
+    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.sync import make_plan
 
     chosen = _flow(config, flow, profile, strict=strict)
     refuse_unwritable(save, "--save")
@@ -87,28 +87,29 @@ def apply(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import apply_plan, sync_metadata
-    from twinlog.steps.metadata_diff import result_lines
+    from twinlog.cluster.open import open_clusters
+    from twinlog.metadata import sync
+    from twinlog.metadata.diff import result_lines
+    from twinlog.metadata.saved import apply_plan
 
     saved = None if plan is None else _read(plan, profile)
     chosen = _flow(config, flow or (saved.flow if saved else None), profile, strict=strict)
     with open_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
-        result = apply_plan.run(chosen, clusters, saved) if saved else sync_metadata.run(chosen, clusters)
+        result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
     show(result.document, output, [Diff(result_lines(result))])
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 
 def _flow(config: Path, name: str | None, profile: Profile | None, *, strict: bool) -> FlowSettings:
-    from twinlog.steps.apply_plan import with_profile
+    from twinlog.metadata.saved.apply_plan import with_profile
 
     _, one = load_one_flow(config, name, strict=strict)
     return one if profile is None else with_profile(one, profile)
 
 
 def _read(path: Path, profile: Profile | None) -> SavedPlan:
-    from twinlog.steps.saved_plan import parse_plan
+    from twinlog.metadata.saved.plan_file import parse_plan
 
     try:
         saved = parse_plan(path.read_text(), str(path))

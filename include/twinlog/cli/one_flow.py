@@ -10,7 +10,7 @@ from twinlog.cli.say import warn
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import Configuration, FlowSettings
+    from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
 def load_one_flow(
@@ -21,7 +21,7 @@ def load_one_flow(
     Raises ConfigError for a file that cannot be used, UsageError for a flow it does not have, and when there are
     several and none is named.
     """
-    from twinlog.config.load import load
+    from twinlog.config.flow.load import load
 
     configuration = load(path, strict=strict)
     for line in configuration.warnings:

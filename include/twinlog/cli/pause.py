@@ -18,8 +18,8 @@ from twinlog.cli.say import say
 from twinlog.cli.topics import refuse_strangers
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.pauses import PauseResult
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.topics.pauses import PauseResult
 
 TopicOption = Annotated[
     list[str] | None,
@@ -83,8 +83,8 @@ def resume(
 
 
 def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import discover, pauses
+    from twinlog.cluster.open import open_clusters
+    from twinlog.topics import discover, pauses
 
     with open_clusters(flow) as clusters:
         if topics:
@@ -94,8 +94,8 @@ def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
 
 
 def _resumed(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import pauses
+    from twinlog.cluster.open import open_clusters
+    from twinlog.topics import pauses
 
     with open_clusters(flow) as clusters:
         done = pauses.resume(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)

@@ -26,14 +26,14 @@ from twinlog.cli.topics import parse_topics, refuse_strangers
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
-    from twinlog.relay.spec import RangeSpec
-    from twinlog.steps.discovery import Discovery, LeftOut, Orphan, Problem
-    from twinlog.steps.lives import LifeResult
-    from twinlog.steps.plan_ranges import StoppedPartition, UndecidedRange
-    from twinlog.steps.refusal import Refusal
-    from twinlog.steps.topic_plan import Change
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.copying.ranges import StoppedPartition, UndecidedRange
+    from twinlog.lane.spec import RangeSpec
+    from twinlog.lifecycle.apply import LifeResult
+    from twinlog.topics.discovery import Discovery, LeftOut, Orphan, Problem
+    from twinlog.topics.plan import Change
+    from twinlog.topics.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,11 @@ def plan_flow(
 
     Raises what its clusters raise, TerminalError `another-name`, and UsageError for a topic it does not replicate.
     """
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import discover, heartbeats, plan_ranges, sync_topics
+    from twinlog.cluster.open import open_clusters
+    from twinlog.copying import ranges as plan_ranges
+    from twinlog.lifecycle import sync_topics
+    from twinlog.monitoring import heartbeats
+    from twinlog.topics import discover
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
@@ -162,10 +165,10 @@ def plan_flow(
 
 
 def _metadata(flow: FlowSettings, clusters: Clusters) -> Mapping[str, Any] | None:
-    from twinlog.steps import sync_metadata
+    from twinlog.metadata import sync
 
     try:
-        return sync_metadata.make_plan(flow, clusters).document
+        return sync.make_plan(flow, clusters).document
     except TerminalError as error:
         if error.code != "promoted":
             raise

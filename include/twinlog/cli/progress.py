@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from twinlog.cli.say import say
 
 if TYPE_CHECKING:
-    from twinlog.steps.copy_progress import CopyProgress
+    from twinlog.copying.progress import CopyProgress
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def shown() -> Iterator[Callable[[CopyProgress], None]]:
         with _bars() as listener:
             yield listener
     else:
-        from twinlog.steps.copy_progress import Lines
+        from twinlog.copying.progress import Lines
 
         yield Lines(say).tell
 

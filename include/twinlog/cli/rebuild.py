@@ -17,8 +17,8 @@ from twinlog.cli.say import say, warn
 from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from twinlog.steps.rebuild import RebuildResult
-    from twinlog.steps.rebuild_plan import RebuildPlan
+    from twinlog.lifecycle.rebuild import RebuildResult
+    from twinlog.lifecycle.rebuild_plan import RebuildPlan
 
 TopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
@@ -38,9 +38,9 @@ def rebuild(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import rebuild as step
-    from twinlog.steps import rebuild_plan
+    from twinlog.cluster.open import open_clusters
+    from twinlog.lifecycle import rebuild as step
+    from twinlog.lifecycle import rebuild_plan
 
     _, one = load_one_flow(config, flow, strict=strict)
     with open_clusters(one) as clusters:

@@ -29,8 +29,8 @@ from twinlog.cli.warm_spark import WarmSpark
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.steps.publish import FlowReport
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.monitoring.publish import FlowReport
 
 MOST_ROWS = 200
 """Partitions up to which each has a row of its own, in a table for people."""
@@ -108,7 +108,7 @@ def run_once(
     flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None
 ) -> Done[FlowRun]:
     """Run one cycle of each flow, one after the other."""
-    from twinlog.cluster.clusters import open_clusters
+    from twinlog.cluster.open import open_clusters
 
     def cycle(flow: FlowSettings) -> FlowRun:
         with open_clusters(flow) as clusters:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
+    from twinlog.config.flow.settings import FlowSettings
 
 
 @dataclass(slots=True)

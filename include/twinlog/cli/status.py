@@ -15,9 +15,9 @@ from twinlog.cli.render import Grid, show
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.config.settings import FlowSettings
-    from twinlog.formats.ledger_gate import RiskSample
-    from twinlog.steps.status import FlowStatus
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.formats.ledger.gate import RiskSample
+    from twinlog.monitoring.status import FlowStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def status(
 
 def status_of(flow: FlowSettings) -> FlowStatus:
     """Ask both clusters; the last known state where the source is gone."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.steps import status as step
+    from twinlog.cluster.open import open_clusters
+    from twinlog.monitoring import status as step
 
     with open_clusters(flow) as clusters:
         return step.run(flow, clusters)

@@ -18,10 +18,10 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
-    from twinlog.recovery.mirror_maker import Origin
-    from twinlog.recovery.takeover_report import TakeoverReport
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.migration.mirror_maker import Origin
+    from twinlog.migration.takeover_report import TakeoverReport
 
 ConnectorOption = Annotated[
     str,
@@ -74,7 +74,7 @@ def takeover(
     chosen = parse_topics(topics)
 
     def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
-        from twinlog.recovery import takeover as step
+        from twinlog.migration import takeover as step
 
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, topics=chosen, dry_run=dry_run)
 
@@ -98,7 +98,7 @@ def handover(
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here."""
 
     def work(one: FlowSettings, clusters: Clusters, origin: Origin, run_id: str) -> TakeoverReport:
-        from twinlog.recovery import handover as step
+        from twinlog.migration import handover as step
 
         return step.run(one, clusters, origin, run_id=run_id, depth=depth, dry_run=dry_run)
 
@@ -126,8 +126,8 @@ def _each(flows: tuple[FlowSettings, ...], names: tuple[str, str, str], work: Wo
 
 
 def _one(flow: FlowSettings, names: tuple[str, str, str], work: Work) -> TakeoverReport:
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.recovery.mirror_maker import Origin
+    from twinlog.cluster.open import open_clusters
+    from twinlog.migration.mirror_maker import Origin
 
     with open_clusters(flow) as clusters:
         return work(flow, clusters, Origin.of(flow, *names), uuid.uuid4().hex)

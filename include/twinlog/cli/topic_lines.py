@@ -18,9 +18,9 @@ from twinlog.jsonable import to_json
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.cluster import ClusterReader
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
+    from twinlog.cluster.api import ClusterReader
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
 
 
 class Kind(StrEnum):
@@ -65,8 +65,8 @@ def show(
 
 def _records(flow: FlowSettings, kind: Kind) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Give each record's line and fields; no fields for one that cannot be read, and why in its line."""
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.cluster.mm2_topics import read_in_order
+    from twinlog.cluster.open import open_clusters
+    from twinlog.state.mm2_topics import read_in_order
 
     with open_clusters(flow) as clusters:
         cluster, topic = _place(flow, clusters, kind)
@@ -98,7 +98,7 @@ def _place(flow: FlowSettings, clusters: Clusters, kind: Kind) -> tuple[ClusterR
 
 def offset_sync_line(key: bytes, value: bytes) -> Line:
     """As OffsetSyncFormatter."""
-    from twinlog.formats.offset_sync import OffsetSync
+    from twinlog.formats.mm2.offset_sync import OffsetSync
 
     it = OffsetSync.parse(key, value)
     line = (
@@ -110,7 +110,7 @@ def offset_sync_line(key: bytes, value: bytes) -> Line:
 
 def checkpoint_line(key: bytes, value: bytes) -> Line:
     """As CheckpointFormatter."""
-    from twinlog.formats.checkpoint import Checkpoint
+    from twinlog.formats.mm2.checkpoint import Checkpoint
 
     it = Checkpoint.parse(key, value)
     line = (
@@ -122,7 +122,7 @@ def checkpoint_line(key: bytes, value: bytes) -> Line:
 
 def heartbeat_line(key: bytes, value: bytes) -> Line:
     """As HeartbeatFormatter."""
-    from twinlog.formats.heartbeat import Heartbeat
+    from twinlog.formats.mm2.heartbeat import Heartbeat
 
     it = Heartbeat.parse(key, value)
     line = (
@@ -134,7 +134,7 @@ def heartbeat_line(key: bytes, value: bytes) -> Line:
 
 def map_line(key: bytes, value: bytes) -> Line:
     """Our own, in the same style: runs as upstream->downstream*length."""
-    from twinlog.formats.offset_map import decode_map_key, decode_piece
+    from twinlog.formats.map.offset_map import decode_map_key, decode_piece
 
     known = decode_map_key(key)
     piece = decode_piece(known, value)

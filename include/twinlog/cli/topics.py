@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from twinlog.steps.discovery import Discovery
+    from twinlog.topics.discovery import Discovery
 
 
 BY_COMMAS = "--topics takes names of source topics, comma separated"

@@ -86,7 +86,7 @@ def translate(
     at_ms = None if at is None else parse_moment(at, "--at")
     from twinlog.client.group_positions import Groups, Standing
     from twinlog.client.standing_translations import translate_groups, translate_time, translated
-    from twinlog.cluster.clusters import open_clusters
+    from twinlog.cluster.open import open_clusters
 
     wanted = Groups(tuple(group or ()), groups)
     with open_clusters(one) as clusters:

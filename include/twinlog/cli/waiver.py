@@ -18,8 +18,8 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from twinlog.config.settings import FlowSettings
-    from twinlog.formats.ledger_gate import Waiver
+    from twinlog.config.flow.settings import FlowSettings
+    from twinlog.formats.ledger.gate import Waiver
 
 app = typer.Typer(
     name="waiver", help="Answer for going on although a check of the gate fails.", no_args_is_help=True
@@ -49,9 +49,9 @@ def add(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Waive a check until a time; a waiver of the same check and subject is replaced."""
-    from twinlog.cluster.ledger import write_ledger
-    from twinlog.formats.ledger_gate import Waiver
-    from twinlog.quality.gate_suites import refuse_unknown
+    from twinlog.formats.ledger.gate import Waiver
+    from twinlog.gate.suites.suites import refuse_unknown
+    from twinlog.state.ledger import write_ledger
 
     now_ms = clock.now_ms()
     until_ms = _until(until, now_ms)
@@ -71,7 +71,7 @@ def list_waivers(
     *, config: ConfigOption, flow: OneFlowOption = None, output: OutputOption = Output.TABLE
 ) -> int:
     """List waivers, expired ones too."""
-    from twinlog.cluster.ledger import read_ledger
+    from twinlog.state.ledger import read_ledger
 
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
@@ -90,7 +90,7 @@ def remove(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Take a waiver back."""
-    from twinlog.cluster.ledger import forget, read_ledger
+    from twinlog.state.ledger import forget, read_ledger
 
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
@@ -118,8 +118,8 @@ def _until(text: str, now_ms: int) -> int:
 
 
 def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:
-    from twinlog.quality.gate import waived_by
-    from twinlog.quality.gate_page import moment
+    from twinlog.gate.answer import waived_by
+    from twinlog.gate.page import moment
 
     shown = [waived_by(it, now_ms) for it in waivers]
     show(

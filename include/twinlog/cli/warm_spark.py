@@ -10,7 +10,7 @@ from twinlog.cli.say import say
 from twinlog.spark.master import without_options
 
 if TYPE_CHECKING:
-    from twinlog.steps.copy_round import LaneRunner
+    from twinlog.copying.rounds import LaneRunner
 
 
 class WarmSpark:

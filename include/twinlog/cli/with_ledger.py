@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
-    from twinlog.cluster.clusters import Clusters
-    from twinlog.config.settings import FlowSettings
+    from twinlog.cluster.open import Clusters
+    from twinlog.config.flow.settings import FlowSettings
 
 
 @contextmanager
 def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
     """Open a flow's clusters.  Raises TerminalError `no-ledger` for a flow that has never run."""
-    from twinlog.cluster.clusters import open_clusters
+    from twinlog.cluster.open import open_clusters
 
     with open_clusters(flow) as clusters:
         if clusters.target.describe_topics([flow.ledger_topic]).refused:

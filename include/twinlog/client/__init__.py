@@ -21,10 +21,10 @@ from twinlog.client.mirror_client import (
 )
 from twinlog.client.standing_translations import Translated, translate_groups, translate_time
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.clusters import Clusters, open_clusters
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import Clusters, open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.policy.replication import DefaultReplicationPolicy
 

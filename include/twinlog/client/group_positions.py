@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.client.answers import Ask
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.group import GroupState
-from twinlog.cluster.ledger import read_ledger
-from twinlog.cluster.mm2_topics import DatedCheckpoint, read_checkpoint_history
+from twinlog.cluster.admin.group import GroupState
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.policy.filters import NameFilter
-from twinlog.steps.discover import all_partitions, left_out_reason
-from twinlog.steps.life_rules import about_source_life, sources_of_copies
+from twinlog.state.ledger import read_ledger
+from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
+from twinlog.topics.discover import all_partitions, left_out_reason
+from twinlog.topics.incarnations import about_source_life, sources_of_copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.client.answers import Reason
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger
-from twinlog.cluster.progress import Maps
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, PartitionOffsets, TopicDescription, TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.packed_map import PackedMap
-from twinlog.steps.life_rules import copied_from, differ
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
+from twinlog.topics.incarnations import copied_from, differ
 
 
 @dataclass(frozen=True, slots=True)

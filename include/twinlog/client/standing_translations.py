@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from twinlog.client.answers import Answer
 from twinlog.client.group_positions import Groups, Standing, records_at, standing_at, standing_now
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.clusters import Clusters
-from twinlog.config.settings import FlowSettings
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,12 @@ from functools import cached_property
 
 from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.pairs import Impossible, Pair, Pairing
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.ledger import Ledger, read_ledger, require_own
-from twinlog.cluster.mm2_topics import read_syncs
-from twinlog.cluster.progress import Maps, SourceLife, read_packed
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
-from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.offsets.offset_sync_store import OffsetSyncStore
-from twinlog.steps.positions import (
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.groups.translate import (
     Position,
     begun_empty,
     never_copied,
@@ -29,7 +25,11 @@ from twinlog.steps.positions import (
     positions_back,
     positions_both_ways,
 )
-from twinlog.steps.reverse import WayBack, read_way_back
+from twinlog.offsets.offset_sync_store import OffsetSyncStore
+from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.state.mm2_topics import read_syncs
+from twinlog.state.progress import Maps, SourceLife, read_packed
+from twinlog.topics.reverse_flows import WayBack, read_way_back
 
 Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
 """Upstream offsets [first, end) that are in no copy."""

@@ -1,4 +1,4 @@
-"""A real cluster over confluent-kafka: the verbs of twinlog.cluster.cluster, each done by its own module."""
+"""A real cluster over confluent-kafka: the verbs of twinlog.cluster.api, each done by its own module."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinlog.cluster import (
+from twinlog.cluster import brokers, offsets
+from twinlog.cluster import records as record_io
+from twinlog.cluster.admin import (
     acls,
-    brokers,
     configs,
     group_commits,
     group_offsets,
     groups,
     log_dirs,
-    offsets,
     open_transactions,
     quotas,
     scram,
 )
-from twinlog.cluster import connect_workers as workers
-from twinlog.cluster import records as record_io
-from twinlog.cluster import topics as topic_admin
-from twinlog.cluster.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
-from twinlog.cluster.connect_workers import ConnectWorkers
-from twinlog.cluster.group import (
+from twinlog.cluster.admin import connect_workers as workers
+from twinlog.cluster.admin import topics as topic_admin
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
+from twinlog.cluster.admin.connect_workers import ConnectWorkers
+from twinlog.cluster.admin.group import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.log_dirs import LogDirs
-from twinlog.cluster.open_transactions import OpenTransaction
+from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.prints import RecordPrint, read_prints
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
@@ -46,12 +45,12 @@ from twinlog.cluster.values import (
     TopicDescription,
     TopicPartition,
 )
-from twinlog.config.settings import ClusterSettings
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.epochs import EpochEnd, ReadUpTo, epoch_ends
+from twinlog.config.flow.settings import ClusterSettings
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 
 if TYPE_CHECKING:
-    from twinlog.relay.log_reader import StateReader
+    from twinlog.logs.log_reader import StateReader
 
 
 class KafkaCluster:
@@ -83,7 +82,7 @@ class KafkaCluster:
 
     @cached_property
     def _state_reader(self) -> StateReader:
-        from twinlog.relay.log_reader import StateReader
+        from twinlog.logs.log_reader import StateReader
 
         return StateReader(self._settings.connection)
 

@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from twinlog.config.connection import ConnectionSettings
+from twinlog.batches.aborted import AbortedTransactions
+from twinlog.batches.header import BatchHeader
+from twinlog.batches.record import Record, key_and_value, read_records
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TransientError
-from twinlog.relay.aborted import AbortedTransactions
-from twinlog.relay.batch import BatchHeader
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.error_codes import LEADER_MOVED, Code, error_for
-from twinlog.relay.fetcher import Fetcher
-from twinlog.relay.list_offsets import EARLIEST, LATEST
-from twinlog.relay.rewrite import Record, key_and_value, read_records
-from twinlog.relay.sound import naming, walk_sound
-from twinlog.relay.wire import Fetched
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.error_codes import LEADER_MOVED, Code, error_for
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.protocol.verified import naming, walk_sound
+from twinlog.protocol.wire import Fetched
 
 DIGEST_BYTES = 16
 _FETCH_BYTES = 4 << 20

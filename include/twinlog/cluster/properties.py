@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinlog.config.librdkafka import Role, librdkafka, security
-from twinlog.config.settings import ClusterSettings
+from twinlog.config.flow.settings import ClusterSettings
+from twinlog.config.security.librdkafka import Role, librdkafka, security
 
 
 def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Few records in, few records out: our own small topics, and a look at single records.
 
-The copy itself never comes here (twinlog.relay does that).
+The copy itself never comes here (twinlog.lane does that).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from twinlog.cluster import topics
+from twinlog.cluster.admin import topics
 from twinlog.cluster.refusals import Asked, refusal, unreachable
 from twinlog.cluster.session import REQUEST_SECONDS, Session
 from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition

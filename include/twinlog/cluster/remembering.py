@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from twinlog.cluster.cluster import Cluster
-from twinlog.cluster.clusters import Clusters
+from twinlog.cluster.api import Cluster
+from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers
 
 K = TypeVar("K", bound=Hashable)

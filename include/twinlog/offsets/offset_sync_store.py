@@ -27,7 +27,7 @@ _SIGN = 1 << 63
 
 
 class Sync(Protocol):
-    """What the store needs of a sync (twinlog.formats.offset_sync.OffsetSync is one)."""
+    """What the store needs of a sync (twinlog.formats.mm2.offset_sync.OffsetSync is one)."""
 
     @property
     def topic(self) -> str:

@@ -8,22 +8,23 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.connections import handed_over
-from twinlog.config.load import load
-from twinlog.config.settings import FlowSettings
+from twinlog.audit import audit as audit_step
+from twinlog.audit.plan import AuditRequest
+from twinlog.audit.result import AuditResult
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connections import handed_over
+from twinlog.copying import copy, outcome
+from twinlog.copying.progress import Lines
+from twinlog.copying.result import CopyResult
 from twinlog.errors import TwinlogError, UsageError
+from twinlog.follow import follow
+from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
+from twinlog.follow.report import RunState
 from twinlog.spark.audit_runner import open_audit_runner
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import open_runner
-from twinlog.steps import audit as audit_step
-from twinlog.steps import copy, copy_outcome, follow
-from twinlog.steps.audit_plan import AuditRequest
-from twinlog.steps.audit_result import AuditResult
-from twinlog.steps.beside import HEAD_START_SECONDS, beside, turns
-from twinlog.steps.copy_progress import Lines
-from twinlog.steps.copy_result import CopyResult
-from twinlog.steps.follow_report import RunState
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ def replicate(
             result = copy.run(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
-            copy_outcome.keep(flow, clusters.target, result)
+            outcome.keep(flow, clusters.target, result)
             return result
         runner.warm()  # whoever followed until now goes on meanwhile
         run_state = RunState(run_id, round(time.time() * 1000))
@@ -88,7 +89,7 @@ def replicate(
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
                 run_state=run_state,
             )
-        copy_outcome.keep(flow, clusters.target, result)
+        outcome.keep(flow, clusters.target, result)
         return result
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.errors import TransientError
 from twinlog.spark import session as spark_session
 from twinlog.spark.answer import SCHEMA, reports
@@ -15,7 +16,6 @@ from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import cancel_jobs, reason_of
-from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, audit_lane
 from twinlog.jsonable import to_json
 from twinlog.spark.answer import answer, decline
 from twinlog.spark.build import other_build
-from twinlog.steps.audit_lane import AuditLaneReport, AuditLaneSpec, audit_lane
 
 if TYPE_CHECKING:
     import pyarrow as pa

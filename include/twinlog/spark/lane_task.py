@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from twinlog.jsonable import to_json
-from twinlog.relay.copy_lane import copy_lane
-from twinlog.relay.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
+from twinlog.lane.copy.copy_lane import copy_lane
+from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
 from twinlog.spark.answer import answer, decline
 from twinlog.spark.build import other_build
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 
-from twinlog.config.copying import MASTERS, SPARK_MASTER
+from twinlog.config.flow.copying import MASTERS, SPARK_MASTER
 from twinlog.errors import TransientError, UsageError
 
 CONNECT_SECONDS = 5.0

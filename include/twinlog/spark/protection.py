@@ -15,8 +15,8 @@ from functools import cache
 from typing import Final
 from urllib.parse import quote, unquote
 
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.secret import MASK
+from twinlog.config.file.secret import MASK
+from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ConfigError
 
 log = logging.getLogger(__name__)

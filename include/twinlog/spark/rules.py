@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twinlog.cluster.clusters import open_clusters
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import SampledSide
-from twinlog.quality.data_rules import TopicRules, ask
+from twinlog.cluster.open import open_clusters
+from twinlog.config.flow.settings import SampledSide
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.data_rules import ask as data_rules
+from twinlog.data_rules.sampling import SampledPartition
+from twinlog.data_rules.suite import TopicRules, ask
 from twinlog.spark import session as spark_session
 from twinlog.spark.application import SUBMITTED, flow_named
 from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import SCHEMA, sample
-from twinlog.steps import data_rules
-from twinlog.steps.sampling import SampledPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import TransientError
-from twinlog.relay.spec import LaneReport, LaneSpec
+from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
 from twinlog.spark.answer import SCHEMA, reports
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import copy_lanes, parse_report, start_worker
 from twinlog.spark.protection import require_safe_way
-from twinlog.steps.copy_round import TASKS_DIED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 class SparkLaneRunner:
-    """The runner of `twinlog.steps.copy` over a Spark session, classic or Connect (driver)."""
+    """The runner of `twinlog.copying.copy` over a Spark session, classic or Connect (driver)."""
 
     def __init__(self, spark: SparkSession, slots: int, master: str = "") -> None:
         self._spark = spark

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from twinlog.formats.ledger_audit import Unproved
-from twinlog.quality.record_fields import RawRecord, fields_of, records_of
-from twinlog.relay.brokers import Brokers
-from twinlog.relay.partition_reader import Block, PartitionReader
+from twinlog.audit.comparison.record_fields import RawRecord, fields_of, records_of
+from twinlog.data_rules.sampling import SampledPartition
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.logs.partition_reader import Block, PartitionReader
+from twinlog.protocol.brokers import Brokers
 from twinlog.spark.build import other_build, refuse_build
-from twinlog.steps.sampling import SampledPartition
 
 SCHEMA = (
     "topic string, partition int, offset long, timestamp long, key string, value string, key_size int,"

@@ -1,33 +1,19 @@
-"""Step `copy`: fence, read progress, settle the ranges, and have a runner copy them lane by lane.
+"""Step `copy`: fence the flow, read its progress, and copy what there is, lane by lane.
 
-A lane that stops in doubt is followed by another round, which fences again, reads what is committed, and settles
-anew (steps/copy_round.py).
+Records, progress and offset map are committed in the same transaction: whenever the step ends, running it again goes on
+exactly there (docs/decisions/0001-fence.md).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.values import TopicPartition
-from twinlog.config.settings import FlowSettings
-from twinlog.errors import TransientError
-from twinlog.relay.spec import RangeSpec
-from twinlog.steps import discover
-from twinlog.steps.copy_progress import CopyProgress, watched
-from twinlog.steps.copy_result import CopyResult, Tally, result_of
-from twinlog.steps.copy_round import TASKS_DIED, LaneRunner, Rounds, lane_specs
-from twinlog.steps.packing import deal
-from twinlog.steps.plan_ranges import StoppedPartition, choose, ends_at, max_bytes
-from twinlog.steps.settling import settle_now
-from twinlog.steps.two_way import with_echoes
-
-MAX_ROUNDS = 6
-"""Fences in one copy.  Each settles less than the one before, unless a cluster keeps failing."""
-
-MAX_DEATHS = 2
-"""Rounds in which tasks died without a report: a killed worker may be chance, a second one hardly is."""
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying import copy
+from twinlog.copying.progress import CopyProgress
+from twinlog.copying.result import CopyResult
+from twinlog.copying.rounds import LaneRunner
 
 
 def run(
@@ -40,44 +26,7 @@ def run(
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
 ) -> CopyResult:
-    """Copy everything there is (up to `until_ms`, of `topics`), in as many rounds as it takes; nothing while paused.
-
-    `on_progress` is told every few seconds how far the lanes are.  Raises FencedError when another twinlog runs the
-    flow, and errors of clusters that cannot be reached.
-    """
-    started = time.monotonic()
-    discovery = discover.run(flow, clusters)
-    chosen = choose(discovery, topics)
-    ends = ends_at(clusters.source, chosen, until_ms)
-    limits = max_bytes(clusters.target, chosen)
-    rounds = Rounds.begin(flow, clusters, runner, run_id)
-    stopped: tuple[StoppedPartition, ...] = ()
-    failure: TransientError | None = None
-    count = deaths = 0
-    while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
-        count += 1
-        grant = rounds.fence()
-        progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = with_echoes(flow, clusters, settle_now(flow, clusters, chosen, progress, ends, limits))
-        settled = rounds.without_lost_ends(clusters, settled, chosen, grant)
-        stopped = settled.stopped
-        ranges = without_trouble(settled.ranges, rounds.tally)
-        packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, configured=flow.copy.lanes)
-        if not packed:
-            failure = None
-            break
-        rounds.tally.settle(settled.ranges)
-        specs = lane_specs(flow, rounds.state, grant, packed)
-        with watched(flow, rounds.state, specs, on_progress):
-            failure = rounds.run(specs)
-        if failure is None:
-            break
-        deaths += failure.code == TASKS_DIED
-    seconds = time.monotonic() - started
-    return result_of(flow, run_id, discovery, rounds.tally, stopped, failure, count, rounds.lanes, seconds)
-
-
-def without_trouble(ranges: Sequence[RangeSpec], tally: Tally) -> list[RangeSpec]:
-    """Leave out partitions that already failed in an earlier round: they would fail again."""
-    failed = {key for key, report in tally.ranges.items() if report.error}
-    return [item for item in ranges if (item.topic, item.partition) not in failed]
+    """Copy with `runner`, as the run `run_id`.  Raises FencedError if another twinlog runs the flow."""
+    return copy.run(
+        flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=on_progress
+    )

@@ -1,133 +1,20 @@
-"""Step `offset_syncs`: the pairs of offsets MM2's own checkpoint connector translates by, derived from the map.
+"""Step `offset_syncs`: write MM2's offset syncs, derived from the offset map, and compact the map.
 
-twinlog does not need them: it translates by the map.  They are written for MM2, and for whoever reads its topics.
-So nothing here ever stops a copy: a source that cannot be written to is a warning.
+twinlog translates by the map; the syncs are for MM2's own clients.  A source that cannot be written to is a warning in
+the result.  Running the step again writes nothing until something was copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-from twinlog.cluster.cluster import Cluster
-from twinlog.cluster.clusters import Clusters
-from twinlog.cluster.internal_topics import InternalTopic
-from twinlog.cluster.ledger import latest_or_empty
-from twinlog.cluster.mm2_topics import syncs_place
-from twinlog.cluster.progress import Maps, SourceLife, read_packed
-from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartition
-from twinlog.config.settings import FlowSettings
-from twinlog.errors import FormatError, TwinlogError
-from twinlog.formats.offset_sync import OffsetSync
-from twinlog.formats.packed_map import PackedMap, UnreadableMap
-from twinlog.offsets.sync_emission import Pair, due_syncs, holds
-from twinlog.steps.own_topics import ensure_topics
-
-SYNCS_PARTITION = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetSyncsResult:
-    """What was written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
-
-    `warning` says why nothing was, "" when all is well.
-    """
-
-    flow: str
-    cluster: str
-    topic: str
-    syncs: int = 0
-    partitions: int = 0
-    warning: str = ""
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.offset_sync import emit, map_compaction
+from twinlog.offset_sync.emit import OffsetSyncsResult
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
-    """Write the syncs that are due.  Running it again writes nothing until something was copied.
-
-    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read;
-    a partition whose map cannot be read gets none, and is named in the warning.
-    """
-    host, topic = syncs_topic(flow, clusters)
-    nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
-    if not flow.emit_offset_syncs:
-        return nothing
-    packed = read_packed(flow, clusters.target)
-    try:
-        lives = clusters.source.describe_topics({life.topic for life in [*packed, *packed.broken]}).found
-        current = [life for life in [*packed, *packed.broken] if _is_current(life, lives)]
-        due, broken = due_of(flow, packed, current, _last(host, topic.name))
-        if due and not dry_run:
-            ensure_topics(host, [topic])
-            host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
-    except TwinlogError as error:
-        if isinstance(error, FormatError) or host is clusters.target:
-            raise
-        warning = f"no offset syncs on {host.alias}: {error}"
-        return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
-    partitions = {(it.topic, it.partition) for it in due}
-    return OffsetSyncsResult(
-        flow.name, host.alias, topic.name, len(due), len(partitions), "; ".join(map(str, broken))
-    )
-
-
-def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, InternalTopic]:
-    """Where the syncs are written, and how the topic is made."""
-    host, name = syncs_place(flow, clusters)
-    return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
-
-
-def _is_current(life: SourceLife, topics: Mapping[str, TopicDescription]) -> bool:
-    """Whether it is the life that the topic of the source has now."""
-    return life.topic in topics and topics[life.topic].topic_id == life.topic_id
-
-
-def due_of(
-    flow: FlowSettings,
-    packed: Maps[PackedMap],
-    lives: Iterable[SourceLife],
-    last: Mapping[TopicPartition, Pair],
-) -> tuple[list[OffsetSync], list[UnreadableMap]]:
-    """List the syncs due for all partitions, and the maps that cannot be read.  Pure.
-
-    Only a map's end is opened where the last sync is on it.
-    """
-    due: list[OffsetSync] = []
-    broken: list[UnreadableMap] = []
-    for life in lives:
-        it = TopicPartition(life.topic, life.partition)
-        newest = last.get(it)
-        outlived: Pair | None = None
-        try:
-            known = packed[life]
-            tail = known.opened_from(newest[0]) if newest is not None else None
-            if tail is None or newest is None or not holds(tail, newest):
-                # Of another life of the topic, or of a copy that was made anew: all begins anew.
-                outlived, newest, tail = newest, None, known.opened_from(0)
-        except UnreadableMap as error:
-            broken.append(error)
-            continue
-        pairs = due_syncs(tail, newest, flow.offset_lag_max)
-        due += [OffsetSync(*it, *pair) for pair in (*_rewind(outlived, pairs), *pairs)]
-    return due, broken
-
-
-def _rewind(outlived: Pair | None, due: Sequence[Pair]) -> Iterator[Pair]:
-    """Give the sync that makes MM2's clients forget those of the copy before, where the first that is due does not.
-
-    They begin anew only when an upstream offset goes back (OffsetSyncStore).  What lies before the first record copied
-    goes on there.
-    """
-    if outlived is not None and due and due[0][0] >= outlived[0] > 0:
-        yield 0, due[0][1] - 1
-
-
-def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
-    """Read the newest sync of each partition; a record that is none was not written by MM2 or us, and is replaced."""
-    found: dict[TopicPartition, Pair] = {}
-    for key, value in latest_or_empty(host, topic).items():
-        try:
-            it = OffsetSync.parse(key, value or b"")
-        except FormatError:
-            continue
-        found[TopicPartition(it.topic, it.partition)] = it.upstream_offset, it.downstream_offset
-    return found
+    """Write the syncs that are due; with `dry_run` only count them."""
+    result = emit.run(flow, clusters, dry_run=dry_run)
+    if not dry_run:
+        map_compaction.run(flow, clusters)
+    return result

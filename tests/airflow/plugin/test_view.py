@@ -4,13 +4,13 @@ import pytest
 
 from twinlog.airflow.plugin.status import SeenFlow, SeenFlows, StatusCache
 from twinlog.airflow.plugin.view import Fact, json_of, page_of
-from twinlog.config.connection import ConnectionSettings
-from twinlog.config.settings import ClusterSettings, FlowSettings
-from twinlog.formats.ledger import CycleReport, FlowPhase, GapCause
-from twinlog.quality.gaps import GapReport
-from twinlog.steps.discovery import Orphan, OrphanKind, Problem, ProblemCode
-from twinlog.steps.open_at_source import UndecidedPartition
-from twinlog.steps.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus
+from twinlog.checks.gaps import GapReport
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
+from twinlog.monitoring.open_at_source import UndecidedPartition
+from twinlog.monitoring.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus
+from twinlog.topics.discovery import Orphan, OrphanKind, Problem, ProblemCode
 
 NOW = 1_800_000_000.0
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.formats.ledger import CycleReport
-    from twinlog.steps.status import FlowStatus
+    from twinlog.formats.ledger.records import CycleReport
+    from twinlog.monitoring.status import FlowStatus
 
 FRESH_S = 5.0
 AT_ONCE = 8
@@ -85,9 +85,9 @@ def look_at_flows() -> SeenFlows:
 
 
 def _look_at(dag_id: str, flow: FlowSettings) -> SeenFlow:
-    from twinlog.cluster.clusters import open_clusters
-    from twinlog.cluster.ledger import read_ledger
-    from twinlog.steps import status
+    from twinlog.cluster.open import open_clusters
+    from twinlog.monitoring import status
+    from twinlog.state.ledger import read_ledger
 
     try:
         with open_clusters(flow) as clusters:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.plugin.status import SeenFlow, SeenFlows
+from twinlog.checks.gaps import open_gaps
 from twinlog.jsonable import to_json
-from twinlog.quality.gaps import open_gaps
 
 if TYPE_CHECKING:
-    from twinlog.formats.ledger import CycleReport
-    from twinlog.steps.status import FlowStatus, TopicStatus
+    from twinlog.formats.ledger.records import CycleReport
+    from twinlog.monitoring.status import FlowStatus, TopicStatus
 
 UNKNOWN = "–"
 _ORPHANS = {

@@ -1,0 +1,1 @@
+"""Operators that submit the jobs to Spark."""

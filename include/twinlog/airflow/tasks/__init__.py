@@ -1,0 +1,1 @@
+"""What the tasks of each Dag do, between Airflow and the steps."""

@@ -1,0 +1,216 @@
+"""What the tasks of a cycle run: read the request, open the clusters, call the step, return its result as JSON."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.alerts import sound_if_over_budget
+from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
+from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
+from twinlog.airflow.gauges import gauge_checks
+from twinlog.airflow.request import CycleRequest, request_of
+from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.xcom import shortened
+from twinlog.errors import ClusterRefused, TerminalError, UsageError
+from twinlog.jsonable import Json, to_json
+
+if TYPE_CHECKING:
+    from twinlog.groups.report import CheckpointsResult
+
+log = logging.getLogger(__name__)
+
+MOST_GROUPS = 100
+"""Groups named in an event, and in a task's result: XCom is a table of the metadata database."""
+
+
+REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
+
+
+def discover(flow_name: str) -> Json:
+    """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate.
+
+    Before it looks, the source gets its `heartbeats`, unless this is a dry run.
+    """
+    from twinlog.monitoring import heartbeats as beats
+    from twinlog.topics import discover as step
+
+    request = _request()
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        if not request.dry_run and (warning := beats.make_ready(flow, clusters.source)):
+            log.warning("%s", warning)
+        discovery = step.run(flow, clusters)
+    known = {topic.topic for topic in discovery.topics}
+    unknown = [topic for topic in request.topics if topic not in known]
+    if unknown:
+        reasons = {item.topic: item.reason for item in discovery.left_out}
+        raise UsageError(
+            f"{flow.name} does not replicate {', '.join(unknown)}: {reasons.get(unknown[0], 'no such topic')}",
+            hint="correct `topics` in the trigger form",
+            flow=flow.name,
+        )
+    return shortened(shown(discovery), "`twinlog plan`")
+
+
+def sync_topics(flow_name: str) -> Json:
+    """Run the step; a dry run only says what it would change."""
+    from twinlog.lifecycle import sync_topics as step
+
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        return shortened(shown(step.run(flow, clusters, dry_run=_request().dry_run)), "`twinlog plan`")
+
+
+def plan_ranges(flow_name: str) -> Json:
+    """Run the step."""
+    from twinlog.copying import ranges as step
+
+    request = _request()
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        topics = frozenset(request.topics) or None
+        plan = step.run(flow, clusters, until_ms=request.until_ms, topics=topics)
+    return shortened(shown(plan), "`twinlog plan`")
+
+
+def offset_syncs(flow_name: str) -> Json:
+    """Run the step, and the upkeep of the map; a dry run only counts.
+
+    A source that cannot be written to is a warning.
+    """
+    from twinlog.offset_sync import emit as step
+    from twinlog.offset_sync import map_compaction
+
+    dry_run = _request().dry_run
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        result = step.run(flow, clusters, dry_run=dry_run)
+        if not dry_run:
+            log.info("%s", map_compaction.run(flow, clusters))
+    if result.warning:
+        log.warning(result.warning)
+    return shortened(shown(result), "`twinlog show offset-syncs`")
+
+
+def checkpoints(flow_name: str, outlet_events: Any) -> Json:
+    """Run the step; tell of the groups whose positions were committed.  A dry run only reports.
+
+    Skipped when a cluster does not allow it: the copy goes on without.
+    """
+    from twinlog.groups import checkpoints as step
+
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        try:
+            result = step.run(flow, clusters, dry_run=_request().dry_run)
+        except ClusterRefused as error:
+            # The rights for it are not among those a copy needs (`twinlog check`).
+            raise AirflowSkipException(f"groups are not looked after: {error}") from error
+    if result.groups_synced:
+        extra = {
+            "flow": flow.name,
+            "groups": list(result.groups_synced[:MOST_GROUPS]),
+            "groups_not_shown": max(0, len(result.groups_synced) - MOST_GROUPS),
+            "positions": result.committed,
+        }
+        outlet_events[groups_synced(flow.name)].add(remote_groups(flow.target.alias), extra=extra)
+    return shortened(shown(shown_groups(result)), "`twinlog groups`")
+
+
+def heartbeats(flow_name: str) -> Json:
+    """Beat for the flow, its otherwise disabled way back, and pairs without a flow; skipped in a dry run."""
+    from twinlog.monitoring import heartbeats as step
+
+    if _request().dry_run:
+        raise AirflowSkipException("dry run: no heartbeat is written")
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        result = step.run(flow, clusters)
+    if result.warning:
+        log.warning("%s", result.warning)
+    return shortened(shown(result), "`twinlog status`")
+
+
+def validate(flow_name: str) -> Json:
+    """Judge the cycle, by Great Expectations and with its Data Docs unless the cycle was idle and all is well.
+
+    Great Expectations costs seconds of CPU to import; both evaluators read the same suites and agree.  Raises
+    TerminalError when a critical check failed: the copy must not be relied upon.
+    """
+    from twinlog.monitoring import validate as step
+
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
+    context = get_current_context()
+    copied = context["ti"].xcom_pull(task_ids="copy") or {}
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        facts = step.see(flow, clusters)
+        result = step.judge(flow, facts)
+        if copied.get("records") or result.failed:
+            result = step.judge_with_pages(flow, facts, context["dag_run"].run_id)
+    gauge_checks(flow, result)
+    document = shown(result)
+    document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
+    if not result.success:
+        context["ti"].xcom_push("return_value", document)
+        raise TerminalError(
+            "; ".join(f"{check.name}: {check.message}" for check in result.failed),
+            hint="do not rely on this copy before it is understood",
+            code="validation",
+        )
+    return document
+
+
+def publish(flow_name: str, outlet_events: Any) -> Json:
+    """Write the cycle report, and the extra of the asset event that a success sends; skipped in a dry run.
+
+    Raises TerminalError when an earlier task of the run failed, or a topic could not get its copy: the report
+    is written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last
+    task alone.
+    """
+    from twinlog.monitoring import publish as step
+
+    if _request().dry_run:
+        raise AirflowSkipException("dry run: there is no cycle to report")
+    context = get_current_context()
+    run, ti = context["dag_run"], context["ti"]
+    failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
+    copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
+    reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))
+    started_ms = round(run.start_date.timestamp() * 1000)
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        report = shown(step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons)))
+    sound_if_over_budget(flow, report["topics"], context, report["undecided"])
+    if reasons:
+        ti.xcom_push("return_value", shortened(report, REPORT))
+        raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
+    checks = ti.xcom_pull(task_ids="validate")
+    outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
+    return shortened(report, REPORT)
+
+
+def _request() -> CycleRequest:
+    return request_of(get_current_context())
+
+
+def shown_groups(result: CheckpointsResult) -> Json:
+    """Choose what a task log and XCom show of thousands of groups: counts, and what needs somebody."""
+    from twinlog.groups.checkpoints import counts
+
+    return {
+        "flow": result.flow,
+        "groups": result.groups,
+        "checkpoints": result.checkpoints,
+        "ended": result.ended,
+        "deleted": result.deleted,
+        "committed": result.committed,
+        "positions": counts(result),
+        "wrongly": to_json(result.wrongly[:MOST_GROUPS]),
+        "uncovered": to_json(result.uncovered[:MOST_GROUPS]),
+        "notes": list(result.notes),
+    }

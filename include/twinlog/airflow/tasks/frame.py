@@ -1,0 +1,43 @@
+"""How tasks of our Dags begin and end: the clusters of a flow are opened, and a result goes to the log and to XCom."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from twinlog.airflow.flows import read_configuration
+from twinlog.airflow.readable import lines_of
+from twinlog.airflow.secrets import ask_airflow
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.garbage import collect_rarely
+from twinlog.jsonable import Json, to_json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
+
+log = logging.getLogger(__name__)
+
+
+def flow_of(name: str) -> FlowSettings:
+    """Read a flow, secrets of Airflow's connections included.  Raises ConfigError."""
+    return read_configuration(ask_airflow).flows[name]
+
+
+@contextmanager
+def opened(flow: FlowSettings) -> Iterator[Clusters]:
+    """Open the clusters of a flow for the rest of the task, which has its process to itself."""
+    from twinlog.cluster.open import open_clusters
+
+    collect_rarely()
+    with open_clusters(flow) as clusters:
+        yield clusters
+
+
+def shown(result: object) -> Json:
+    """Write a result to the task log, line by line, and return it as JSON."""
+    document: Json = to_json(result)
+    for line in lines_of(document):
+        log.info(line)
+    return document

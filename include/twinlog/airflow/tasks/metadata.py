@@ -1,0 +1,188 @@
+"""What the tasks of a metadata Dag run: plan, wait for a person where one is asked, apply what was approved."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog import clock
+from twinlog.airflow.metadata_schedule import due
+from twinlog.airflow.readable import MOST_CHARACTERS
+from twinlog.airflow.tasks.frame import flow_of, opened
+from twinlog.airflow.xcom import short, shortened, shortened_text
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.jsonable import NOT_SHOWN, Json
+
+if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
+    from twinlog.metadata.read import Subject
+    from twinlog.metadata.sync import MetadataResult
+    from twinlog.topics.refusal import Refusal
+
+log = logging.getLogger(__name__)
+
+PLAN_KEY = "diff"
+"""The XCom of task `plan` that holds the plan as Markdown, for the person who approves it."""
+
+WHOLE = "`twinlog metadata plan --save FILE`"
+
+MOST_LINES = 500
+"""Of a plan in a task's log."""
+
+PARAMS = {
+    "profile": Param(
+        None,
+        type=["null", "string"],
+        enum=[None, *(profile.value for profile in Profile)],
+        title="Profile",
+        description="What the target is to be; empty means twinlog.metadata.profile of the flow.",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be changed, and change nothing.",
+    ),
+}
+
+
+def plan(flow_name: str) -> Json:
+    """Plan, and return the plan as it would be saved; skips what follows when there is nothing to change.
+
+    Raises ClusterRefused when a part could not be planned and nothing else is to be done.
+    """
+    from twinlog.metadata.diff import plan_lines
+    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.sync import apply, make_plan
+
+    context = get_current_context()
+    with _open(flow_name) as (flow, clusters):
+        _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
+        found = make_plan(flow, clusters, _due(flow))
+        texts = _say(plan_lines(found))
+        saved = plan_document(
+            found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
+        )
+        context["ti"].xcom_push(
+            PLAN_KEY, code_block(shortened_text(texts, "`twinlog metadata plan`").splitlines())
+        )
+        if not found.changes and not context["params"].get("dry_run"):
+            apply(flow, found, clusters.target)  # remembers what both sides agree on
+    if not found.changes or context["params"].get("dry_run"):
+        context["ti"].xcom_push("return_value", shortened(saved, WHOLE))
+        _raise_refused(found.refused)
+        raise AirflowSkipException("dry run" if found.changes else "nothing to change")
+    return shortened(saved, WHOLE)
+
+
+def apply(flow_name: str) -> Json:
+    """Plan anew and apply that.  Raises ClusterRefused when something was refused: the rest is done."""
+    from twinlog.metadata import sync
+
+    with _open(flow_name) as (flow, clusters):
+        return _finish(sync.run(flow, clusters, _due(flow)))
+
+
+def apply_approved(flow_name: str) -> Json:
+    """Apply exactly the plan that was approved; one that was too large for XCom is made again, and has to be the same.
+
+    Raises what `twinlog.metadata.saved.apply_plan` raises, and ClusterRefused when something was refused.
+    """
+    from twinlog.metadata.saved import apply_plan
+    from twinlog.metadata.saved.plan_file import parse_plan
+
+    document = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    with _open(flow_name) as (flow, clusters):
+        if NOT_SHOWN in document:
+            document = _made_again(flow, clusters, document)
+        saved = parse_plan(json.dumps(document), "the approved plan")
+        return _finish(apply_plan.run(flow, clusters, saved))
+
+
+def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
+    """Plan again; return it if its digest says that it is the approved plan, else raise TerminalError."""
+    from twinlog.metadata.saved.plan_file import plan_document
+    from twinlog.metadata.sync import make_plan
+
+    found = make_plan(flow, clusters, _due(flow))
+    at_ms = approved["saved_at_ms"]
+    again = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id(), at_ms)
+    if again["digest"] != approved["digest"]:
+        raise TerminalError(
+            "what would be changed is not what was approved any more",
+            hint="trigger the Dag again, and approve the new plan",
+            code="plan-drifted",
+            flow=flow.name,
+        )
+    return again
+
+
+@contextmanager
+def _open(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
+    from twinlog.metadata.saved.apply_plan import with_profile
+
+    flow = flow_of(flow_name)
+    profile = get_current_context()["params"].get("profile")
+    if profile:
+        flow = with_profile(flow, Profile(profile))
+    with opened(flow) as clusters:
+        yield flow, clusters
+
+
+def _due(flow: FlowSettings) -> frozenset[Subject]:
+    run = get_current_context()["dag_run"]
+    return due(flow, run.run_type.value, run.data_interval_start, run.data_interval_end)
+
+
+def _skip_when_not_standing_by(flow: FlowSettings, clusters: Clusters, *, by_form: bool) -> None:
+    """A paused or failed-over flow is left alone, unless somebody chose a profile for this very run."""
+    from twinlog.formats.ledger.records import FlowPhase
+    from twinlog.state.ledger import read_ledger
+
+    phase = read_ledger(flow, clusters.target).phase
+    if phase is not FlowPhase.ACTIVE and not by_form:
+        raise AirflowSkipException(f"{flow.name} is {phase.value}: its metadata is left as it is")
+
+
+def _finish(result: MetadataResult) -> Json:
+    from twinlog.metadata.diff import result_lines
+
+    _say(result_lines(result))
+    document = shortened(result.document, "the log; `twinlog metadata plan` says what is left")
+    get_current_context()["ti"].xcom_push("return_value", document)
+    _raise_refused(result.refused)
+    return document
+
+
+def code_block(lines: Sequence[str]) -> str:
+    """Return lines as a block of Markdown in which nothing is: its fence is longer than any within.  Pure."""
+    runs = (len(run) for line in lines for run in re.findall("`+", line))
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
+    texts = [text for _, text in lines]
+    for text in texts[:MOST_LINES]:
+        log.info(short(text, MOST_CHARACTERS))
+    if len(texts) > MOST_LINES:
+        log.info("and %d lines more: `twinlog metadata plan` shows all of them", len(texts) - MOST_LINES)
+    return texts
+
+
+def _raise_refused(refused: tuple[Refusal, ...]) -> None:
+    if refused:
+        first = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise ClusterRefused(
+            f"{first.name}: {first.message}{more}; everything else is done", hint=first.hint, code="metadata"
+        )

@@ -1,0 +1,79 @@
+"""What the tasks of the rebuild Dag run: say what would be done, refuse what is not confirmed, do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.xcom import shortened
+from twinlog.errors import UsageError
+from twinlog.jsonable import Json
+
+PARAMS = {
+    "topic": Param(
+        "",
+        type="string",
+        title="Topic",
+        description="The source topic whose copy is made anew.",
+        section="What",
+    ),
+    "confirm": Param(
+        "",
+        type="string",
+        title="Confirm",
+        description="Write the topic's name again: its copy is deleted, with all its records.",
+        section="What",
+    ),
+    "reason": Param(
+        "", type="string", title="Reason", description="Why; kept in the ledger.", section="What"
+    ),
+    "dry_run": Param(
+        True,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be deleted and what can be copied again, and change nothing.",
+    ),
+}
+
+
+def plan(flow_name: str) -> Json:
+    """Say what a rebuild would do.  Raises UsageError for a form that is not filled in."""
+    from twinlog.lifecycle import rebuild_plan
+
+    params = get_current_context()["params"]
+    topic = asked_topic(params)
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        found = rebuild_plan.plan(flow, clusters, topic)
+    return shortened(shown(found), "`twinlog rebuild --topic T`, which asks before it does anything")
+
+
+def do(flow_name: str) -> Json:
+    """Delete the copy and make it anew; skipped in a dry run.  A retry goes on where the last try stopped."""
+    from twinlog.lifecycle import rebuild
+
+    context = get_current_context()
+    params, run = context["params"], context["dag_run"]
+    topic = asked_topic(params)
+    if params["dry_run"]:
+        raise AirflowSkipException("dry run: nothing is deleted")
+    flow = flow_of(flow_name)
+    with opened(flow) as clusters:
+        done = rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
+    return shortened(shown(done), "the ledger (rebuild)")
+
+
+def asked_topic(params: Mapping[str, Any]) -> str:
+    """The topic the form names.  Raises UsageError when there is none, or it is not confirmed.  Pure."""
+    topic = str(params["topic"]).strip()
+    if not topic:
+        raise UsageError("no topic is named", hint="fill in `topic` in the trigger form")
+    if not params["dry_run"] and str(params["confirm"]).strip() != topic:
+        raise UsageError(
+            f"`confirm` does not say {topic}", hint="write the topic's name again: its copy is deleted"
+        )
+    return topic

@@ -1,0 +1,91 @@
+"""What the Dag `translate_group` runs: where a group would go on at the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow.sdk import Param, get_current_context
+
+from twinlog.airflow.request import parse_time
+from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.xcom import shortened
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, UsageError
+from twinlog.jsonable import Json
+
+DOC = """\
+### Where a consumer group goes on
+
+Translates the committed offsets of groups of a flow's source to its target, exactly, by the offset map. Changes
+nothing. The result is the task's XCom and its log: per partition the next offset to read on either side, whether it
+is exact, and how many records may be read again at most.
+
+With the source out of reach, groups stand where their last checkpoints say.
+"""
+
+
+def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
+    """Return the trigger form."""
+    names = [flow.name for flow in flows]
+    return {
+        "flow": Param(names[0], type="string", enum=names, title="Flow", section="What"),
+        "groups": Param(
+            [],
+            type="array",
+            items={"type": "string"},
+            title="Groups",
+            description="Names of consumer groups, as they are.",
+            section="What",
+        ),
+        "pattern": Param(
+            "",
+            type="string",
+            title="Pattern",
+            description="Or a Java regex that must match the whole name of a group.",
+            section="What",
+        ),
+        "at": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            pattern=r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}",  # Airflow does not check formats
+            title="At",
+            description="Where they stood at a time, as far as checkpoints are left; empty means now.",
+            section="When",
+        ),
+    }
+
+
+def translate_group() -> Json:
+    """Translate what the form asks for.
+
+    Raises UsageError for a form that names nobody or no time, and TerminalError when an offset has no translation: the
+    result is there all the same, with the reason beside it.
+    """
+    from twinlog.client.group_positions import Groups
+    from twinlog.client.standing_translations import translate_groups
+
+    context = get_current_context()
+    params = context["params"]
+    groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
+    if not groups:
+        raise UsageError("the form names no group", hint="give Groups, or a Pattern")
+    flow = flow_of(params["flow"])
+    with opened(flow) as clusters:
+        found = translate_groups(flow, clusters, groups, _time(params["at"]))
+    document = shortened(shown(found), "`twinlog translate`")
+    if not found.complete:
+        context["ti"].xcom_push("return_value", document)
+        first = found.unanswered[0]
+        raise TerminalError(
+            f"{len(found.unanswered)} of {len(found.answers)} offsets have no translation; first: {first.message}",
+            hint="see the task's XCom; `twinlog translate` shows all of them",
+            code="untranslated",
+        )
+    return document
+
+
+def _time(text: str | None) -> int | None:
+    if not text:
+        return None
+    return round(parse_time("at", text).timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Proof that the copy is equal: planned, compared lane by lane, remembered."""

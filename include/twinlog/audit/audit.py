@@ -1,0 +1,235 @@
+"""Step `audit`: compare the copy with its source, and remember what is proved.
+
+The ends of the map are read first, then those of the logs, then the map: what was mapped at first stands below those
+ends on both sides, and every record below them that this flow wrote is in the map.  Changes nothing but the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from twinlog import clock
+from twinlog.audit.comparison.values import Comparison
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
+from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
+from twinlog.audit.problems import AuditState
+from twinlog.audit.result import (
+    AuditResult,
+    coverage_of,
+    differences_of,
+    gathered,
+    in_flight,
+    judged_to,
+    partition_row,
+    remembered,
+    remembered_sample,
+    unfinished,
+)
+from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
+from twinlog.checks.coverage import mapped_between, total
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import MIB, FlowSettings
+from twinlog.errors import UsageError
+from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.state.progress import Maps, SourceLife, read_maps, read_packed, read_progress
+from twinlog.topics import discover
+from twinlog.topics.discovery import Discovery
+from twinlog.topics.other_writers import read_sharing
+
+SETTLE_SECONDS = 2.0
+"""How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
+written within milliseconds of one another."""
+
+MOST_FETCHED_BYTES = 8 * MIB
+"""One partition is read at a time, on both sides, with its records as columns: more would be memory for nothing."""
+
+
+def run(
+    flow: FlowSettings, clusters: Clusters, runner: AuditRunner, request: AuditRequest | None = None
+) -> AuditResult:
+    """Compare what `request` asks for, by default what is new since the last audit.
+
+    Raises ClusterUnreachable and ClusterRefused, UsageError for a topic the flow does not replicate, FormatError
+    for state that cannot be read; a partition whose map cannot be read is a problem of the report.  Differences are
+    an answer, not an error.
+    """
+    request = request or AuditRequest()
+    began, at_ms = time.monotonic(), clock.now_ms()
+    progress = read_progress(flow, clusters.target)
+    settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
+    discovery = discover.run(flow, clusters)
+    _refuse_strangers(discovery, request)
+    decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
+    lanes = pack(flow, decided, runner.slots)
+    answers = runner.run(lanes) if lanes else ()
+    reports = _by_life(answers)
+    found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
+    newer = Maps[OffsetMap]({}, {})
+    if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
+        time.sleep(SETTLE_SECONDS)
+        newer = read_maps(flow, clusters.target)
+        others = read_sharing(flow, clusters, discovery).others
+        found = {
+            it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
+            for it in decided.partitions
+        }
+    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
+    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
+
+
+def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
+    """Spread the partitions over at most `slots` lanes, the largest first, so that all end together."""
+    sizes = [
+        (sum(mapped_between(it.offset_map, spec.scope.start, spec.scope.end) for spec in it.specs), it)
+        for it in decided.partitions
+        if it.specs
+    ]
+    bins: list[tuple[int, list[AuditSpec]]] = [(0, []) for _ in range(max(1, min(slots, len(sizes))))]
+    for size, partition in sorted(sizes, key=lambda item: (-item[0], item[1].life)):
+        bins.sort(key=lambda item: item[0])
+        total, specs = bins[0]
+        specs += partition.specs
+        bins[0] = (total + size, specs)
+    return tuple(
+        AuditLaneSpec(
+            number,
+            flow.source.connection,
+            flow.target.connection,
+            tuple(specs),
+            flow.copy.read_committed,
+            min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
+        )
+        for number, (_, specs) in enumerate(bins)
+        if specs
+    )
+
+
+def _refuse_strangers(discovery: Discovery, request: AuditRequest) -> None:
+    known = {it.topic for it in discovery.topics}
+    for name in sorted((request.topics or frozenset()) - known):
+        reasons = {it.topic: it.reason for it in discovery.left_out}
+        why = reasons.get(name, "the source has no such topic, or does not show it")
+        raise UsageError(
+            f"flow {discovery.flow} does not replicate topic {name}: {why}",
+            hint="name source topics of the flow",
+            flow=discovery.flow,
+            topic=name,
+        )
+
+
+def _state(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    progress: Mapping[TopicPartition, int],
+    settled: Mapping[SourceLife, int],
+) -> AuditState:
+    names = [it.topic for it in discovery.topics]
+    remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
+    compacted = _compacted(clusters.source, names)
+    compacted |= {remote[name] for name in _compacted(clusters.target, remote)}
+    return AuditState(
+        discovery,
+        read_ledger(flow, clusters.target),
+        read_maps(flow, clusters.target),
+        progress,
+        settled,
+        compacted,
+        read_sharing(flow, clusters, discovery),
+    )
+
+
+def _compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
+    """Which of the topics drop superseded records; one whose configuration may not be read is taken for one."""
+    answers = cluster.topic_configs(topics)
+    policies = {
+        name: entry.value or ""
+        for name, configs in answers.found.items()
+        if (entry := configs.get("cleanup.policy")) is not None
+    }
+    return {name for name, policy in policies.items() if "compact" in policy} | set(answers.refused)
+
+
+def _by_life(answers: Sequence[AuditLaneReport]) -> Mapping[SourceLife, list[ScopeReport]]:
+    reports: defaultdict[SourceLife, list[ScopeReport]] = defaultdict(list)
+    for answer in answers:
+        for it in answer.scopes:
+            reports[SourceLife(it.topic, it.topic_id, it.partition)].append(it)
+    return reports
+
+
+def _remember(
+    flow: FlowSettings,
+    clusters: Clusters,
+    decided: AuditPlan,
+    found: Mapping[SourceLife, Comparison],
+    reports: Mapping[SourceLife, Sequence[ScopeReport]],
+    newer: Maps[OffsetMap],
+    request: AuditRequest,
+    at_ms: int,
+) -> Mapping[SourceLife, PartitionAudit]:
+    """Write what was proved into the ledger; a partition that was not finished keeps what it had."""
+    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
+    if request.mode is AuditMode.SAMPLE:
+        samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
+        write_ledger(flow, clusters.target, samples)
+        return {}
+    audits = {
+        it.life: remembered(it, found[it.life], judged_to(it, _known(newer, it.life)), at_ms) for it in whole
+    }
+    write_ledger(flow, clusters.target, audits.values())
+    return audits
+
+
+def _result(
+    flow: FlowSettings,
+    request: AuditRequest,
+    decided: AuditPlan,
+    found: Mapping[SourceLife, Comparison],
+    audits: Mapping[SourceLife, PartitionAudit],
+    answers: Sequence[AuditLaneReport],
+    at_ms: int,
+    seconds: float,
+) -> AuditResult:
+    reports = _by_life(answers)
+    rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
+    covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
+    whole = total(covered)
+    troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
+    problems = (*decided.problems, *troubles)
+    difference_count = sum(row.differences for row in rows)
+    compared = sum(row.compared for row in rows)
+    if not compared and not problems:
+        problems = (nothing_compared(flow.name, whole.unproved),)
+    verdict = verdict_of(difference_count, compared, problems)
+    equal = verdict is AuditVerdict.EQUAL
+    return AuditResult(
+        flow=flow.name,
+        mode=request.mode,
+        equal=equal,
+        records=sum(row.records for row in rows),
+        coverage=whole.share,
+        difference_count=difference_count,
+        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+        partitions=rows,
+        problems=problems,
+        at_ms=at_ms,
+        seconds=round(seconds, 3),
+        cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+        verdict=verdict,
+        proved=equal and proves(flow, covered),
+        compared=compared,
+        unproved=whole.unproved,
+    )
+
+
+def _known(maps: Maps[OffsetMap], life: SourceLife) -> OffsetMap | None:
+    found = maps.seen(life)
+    return None if isinstance(found, UnreadableMap) else found

@@ -1,0 +1,1 @@
+"""Two sides of one partition, compared batch by batch and record by record.  Pure."""

@@ -1,0 +1,126 @@
+"""Which records of two sides belong together.  Pure.
+
+By offset, as the map says, is what a good copy needs.  Where that leaves many records unequal, they are matched by
+content instead: one lost record must not make everything behind it look wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+from twinlog.audit.comparison.record_fields import RawRecord, differing
+
+Pair = tuple[RawRecord | None, RawRecord | None]
+"""A source record and a target record that belong together; None on one side: it has no counterpart."""
+
+Place = Callable[[int], int | None]
+"""The downstream offset at which the copy of an upstream offset is expected; None when it has no copy."""
+
+_UNMATCHED = 2
+_WEIGHED_CELLS = 1024
+
+
+def align(
+    source: Sequence[RawRecord],
+    target: Sequence[RawRecord],
+    place: Place,
+    *,
+    at_end: tuple[bool, bool],
+    explained: Callable[[Pair], bool] = lambda pair: False,
+) -> list[Pair]:
+    """Pair up the beginning of both lists in the way that needs the fewest differences, by offset if that does.
+
+    `at_end` says of each list whether nothing follows it; what may have its counterpart further on is left out.
+    `explained` says of a pair by offset whether it is known why one side is not there: that is no difference.
+    At least one pair comes back unless both lists are empty.
+    """
+    by_place = by_offset(source, target, place, at_end=at_end)
+    unexplained = unequal([pair for pair in by_place if not explained(pair)])
+    if unexplained <= 1:
+        return by_place
+    matched = by_content(source, target, at_end=all(at_end))
+    return matched if matched and unequal(matched) < unexplained else by_place
+
+
+def unequal(pairs: Sequence[Pair]) -> int:
+    """Count the pairs that are not two equal records."""
+    return sum(left is None or right is None or left.content != right.content for left, right in pairs)
+
+
+def by_offset(
+    source: Sequence[RawRecord], target: Sequence[RawRecord], place: Place, *, at_end: tuple[bool, bool]
+) -> list[Pair]:
+    """Pair records up by where the map puts them."""
+    pairs: list[Pair] = []
+    left = right = 0
+    while left < len(source) or right < len(target):
+        if left == len(source):
+            if not at_end[0]:
+                break
+            pairs.append((None, target[right]))
+            right += 1
+            continue
+        expected = place(source[left].offset)
+        if expected is None or (right < len(target) and expected < target[right].offset):
+            pairs.append((source[left], None))
+            left += 1
+        elif right == len(target):
+            if not at_end[1]:
+                break
+            pairs.append((source[left], None))
+            left += 1
+        elif expected == target[right].offset:
+            pairs.append((source[left], target[right]))
+            left, right = left + 1, right + 1
+        else:
+            pairs.append((None, target[right]))
+            right += 1
+    return pairs
+
+
+def by_content(source: Sequence[RawRecord], target: Sequence[RawRecord], *, at_end: bool) -> list[Pair]:
+    """Pair records up by what they hold, in order; empty when they have nothing in common."""
+    matcher = SequenceMatcher(
+        None, [it.content for it in source], [it.content for it in target], autojunk=False
+    )
+    steps = matcher.get_opcodes()
+    if all(tag != "equal" for tag, *_ in steps):
+        return []
+    if not at_end and steps[-1][0] != "equal":
+        steps.pop()
+    pairs: list[Pair] = []
+    for tag, left, left_end, right, right_end in steps:
+        ours, theirs = source[left:left_end], target[right:right_end]
+        pairs += zip(ours, theirs, strict=True) if tag == "equal" else _most_alike(ours, theirs)
+    return pairs
+
+
+def _most_alike(source: Sequence[RawRecord], target: Sequence[RawRecord]) -> list[Pair]:
+    """Pair up records of which none is equal, so that the fewest fields differ (edit distance)."""
+    if len(source) * len(target) > _WEIGHED_CELLS or not source or not target:
+        return list(zip_longest(source, target))
+    rows, columns = len(source) + 1, len(target) + 1
+    cost = [[_UNMATCHED * (i + j) for j in range(columns)] for i in range(rows)]
+    changed = [[len(differing(ours, theirs)) for theirs in target] for ours in source]
+    for i in range(1, rows):
+        for j in range(1, columns):
+            cost[i][j] = min(
+                cost[i - 1][j - 1] + changed[i - 1][j - 1],
+                cost[i - 1][j] + _UNMATCHED,
+                cost[i][j - 1] + _UNMATCHED,
+            )
+    pairs: list[Pair] = []
+    i, j = rows - 1, columns - 1
+    while i or j:
+        if i and j and cost[i][j] == cost[i - 1][j - 1] + changed[i - 1][j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((source[i], target[j]))
+        elif i and cost[i][j] == cost[i - 1][j] + _UNMATCHED:
+            i -= 1
+            pairs.append((source[i], None))
+        else:
+            j -= 1
+            pairs.append((None, target[j]))
+    return pairs[::-1]

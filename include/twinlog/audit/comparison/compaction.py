@@ -1,0 +1,93 @@
+"""Records that compaction may have removed from one side: each needs a later record of its key.  Pure.
+
+Compaction keeps the latest record of every key, and in the end forgets a tombstone too.  Either side may have been
+compacted more than the other.  So a record without counterpart is no difference as long as its key occurs again
+behind it: then that later record is what both sides are compared by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.audit.comparison.record_fields import is_tombstone, key_of, records_of
+from twinlog.logs.partition_reader import Item, Lost
+
+MOST_AWAITED = 200_000
+"""Keys remembered at once, of each side: what bounds the memory of an audit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A record without counterpart: its upstream and downstream offset, and whether it deletes its key."""
+
+    upstream: int
+    downstream: int
+    tombstone: bool
+
+
+@dataclass(slots=True)
+class AwaitedKeys:
+    """Keys that must occur again: records missing on the target, and records only the target still has."""
+
+    missing: dict[bytes, Awaited] = field(default_factory=dict)
+    extra: dict[bytes, Awaited] = field(default_factory=dict)
+    superseded: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.extra)
+
+    def seen(self, rest: bytes) -> None:
+        """A later record of this key is on either side, within what is compared."""
+        if self.missing or self.extra:
+            key = key_of(rest) or b""
+            self._found(self.missing, key)
+            self._found(self.extra, key)
+
+    def not_on_target(self, rest: bytes, upstream: int, downstream: int) -> bool:
+        """Remember a record with a key that the target does not have; False when there is no room for it."""
+        return self._await(self.missing, rest, upstream, downstream)
+
+    def not_on_source(self, rest: bytes, upstream: int, downstream: int) -> bool:
+        """Remember a record the source does not have any more; False as above."""
+        return self._await(self.extra, rest, upstream, downstream)
+
+    def look_behind(self, source: Iterable[Item], target: Iterable[Item]) -> None:
+        """Look for the keys behind what was compared, on the side where each is needed."""
+        self._look(self.missing, target)
+        self._look(self.extra, source)
+
+    def superseded_by(self, on_source: Mapping[bytes, int], on_target: Mapping[bytes, int]) -> None:
+        """Others' later records of the same keys, by the last offset of each, explain what is gone, too."""
+        for key in [key for key, it in self.missing.items() if on_target.get(key, -1) > it.downstream]:
+            self._found(self.missing, key)
+        for key in [key for key, it in self.extra.items() if on_source.get(key, -1) > it.upstream]:
+            self._found(self.extra, key)
+
+    def unresolved(self) -> Iterator[tuple[Awaited, bool]]:
+        """Yield what did not occur again, and whether it is the target that lacks it."""
+        yield from ((it, True) for it in self.missing.values())
+        yield from ((it, False) for it in self.extra.values())
+
+    def _await(self, keys: dict[bytes, Awaited], rest: bytes, upstream: int, downstream: int) -> bool:
+        self.seen(rest)
+        if len(keys) >= MOST_AWAITED:
+            return False
+        keys[key_of(rest) or b""] = Awaited(upstream, downstream, is_tombstone(rest))
+        return True
+
+    def _look(self, keys: dict[bytes, Awaited], items: Iterable[Item]) -> None:
+        if not keys:
+            return
+        for item in items:
+            if isinstance(item, Lost):
+                continue
+            for batch in item.batches():
+                for record in records_of(*batch):
+                    self._found(keys, key_of(record.rest) or b"")
+            if not keys:
+                return
+
+    def _found(self, keys: dict[bytes, Awaited], key: bytes) -> None:
+        if keys.pop(key, None) is not None:
+            self.superseded += 1

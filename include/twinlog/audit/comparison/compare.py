@@ -1,0 +1,301 @@
+"""Compare the copied records of one partition on both sides, batch by batch and record by record.  Pure.
+
+| on the source   | on the target                         | outcome                                              |
+|-----------------|---------------------------------------|------------------------------------------------------|
+| a whole batch   | the same bytes, where the map puts it | equal, without decoding a record                     |
+| a record        | equal, where the map puts it          | equal                                                |
+| a record        | another one                           | key, value, headers or timestamp differs             |
+| a record        | nothing there                         | missing; unless retention or compaction explains it  |
+| nothing there   | a record that the map knows           | extra; unless retention or compaction explains it    |
+|                 | a record that the map does not know   | extra                                                |
+| records         | the same ones, elsewhere              | order                                                |
+
+What others wrote to a topic that is shared is left out first (twinlog.audit.comparison.foreign_records).
+
+Law: with both sides good this finds nothing; every record of the scope is accounted for exactly once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from twinlog.audit.comparison.alignment import Pair, align, by_offset
+from twinlog.audit.comparison.compaction import AwaitedKeys
+from twinlog.audit.comparison.foreign_records import on_source, on_target
+from twinlog.audit.comparison.many_records import common_count, equal_prefix
+from twinlog.audit.comparison.map_ranges import mapped_into
+from twinlog.audit.comparison.one_side import Side
+from twinlog.audit.comparison.places import Places
+from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of
+from twinlog.audit.comparison.same_bytes import same_records
+from twinlog.audit.comparison.totals import Tally
+from twinlog.audit.comparison.values import Comparison, Scope
+from twinlog.formats.ledger.audit import DifferenceKind, Unproved
+from twinlog.logs.partition_reader import Item
+
+WINDOW = 256
+"""Records of each side that are looked at together when they do not pair up by offset."""
+
+
+def compare(
+    scope: Scope,
+    source: Iterable[Item],
+    target: Iterable[Item],
+    source_behind: Iterable[Item] | None = None,
+    target_behind: Iterable[Item] | None = None,
+) -> Comparison:
+    """Compare the scope's records; both sides are read once, in order, as far as they are needed.
+
+    The two iterables `behind` continue them to the ends of the logs; they are only read for keys that
+    compaction must have kept there.  Without them such records are unproved.
+    """
+    ours, theirs = on_source(scope, source), on_target(scope, target)
+    walk = _Walk(scope, ours, theirs)
+    walk.run()
+    walk.awaited.superseded_by(ours.latest, theirs.latest)
+    if source_behind is not None and target_behind is not None and ours.all_kept and theirs.all_kept:
+        walk.awaited.look_behind(source_behind, target_behind)
+        walk.settle()
+    else:
+        walk.leave_open()
+    result = walk.tally.result(walk.awaited.superseded)
+    return dataclasses.replace(result, others=theirs.records)
+
+
+class _Walk:
+    """The state of one comparison.
+
+    `shift` is how far the target's records stand from where the map puts them: 0 unless a record is missing or
+    extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one;
+    `one_by_one` records are still to be, since the first of them is not equal.
+    """
+
+    def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
+        self.scope = scope
+        self.source = Side(source, scope.start, scope.end)
+        self.target = Side(target, scope.downstream_start, scope.downstream_end)
+        self.places = Places(scope.offset_map)
+        self.tally = Tally()
+        self.awaited = AwaitedKeys()
+        self.shift = 0
+        self.last_upstream = -1
+        self.one_by_one = 0
+
+    def run(self) -> None:
+        """Walk both sides to their ends."""
+        while self._whole_batch() or self._many_records() or self._equal_record() or self._unequal():
+            pass
+        self._lost_on_both_sides()
+
+    def settle(self) -> None:
+        """Judge the records whose keys did not occur again anywhere."""
+        for record, lacks_target in self.awaited.unresolved():
+            at = record.upstream, record.downstream
+            if lacks_target and record.tombstone:
+                # Expired with delete.retention.ms, or lost: the log does not tell.
+                self.tally.unproved(record.upstream, Unproved.COMPACTED)
+            elif lacks_target:
+                self.tally.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
+            elif record.tombstone:
+                self.awaited.superseded += 1  # its key has no value on either side
+            else:
+                self.tally.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
+
+    def leave_open(self) -> None:
+        """Say that the keys were not looked for."""
+        for record, _ in self.awaited.unresolved():
+            self.tally.unproved(record.upstream, Unproved.COMPACTED)
+
+    def _lost_on_both_sides(self) -> None:
+        """Say of copied records that neither side could show that nothing was proved of them."""
+        theirs = [(it.start, it.end) for it in self.target.lost]
+        for ours in self.source.lost:
+            start, end = max(ours.start, self.scope.start), min(ours.end, self.scope.end)
+            for upstream, count in mapped_into(self.scope.offset_map, start, end, theirs):
+                self.tally.unproved(upstream, ours.reason, count)
+
+    def _whole_batch(self) -> bool:
+        """Compare the next batch of both sides as bytes, when both begin one where the map says."""
+        if self.shift or self.awaited:
+            return False
+        ours = self.source.batch()
+        theirs = self.target.batch() if ours is not None else None
+        if ours is None or theirs is None:
+            return False
+        count = ours.header.record_count
+        place = self.places.downstream_of_all(ours.header.base_offset, count)
+        if place != theirs.header.base_offset or not same_records(ours, theirs):
+            return False
+        self.source.take_batch()
+        self.target.take_batch()
+        self.tally.equal(count, as_bytes=True)
+        return True
+
+    def _many_records(self) -> bool:
+        """Compare what is at hand of both sides all at once, however its batches were cut."""
+        if self.shift or self.awaited or self.one_by_one > 0:
+            return False
+        ours, theirs = self.source.ends(), self.target.ends()
+        if not len(ours) or not len(theirs):
+            return False
+        count = common_count(ours, theirs)
+        left, right = self.source.columns(count), self.target.columns(count)
+        equal = (
+            equal_prefix(left, right, self.scope.offset_map) if left is not None and right is not None else 0
+        )
+        if equal < count:
+            self.one_by_one = WINDOW
+        if equal:
+            self.source.take(equal)
+            self.target.take(equal)
+            self.tally.equal(equal)
+        return equal > 0
+
+    def _equal_record(self) -> bool:
+        """Compare the next record of both sides, when they stand where the map says."""
+        ours, theirs = self.source.head(), self.target.head()
+        if ours is None or theirs is None or self.shift or ours.content != theirs.content:
+            return False
+        if self.places.downstream(ours.offset) != theirs.offset:
+            return False
+        self._take(ours, theirs)
+        self.tally.equal(1)
+        return True
+
+    def _unequal(self) -> bool:
+        """Judge the next records by what belongs together; False at the end of both sides."""
+        pairs = self._next_by_offset() if self._compacted() else self._next_window()
+        surplus = 0
+        for ours, theirs in pairs:
+            self._take(ours, theirs)
+            if ours is not None and theirs is not None:
+                surplus = self._judge_pair(ours, theirs, surplus)
+            elif ours is not None:
+                surplus -= self._judge_missing(ours)
+            elif theirs is not None:
+                surplus += self._judge_extra(theirs)
+        return bool(pairs)
+
+    def _next_by_offset(self) -> list[Pair]:
+        ours, theirs = self.source.head(), self.target.head()
+        at_end = ours is None, theirs is None
+        return by_offset([ours] if ours else [], [theirs] if theirs else [], self._place, at_end=at_end)
+
+    def _next_window(self) -> list[Pair]:
+        ours, theirs = self.source.window(WINDOW), self.target.window(WINDOW)
+        at_end = self.source.exhausted_behind(len(ours)), self.target.exhausted_behind(len(theirs))
+        return align(ours, theirs, self._place, at_end=at_end, explained=self._explained)
+
+    def _explained(self, pair: Pair) -> bool:
+        """Whether a side that shows no record has lost it."""
+        match pair:
+            case RawRecord() as ours, None:
+                place = self._place(ours.offset)
+                return place is not None and self.target.lost_at(place) is not None
+            case None, RawRecord() as theirs:
+                if self.scope.beyond.has(theirs.offset):
+                    return True
+                upstream = self.places.upstream(theirs.offset - self.shift)
+                return upstream is not None and self.source.lost_at(upstream) is not None
+        return False
+
+    def _place(self, upstream: int) -> int | None:
+        place = self.places.downstream(upstream)
+        return None if place is None else place + self.shift
+
+    def _take(self, ours: RawRecord | None, theirs: RawRecord | None) -> None:
+        self.one_by_one -= 1
+        if ours is not None:
+            self.source.take()
+            self.last_upstream = ours.offset
+            self.awaited.seen(ours.rest)
+        if theirs is not None:
+            self.target.take()
+            self.awaited.seen(theirs.rest)
+
+    def _judge_pair(self, ours: RawRecord, theirs: RawRecord, surplus: int) -> int:
+        """Judge two records that belong together; return the surplus of extra records not yet explained."""
+        at = ours.offset, theirs.offset
+        fields = differing(ours, theirs)
+        if fields:
+            message = f"{', '.join(fields)} of the copy {'differ' if len(fields) > 1 else 'differs'}"
+            self.tally.differ(fields[0], at, message, ours, theirs, fields)
+            return surplus
+        place = self.places.downstream(ours.offset)
+        if place is None:
+            if not self._map_lost(ours.offset):  # those are counted beforehand
+                self.tally.unproved(ours.offset, Unproved.NO_MAP)
+            return surplus
+        shift = theirs.offset - place
+        if shift != self.shift and shift - self.shift != surplus:
+            message = f"it and what follows stand {abs(shift)} offsets {'behind' if shift > 0 else 'before'} the map"
+            self.tally.differ(DifferenceKind.ORDER, at, message, ours, theirs)
+        elif shift:
+            self.tally.unproved(ours.offset, Unproved.DISPLACED)
+        else:
+            self.tally.equal(1)
+        self.shift = shift
+        return 0
+
+    def _judge_missing(self, ours: RawRecord) -> int:
+        """Judge a source record without copy; return how many records the target is short of."""
+        place = self.places.downstream(ours.offset)
+        if place is None:
+            if ours.offset in self.scope.quarantined:
+                return 0
+            if self._map_lost(ours.offset):
+                if not self._compacted():
+                    message = "it was copied by what the offset map has lost, and is not there"
+                    self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), message, ours)
+                return 0
+            if not self.places.knows_upstream(ours.offset):
+                self.tally.unproved(ours.offset, Unproved.NO_MAP)
+                return 0
+            self.tally.differ(DifferenceKind.MISSING, (ours.offset, None), "it was never copied", ours)
+            return 0
+        gone = self.target.lost_at(place)
+        if gone is not None and gone is not Unproved.UNREADABLE:
+            self.tally.unproved(ours.offset, gone)
+        elif self._compacted() and key_of(ours.rest) is not None:
+            if not self.awaited.not_on_target(ours.rest, ours.offset, place):
+                self.tally.unproved(ours.offset, Unproved.COMPACTED)
+        else:
+            message = "the target's batch cannot be read" if gone else "there is no record in its place"
+            self.tally.differ(DifferenceKind.MISSING, (ours.offset, place), message, ours)
+        return 1
+
+    def _map_lost(self, upstream: int) -> bool:
+        """Whether an offset was copied, and the map has lost where to."""
+        return any(start <= upstream < end for start, end in self.scope.lost)
+
+    def _judge_extra(self, theirs: RawRecord) -> int:
+        """Judge a target record without source record; return how many records the target has too many."""
+        if self.scope.beyond.has(theirs.offset):
+            return 0
+        upstream = self.places.upstream(theirs.offset - self.shift)
+        if upstream is None and not self.places.knows_downstream(theirs.offset - self.shift):
+            return 0  # its source record is unproved for the same reason
+        if upstream is None or not self.scope.start <= upstream < self.scope.end or self._is_there(upstream):
+            self.tally.differ(
+                DifferenceKind.EXTRA, (None, theirs.offset), "the flow did not write it", target=theirs
+            )
+            return 1
+        gone = self.source.lost_at(upstream)
+        if gone is not None:
+            self.tally.unproved(upstream, gone)
+        elif self._compacted() and key_of(theirs.rest) is not None:
+            if not self.awaited.not_on_source(theirs.rest, upstream, theirs.offset):
+                self.tally.unproved(upstream, Unproved.COMPACTED)
+        else:
+            message = "the source no longer has the record it was copied from"
+            self.tally.differ(DifferenceKind.EXTRA, (upstream, theirs.offset), message, target=theirs)
+        return 1
+
+    def _is_there(self, upstream: int) -> bool:
+        """Whether the source has the record at `upstream`: it is the next one, or was already taken."""
+        ours = self.source.head()
+        return upstream <= self.last_upstream or (ours is not None and ours.offset <= upstream)
+
+    def _compacted(self) -> bool:
+        return self.scope.compacted or self.source.gaps_inside or self.target.gaps_inside

@@ -1,0 +1,87 @@
+"""Records of a shared topic that are not the audited flow's: left out batch by batch, and counted.  Pure.
+
+A batch has one writer, so all of it is the flow's or nothing.  Its own batches on the target are those the map knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from twinlog.audit.comparison.compaction import MOST_AWAITED
+from twinlog.audit.comparison.record_fields import key_of, records_of
+from twinlog.audit.comparison.values import Scope
+from twinlog.logs.partition_reader import Block, Item, Lost
+from twinlog.offsets.spans import Spans
+
+
+class WithoutStrangers:
+    """One side without the batches that `are_strangers` marks; `records` counts what was left out.
+
+    For a compacted topic `latest` holds the last offset of each key left out: it may have superseded one of the flow's.
+    `all_kept` is false when there were more keys than are remembered.
+    """
+
+    def __init__(
+        self, items: Iterable[Item], are_strangers: Callable[[Block], Any], *, compacted: bool
+    ) -> None:
+        self._items = items
+        self._are_strangers = are_strangers
+        self._compacted = compacted
+        self.records = 0
+        self.latest: dict[bytes, int] = {}
+        self.all_kept = True
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            if isinstance(item, Lost):
+                yield item
+                continue
+            strange = self._are_strangers(item)
+            if strange.any():
+                self._leave_out(item.where(strange))
+            if not strange.all():
+                yield item.where(~strange)
+
+    def _leave_out(self, block: Block) -> None:
+        self.records += int(block.heads["record_count"].sum())
+        for batch in block.batches() if self._compacted else ():
+            for record in records_of(*batch):
+                key = key_of(record.rest) or b""
+                self.all_kept &= len(self.latest) < MOST_AWAITED or key in self.latest
+                if self.all_kept:
+                    self.latest[key] = record.offset
+
+
+def on_source(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
+    """Leave out what the flow the other way wrote: it came from the target."""
+
+    def echoes(block: Block) -> Any:
+        return scope.echoes.hold(block.bases, block.nexts)
+
+    return WithoutStrangers(items, echoes, compacted=scope.compacted)
+
+
+def on_target(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
+    """Leave out what other flows wrote, and where the target's own producers write, all the map does not know."""
+    if scope.beyond:
+        items = _compared(scope, items)
+    known = Spans.downstream_of([scope.offset_map])
+
+    def others(block: Block) -> Any:
+        bases, nexts = block.bases, block.nexts
+        ours = known.touch(bases, nexts)
+        return ~ours if scope.shared else ~ours & scope.others.hold(bases, nexts)
+
+    return WithoutStrangers(items, others, compacted=scope.compacted)
+
+
+def _compared(scope: Scope, items: Iterable[Item]) -> Iterator[Item]:
+    """Leave out the flow's own batches with which nothing can be compared; they count as nobody's."""
+    for item in items:
+        if isinstance(item, Lost):
+            yield item
+            continue
+        kept = ~scope.beyond.hold(item.bases, item.nexts)
+        if kept.any():
+            yield item.where(kept)

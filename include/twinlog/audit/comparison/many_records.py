@@ -1,0 +1,65 @@
+"""Compare many records at once, column by column, however their batches were cut.  Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twinlog.batches.columns.columns import Columns
+from twinlog.batches.columns.pieces import Int64s
+from twinlog.offsets.offset_map import OffsetMap
+
+
+def common_count(ours: Int64s, theirs: Int64s) -> int:
+    """How many records to compare, given how many there are up to the end of each batch of either side.
+
+    Up to the last place where batches of both sides end, if there is one: from there on whole batches may be equal.
+    """
+    both = np.intersect1d(ours, theirs, assume_unique=True)
+    return int(both[-1] if len(both) else min(ours[-1], theirs[-1]))
+
+
+def equal_prefix(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> int:
+    """Count the records, from the first on, that are equal and stand where the map puts them."""
+    same = (ours.timestamps == theirs.timestamps) & (ours.sizes == theirs.sizes)
+    same &= _in_place(ours, theirs, offset_map)
+    count = _leading(same)
+    return _leading(_same_bytes(ours.where(slice(0, count)), theirs.where(slice(0, count))))
+
+
+def _leading(marks: Any) -> int:
+    return len(marks) if marks.all() else int(np.argmin(marks))
+
+
+def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> Any:
+    if not len(offset_map.upstream):
+        return np.zeros(len(ours), bool)
+    run = np.searchsorted(offset_map.upstream, ours.offsets, side="right") - 1
+    into = ours.offsets - offset_map.upstream[run]
+    inside = (run >= 0) & (into < offset_map.length[run])
+    return inside & (offset_map.downstream[run] + into == theirs.offsets)
+
+
+def _same_bytes(ours: Columns, theirs: Columns) -> Any:
+    """Mark the records, of equal sizes on both sides, whose rests are equal.
+
+    Records of [n, 2n) bytes, n a power of two, are compared by their first n and their last n bytes, which overlap:
+    pieces of one length are gathered, and compared, by the thousand.
+    """
+    sizes = ours.sizes
+    same = np.ones(len(sizes), bool)
+    steps = np.frexp(sizes)[1] - 1  # exact: sizes are far below 2**53
+    for step in np.unique(steps).tolist():
+        chosen, length = np.flatnonzero(steps == step), 1 << step
+        for left, right in ((ours.starts, theirs.starts), (ours.ends - length, theirs.ends - length)):
+            pieces = _pieces(ours.data, left[chosen], length) == _pieces(theirs.data, right[chosen], length)
+            same[chosen] &= pieces.all(axis=1)
+    return same
+
+
+def _pieces(data: memoryview, starts: Int64s, length: int) -> Any:
+    """Gather `length` bytes from each start on, a row each, in words as wide as fit."""
+    anywhere: Any = np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
+    width = min(length, 8)
+    return anywhere[starts].view(f"u{width}").reshape(len(starts), length // width)

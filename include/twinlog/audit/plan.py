@@ -1,0 +1,307 @@
+"""What an audit will compare, and what it cannot: decided from state that was read before.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from twinlog.audit.comparison.map_ranges import downstream_range, first_upstream_at, sample
+from twinlog.audit.comparison.values import Scope
+from twinlog.audit.lane import AuditSpec
+from twinlog.audit.problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems, map_lost
+from twinlog.checks.coverage import mapped_between, standing, without
+from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.spans import Spans
+from twinlog.state.ledger import Ledger, of_partition
+from twinlog.state.progress import SourceLife
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
+
+
+class AuditMode(StrEnum):
+    """How much is compared: what is new since the last audit, everything, or a share of everything."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+    SAMPLE = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What is asked for.  `share` (0 to 1) and `seed` choose a sample; `topics` None means all of the flow."""
+
+    mode: AuditMode = AuditMode.INCREMENTAL
+    share: float = 1.0
+    seed: int = 0
+    topics: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
+
+    `end` is how far it will be audited, `held` how many of the mapped records in front of it the copy has not lost to
+    its retention, `lost` what the map has lost.  `sampled` is what earlier samples found that stands; in `before`
+    that is taken over.  `claims` is false when what is found may be told but proves nothing of
+    the topic as it is now.
+    """
+
+    life: SourceLife
+    remote_topic: str
+    remote_topic_id: str
+    offset_map: OffsetMap
+    start: int
+    end: int
+    downstream_end: int
+    specs: tuple[AuditSpec, ...]
+    unproved: tuple[UnprovedSpan, ...] = ()
+    before: PartitionAudit | None = None
+    claims: bool = True
+    sampled: SampleAudit | None = None
+    held: int = 0
+    lost: tuple[LostStretch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """What to compare, and what stands against comparing more."""
+
+    partitions: tuple[PartitionPlan, ...]
+    problems: tuple[AuditProblem, ...]
+
+
+def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
+    """Decide what is compared."""
+    partitions: list[PartitionPlan] = []
+    problems = list(found_problems(flow, state, request.topics))
+    for topic in state.discovery.topics:
+        if request.topics is None or topic.topic in request.topics:
+            partitions += (
+                it
+                for partition in topic.partitions
+                if (it := _partition(flow, topic, partition, state, request))
+            )
+    for it in partitions:
+        problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
+    if not any(it.held for it in partitions) and not problems:
+        message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
+        problems.append(AuditProblem(NOTHING_COPIED, "", message, "run a cycle first"))
+    return AuditPlan(tuple(partitions), tuple(problems))
+
+
+def _partition(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    state: AuditState,
+    request: AuditRequest,
+) -> PartitionPlan | None:
+    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    if life in state.maps.broken:
+        return None
+    offset_map = state.maps.get(life)
+    claims = offset_map is not None
+    if offset_map is None:
+        offset_map = _map_of_an_earlier_life(life, state)
+    if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
+        return None
+    before, sampled = _earlier(state.ledger, life)
+    if before is not None and before.remote_topic_id != topic.remote.topic_id:
+        before = None
+    looked_to = before
+    if request.mode is not AuditMode.INCREMENTAL:
+        before = None
+    if before is not None and sampled is not None:
+        before = _joined(before, sampled)
+    start = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
+    end = max(start, _settled(life, offset_map, state)) if claims else offset_map.end_upstream
+    lost = _lost(life, offset_map, partition.target, state) if claims else ()
+    unproved = [UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost]
+    if before is None and not any(it.end == offset_map.first_upstream for it in lost):
+        unproved += _before_the_map(partition, offset_map, state.ledger, life)
+    if before is not None:
+        kept = tuple(it for it in before.unproved if it.reason is not Unproved.MAP_LOST)
+        before = replace(before, unproved=kept)
+    for begin, reason in (
+        (partition.source.log_start, Unproved.SOURCE_RETENTION),
+        (first_upstream_at(offset_map, partition.target.log_start), Unproved.TARGET_RETENTION),
+    ):
+        if begin > start:
+            count = mapped_between(offset_map, start, min(begin, end))
+            if count:
+                unproved.append(UnprovedSpan(start, min(begin, end), count, reason))
+            start = min(begin, end)
+    scopes = _scopes(flow, topic, partition, offset_map, (start, end), looked_to, state, life, request)
+    scopes = (
+        [replace(it, lost=tuple((one.start, one.end) for one in lost)) for it in scopes] if lost else scopes
+    )
+    look_behind = request.mode is not AuditMode.SAMPLE
+    specs = tuple(
+        AuditSpec(
+            life.topic,
+            life.topic_id,
+            topic.remote_topic,
+            life.partition,
+            scope,
+            partition.source.readable_end(read_committed=flow.copy.read_committed),
+            partition.target.stable_end,
+            look_behind,
+        )
+        for scope in scopes
+    )
+    return PartitionPlan(
+        life,
+        topic.remote_topic,
+        topic.remote.topic_id,
+        offset_map,
+        before.start if before else offset_map.first_upstream,
+        end,
+        max(
+            (it.downstream_end for it in scopes),
+            default=before.downstream_end if before else _reached(offset_map, end),
+        ),
+        specs,
+        tuple(unproved),
+        before,
+        claims,
+        sampled,
+        mapped_between(offset_map, first_upstream_at(offset_map, partition.target.log_start), end),
+        lost,
+    )
+
+
+def _lost(
+    life: SourceLife, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
+) -> tuple[LostStretch, ...]:
+    """What was copied before the map was read, and the map does not cover: progress was read in front of it."""
+    last = state.progress.get(TopicPartition(life.topic, life.partition))
+    copied_to = None if last is None else last + 1
+    bounds = bounds_of(state.ledger, life, copied_to, target.log_start, target.stable_end)
+    return tuple(lost_stretches(offset_map, bounds))
+
+
+def _earlier(ledger: Ledger, life: SourceLife) -> tuple[PartitionAudit | None, SampleAudit | None]:
+    """The last audit of a partition, and what samples found since."""
+    place = life.topic, life.partition
+    audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
+    sample = next((it for it in of_partition(ledger.sampled, *place) if it.topic_id == life.topic_id), None)
+    return audit, standing(sample, audit)
+
+
+def _joined(before: PartitionAudit, sampled: SampleAudit) -> PartitionAudit:
+    """An audit that goes on from `before` keeps what a sample found in front of it, and compares the rest itself."""
+    anew = (it for it in sampled.differences if not _in_front(it, before))
+    kept = without(sampled, tuple(anew))
+    return replace(
+        before,
+        difference_count=before.difference_count + kept.difference_count,
+        differences=before.differences + kept.differences,
+    )
+
+
+def _in_front(it: FoundDifference, before: PartitionAudit) -> bool:
+    if it.upstream_offset is not None:
+        return it.upstream_offset < before.end
+    return it.downstream_offset is None or it.downstream_offset < before.downstream_end
+
+
+def _reached(offset_map: OffsetMap, end: int) -> int:
+    """Where the copies of what lies below upstream `end` end downstream; where the first one is when there are none."""
+    if end <= int(offset_map.upstream[0]):
+        return int(offset_map.downstream[0])
+    return downstream_range(offset_map, offset_map.first_upstream, end)[1]
+
+
+def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
+    """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now.
+
+    Progress does not tell: it is absent until the first copy, and that of an earlier life may reach further.
+    """
+    return min(offset_map.end_upstream, state.settled.get(life, offset_map.first_upstream))
+
+
+def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
+    for earlier in reversed(state.ledger.lives):
+        found = state.maps.seen(SourceLife(life.topic, earlier.topic_id, life.partition))
+        if earlier.topic == life.topic and isinstance(found, OffsetMap):
+            return found
+    return None
+
+
+def _before_the_map(
+    partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceLife
+) -> Iterator[UnprovedSpan]:
+    """What the source has before the map begins, though the copy should hold it."""
+    beginning = ledger.beginnings.get(life.topic)
+    begin = partition.source.log_start
+    if beginning is not None and beginning.topic_id == life.topic_id:
+        begin = max(begin, beginning.offsets.get(str(life.partition), 0))
+    end = offset_map.first_upstream
+    if begin < end:
+        first = int(offset_map.downstream[0])
+        log_start = partition.target.log_start if partition.target is not None else 0
+        if 0 < log_start >= first:
+            yield UnprovedSpan(begin, end, end - begin, Unproved.TARGET_RETENTION)
+        else:
+            # Of a copy that has lost its oldest records no more stand in front of the map than there is room for.
+            room = first - log_start if log_start else end - begin
+            yield UnprovedSpan(begin, end, min(end - begin, room), Unproved.NO_MAP)
+
+
+def _scopes(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    offset_map: OffsetMap,
+    wanted: tuple[int, int],
+    looked_to: PartitionAudit | None,
+    state: AuditState,
+    life: SourceLife,
+    request: AuditRequest,
+) -> list[Scope]:
+    assert partition.target is not None
+    start, end = wanted
+    quarantined = frozenset(
+        it.offset
+        for it in of_partition(state.ledger.quarantined, life.topic, life.partition)
+        if it.topic_id in {"", life.topic_id}
+    )
+    compacted, sharing = life.topic in state.compacted, state.sharing
+    shared, beyond = topic.remote_topic in sharing.shared, Spans()
+    if request.mode is AuditMode.SAMPLE:
+        ranges = sample(start, end, request.share, f"{request.seed}/{life.topic}/{life.partition}")
+        whole = [(low, high, *downstream_range(offset_map, low, high)) for low, high in ranges]
+    else:
+        first, last = downstream_range(offset_map, start, end)
+        standing, nothing_new = end == offset_map.end_upstream, first == last
+        if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
+            # What stands between the last audit and the first new record must be nobody else's; copies of the flow's
+            # own there have no source record any more.
+            behind = max(looked_to.downstream_end, partition.target.log_start)
+            first = behind if nothing_new else min(first, behind)
+            beyond = Spans.copies_of(offset_map, looked_to.end, start)
+            last = max(first, last) if standing or not nothing_new else first
+        if standing and flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
+            last = max(last, partition.target.stable_end)  # nobody of ours wrote what the map does not know
+        whole = [(start, end, first, last)]
+    return [
+        Scope(
+            offset_map,
+            low,
+            high,
+            first,
+            last,
+            quarantined,
+            compacted,
+            echoes=sharing.echoes.get(TopicPartition(life.topic, life.partition), Spans()),
+            others=sharing.others.get(TopicPartition(topic.remote_topic, life.partition), Spans()),
+            shared=shared,
+            beyond=beyond,
+        )
+        for low, high, first, last in whole
+        if low < high or first < last
+    ]

@@ -1,0 +1,181 @@
+"""Why topics and partitions of a flow cannot be audited, as far as that is seen before anything is compared.  Pure.
+
+Law: a partition of which something was copied is compared, or a problem says that it is not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.checks.map_holes import LostStretch
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceLife
+from twinlog.topics.discover import left_out_reason
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
+from twinlog.topics.other_writers import Sharing
+
+NOTHING_COPIED = "nothing-copied"
+"""Code of a flow whose copies hold no record: there is nothing to compare."""
+
+MAP_LOST = "map-lost"
+"""Code of a partition of which a part of the offset map is gone."""
+
+MAP_LOST_HINT = (
+    "`twinlog audit --full` names the records that are missing; `twinlog rebuild` makes copy and map anew"
+)
+
+NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a lost map needs a new copy"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditProblem:
+    """Why a topic, or a partition of it, could not be audited; the audit does not call the flow equal."""
+
+    code: str
+    topic: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """What was read for the plan: progress and `settled` first, then the ends of the logs, then ledger and map.
+
+    `settled` is the end of each map as it was then.  `compacted` are the source topics of which either side has
+    `compact` in its cleanup.policy; `sharing` says what in either log is not the flow's.
+    """
+
+    discovery: Discovery
+    ledger: Ledger
+    maps: Maps[OffsetMap]
+    progress: Mapping[TopicPartition, int]
+    settled: Mapping[SourceLife, int]
+    compacted: Collection[str]
+    sharing: Sharing = field(default_factory=Sharing)
+
+
+def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[AuditProblem]:
+    """Say of which copied offsets of a partition the map tells nothing."""
+    for it in lost:
+        message = (
+            f"{name}-{copy.rpartition('-')[2]}: upstream offsets {it.start} to {it.end - 1} were copied, at most"
+            f" {it.records} records, and the offset map has lost where to: between {it.after} and {it.before}"
+            f" of {copy}"
+        )
+        yield AuditProblem(MAP_LOST, name, message, MAP_LOST_HINT)
+
+
+def found_problems(
+    flow: FlowSettings, state: AuditState, wanted: Collection[str] | None = None
+) -> Iterator[AuditProblem]:
+    """Say what stands against auditing the `wanted` source topics; None means all of the flow."""
+    known = _Known.of(state)
+    for topic in state.discovery.topics:
+        if wanted is None or topic.topic in wanted:
+            yield from _topic_problems(topic, known)
+            for partition in topic.partitions:
+                yield from _partition_problems(topic, partition, state, known)
+    yield from _hidden(flow, state, wanted)
+
+
+def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[AuditProblem]:
+    """What was copied of topics that the source does not show any more, though it has them."""
+    copied = {it.topic for it in state.progress}
+    for it in state.discovery.problems:
+        if (
+            it.code is ProblemCode.SOURCE_REFUSED
+            and it.topic in copied
+            and (wanted is None or it.topic in wanted)
+            and left_out_reason(flow, it.topic) is None
+        ):
+            yield AuditProblem(it.code.value, it.topic, it.message, it.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of each source topic, by name.
+
+    `lives` are ids of which a map knows records, or may know some; `broken` are maps that cannot be read, in order.
+    """
+
+    copied: Mapping[str, list[int]]
+    against: Mapping[str, list[Problem]]
+    lives: Mapping[str, set[str]]
+    broken: Mapping[str, list[tuple[SourceLife, UnreadableMap]]]
+
+    @classmethod
+    def of(cls, state: AuditState) -> _Known:
+        """Look once at all there is."""
+        known = cls(defaultdict(list), defaultdict(list), defaultdict(set), defaultdict(list))
+        for at in sorted(state.progress):
+            known.copied[at.topic].append(at.partition)
+        for problem in state.discovery.problems:
+            known.against[problem.topic].append(problem)
+        for life, offset_map in state.maps.items():
+            if offset_map.records:
+                known.lives[life.topic].add(life.topic_id)
+        for life, error in sorted(state.maps.broken.items()):
+            known.lives[life.topic].add(life.topic_id)
+            known.broken[life.topic].append((life, error))
+        return known
+
+
+def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
+    name = topic.topic
+    yield from _unreadable(topic, known)
+    lives, copied, against = known.lives[name], known.copied[name], known.against[name]
+    if lives and topic.topic_id not in lives:
+        message = (
+            f"topic {name} was made anew on the source: {topic.remote_topic} is the copy of an earlier life"
+        )
+        yield AuditProblem(ProblemCode.RECREATED.value, name, message, "decide what becomes of the copy")
+    elif copied and not lives:
+        message = f"partitions {copied} of {name} were copied, but no offset map says where to"
+        yield AuditProblem("no-map", name, message, NO_MAP_HINT)
+    elif (lives or copied) and topic.remote is None:
+        message = f"the copy {topic.remote_topic} of {name} does not exist"
+        yield AuditProblem(ProblemCode.COPY_DELETED.value, name, message, "it must be copied anew")
+    yield from (
+        AuditProblem(it.code.value, name, it.message, it.hint)
+        for it in against
+        if (it.blocking and it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED})
+        or it.code is ProblemCode.PARTITION_UNAVAILABLE
+    )
+
+
+def _unreadable(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]:
+    for life, error in known.broken[topic.topic]:
+        if life.topic_id == topic.topic_id:
+            yield AuditProblem(error.code, topic.topic, error.message, error.hint)
+
+
+def _partition_problems(
+    topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState, known: _Known
+) -> Iterator[AuditProblem]:
+    """What stands against one partition while its topic can be audited."""
+    name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
+    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    copied, mapped = TopicPartition(topic.topic, life.partition) in state.progress, life in state.maps
+    if topic.remote is None or life in state.maps.broken or not (copied or mapped):
+        return
+    if partition.target is None and partition.partition < topic.remote.partitions:
+        message = f"the offsets of {copy}, the copy of {name}, cannot be read"
+        hint = "wait until it has a leader that answers, and audit again"
+        yield AuditProblem(ProblemCode.PARTITION_UNAVAILABLE.value, topic.topic, message, hint)
+    elif partition.target is None:
+        message = f"{copy}, the copy of {name}, does not exist"
+        yield AuditProblem(ProblemCode.COPY_DELETED.value, topic.topic, message, "it must be copied anew")
+    elif not mapped and topic.topic_id in known.lives[topic.topic] and not _expired(partition.target):
+        message = f"{name} was copied, but no offset map says where to"
+        yield AuditProblem("no-map", topic.topic, message, NO_MAP_HINT)
+
+
+def _expired(copy: PartitionOffsets) -> bool:
+    """Whether the copy held records once, and none of them is left to be compared."""
+    return 0 < copy.end == copy.log_start

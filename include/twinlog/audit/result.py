@@ -1,0 +1,315 @@
+"""What an audit answers, and what of it the ledger keeps.  Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.audit.comparison.totals import shortened
+from twinlog.audit.comparison.values import Comparison, Difference, Excerpt
+from twinlog.audit.lane import ScopeReport
+from twinlog.audit.plan import AuditMode, AuditRequest, PartitionPlan
+from twinlog.audit.problems import AuditProblem
+from twinlog.audit.verdict import AuditVerdict
+from twinlog.checks.coverage import (
+    PartitionCoverage,
+    covered,
+    mapped_between,
+    partition_coverage,
+    without,
+)
+from twinlog.checks.unproved import UnprovedCount
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.ledger.audit import (
+    KEPT_DIFFERENCES,
+    DifferenceKind,
+    FoundDifference,
+    PartitionAudit,
+    SampleAudit,
+    Unproved,
+    UnprovedSpan,
+)
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.spans import Spans
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedDifference:
+    """One difference with its topic.
+
+    `found_ms` is 0 for one of this audit, else when an earlier audit saw it (nothing has compared it since).
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    upstream_offset: int | None
+    downstream_offset: int | None
+    kind: DifferenceKind
+    message: str
+    fields: tuple[str, ...] = ()
+    source: Excerpt | None = None
+    target: Excerpt | None = None
+    found_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPartition:
+    """One partition: `records` were looked at now; `coverage` is the share of its copy that is proved equal.
+
+    For a sample that is the share the sample itself has proved.  `differences` counts all that stand, found now or
+    before.  `audited_to` is the upstream offset up to which audits have come.  `others` counts the records met in a
+    shared topic that are not this flow's: they count neither as copied nor as proved.  `compared` of the records that
+    the copy holds stand compared with their source, by this audit or those it goes on from.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    records: int
+    coverage: float
+    equal_bytes: int
+    equal_records: int
+    superseded: int
+    differences: int
+    unproved: tuple[UnprovedSpan, ...]
+    audited_to: int
+    proved_ms: int | None
+    others: int = 0
+    compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """The audit of a flow.
+
+    `equal` is true when something was compared, no difference stands, and nothing kept a topic from being audited;
+    `verdict` says which of these it is.  `proved` is true when of each topic as much is proved as the gate asks for
+    once producers have stopped.  `compared` counts what stands compared, `unproved` all that is not proved, by reason;
+    `coverage` is the share of the copy that is proved.
+    """
+
+    flow: str
+    mode: AuditMode
+    equal: bool
+    records: int
+    coverage: float
+    difference_count: int
+    differences: tuple[AuditedDifference, ...]
+    partitions: tuple[AuditedPartition, ...]
+    problems: tuple[AuditProblem, ...]
+    at_ms: int
+    seconds: float
+    cpu_seconds: float
+    verdict: AuditVerdict = AuditVerdict.NOTHING_TO_COMPARE
+    proved: bool = False
+    compared: int = 0
+    unproved: tuple[UnprovedCount, ...] = ()
+
+    def without_contents(self) -> AuditResult:
+        """Leave the contents of records out, for where others may read: offsets and kinds say where to look."""
+        hidden = (dataclasses.replace(it, source=None, target=None) for it in self.differences)
+        return dataclasses.replace(self, differences=tuple(hidden))
+
+
+def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
+    """Add up the scopes of a partition, and what was known to be beyond proof; what failed is unfinished."""
+    records = equal_bytes = equal_records = superseded = others = 0
+    spans: list[UnprovedSpan] = []
+    counts: Counter[DifferenceKind] = Counter()
+    listed: list[Difference] = []
+    for spec, report in zip(plan.specs, reports, strict=True):
+        found = report.comparison
+        if found is None:
+            lost = mapped_between(plan.offset_map, spec.scope.start, spec.scope.end)
+            spans.append(UnprovedSpan(spec.scope.start, spec.scope.end, lost, Unproved.UNFINISHED))
+            continue
+        records += found.records
+        equal_bytes += found.equal_bytes
+        equal_records += found.equal_records
+        superseded += found.superseded
+        others += found.others
+        spans += found.unproved
+        counts.update(found.counts)
+        listed += found.differences
+    return Comparison(
+        records,
+        equal_bytes,
+        equal_records,
+        superseded,
+        shortened([*plan.unproved, *spans]),
+        tuple(listed),
+        dict(counts),
+        others,
+    )
+
+
+def in_flight(
+    plan: PartitionPlan,
+    found: Comparison,
+    newer: OffsetMap | None,
+    others: Mapping[TopicPartition, Spans] | None = None,
+) -> Comparison:
+    """Take back extra records that were just being copied, as newer maps know.
+
+    By this flow: behind the map of the plan.  By `others` into the same copy: anywhere.
+    """
+    if newer is None or DifferenceKind.EXTRA not in found.counts:
+        return found
+    theirs = (others or {}).get(TopicPartition(plan.remote_topic, plan.life.partition), Spans())
+    known_to = plan.offset_map.end_downstream
+    kept = [
+        it
+        for it in found.differences
+        if it.kind is not DifferenceKind.EXTRA
+        or it.downstream_offset is None
+        or not (
+            theirs.has(it.downstream_offset)
+            or (it.downstream_offset >= known_to and _knows(newer, it.downstream_offset))
+        )
+    ]
+    taken_back = len(found.differences) - len(kept)
+    counts = Counter(found.counts)
+    counts[DifferenceKind.EXTRA] -= taken_back
+    return dataclasses.replace(
+        found,
+        records=found.records - taken_back,
+        differences=tuple(kept),
+        counts={kind: count for kind, count in counts.items() if count},
+    )
+
+
+def judged_to(plan: PartitionPlan, newer: OffsetMap | None) -> int:
+    """Up to which downstream offset there was nothing the map did not know."""
+    if newer is None or newer.end_upstream <= plan.end:
+        return plan.downstream_end
+    started = newer.upstream >= plan.end
+    return (
+        min(plan.downstream_end, int(newer.downstream[started].min()))
+        if started.any()
+        else plan.downstream_end
+    )
+
+
+def _knows(offset_map: OffsetMap, downstream: int) -> bool:
+    index = int(offset_map.downstream.searchsorted(downstream, side="right")) - 1
+    return index >= 0 and downstream < offset_map.downstream[index] + offset_map.length[index]
+
+
+def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_ms: int) -> PartitionAudit:
+    """What the ledger keeps of an incremental or full audit: its own findings behind those it goes on from."""
+    before = plan.before
+    return PartitionAudit(
+        *plan.life,
+        remote_topic=plan.remote_topic,
+        remote_topic_id=plan.remote_topic_id,
+        start=plan.start,
+        end=plan.end,
+        downstream_end=downstream_end,
+        records=found.records + (before.records if before else 0),
+        equal_bytes=found.equal_bytes + (before.equal_bytes if before else 0),
+        equal_records=found.equal_records + (before.equal_records if before else 0),
+        unproved=shortened([*(before.unproved if before else ()), *found.unproved]),
+        difference_count=found.difference_count + (before.difference_count if before else 0),
+        differences=((before.differences if before else ()) + _named(found.differences))[:KEPT_DIFFERENCES],
+        at_ms=at_ms,
+    )
+
+
+def remembered_sample(
+    plan: PartitionPlan, found: Comparison, request: AuditRequest, at_ms: int
+) -> SampleAudit:
+    """What the ledger keeps of a sample: its own findings, and those of earlier ones that still stand."""
+    named = _named(found.differences)
+    earlier = without(plan.sampled, named) if plan.sampled is not None else None
+    return SampleAudit(
+        *plan.life,
+        share=request.share,
+        seed=request.seed,
+        records=found.records,
+        equal_bytes=found.equal_bytes,
+        equal_records=found.equal_records,
+        difference_count=found.difference_count + (earlier.difference_count if earlier else 0),
+        differences=(named + (earlier.differences if earlier else ()))[:KEPT_DIFFERENCES],
+        at_ms=at_ms,
+    )
+
+
+def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
+    return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
+
+
+def coverage_of(
+    plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
+) -> PartitionCoverage:
+    """Judge one partition; `audit` is what the ledger keeps, None for a sample or an earlier life."""
+    if audit is not None:
+        return partition_coverage(plan.life, plan.offset_map, audit)
+    proved = found.equal_bytes + found.equal_records if plan.claims else 0
+    return covered(plan.life, plan.offset_map, proved, found.difference_count, found.unproved, at_ms)
+
+
+def partition_row(
+    plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
+) -> AuditedPartition:
+    """Make the row of one partition, as `coverage_of`."""
+    coverage = coverage_of(plan, found, audit, at_ms)
+    return AuditedPartition(
+        plan.life.topic,
+        plan.remote_topic,
+        plan.life.partition,
+        found.records,
+        coverage.share,
+        found.equal_bytes,
+        found.equal_records,
+        found.superseded,
+        coverage.differences,
+        found.unproved if audit is None else audit.unproved,
+        plan.start if audit is None else audit.end,
+        at_ms if plan.claims else None,
+        found.others,
+        min(plan.held, coverage.proved + found.superseded) + coverage.differences,
+    )
+
+
+def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDifference]:
+    """List what stands against a partition: found now, then what earlier audits found in front of it."""
+    here = plan.life.topic, plan.remote_topic, plan.life.partition
+    now = [
+        AuditedDifference(
+            *here,
+            it.upstream_offset,
+            it.downstream_offset,
+            it.kind,
+            it.message,
+            it.fields,
+            it.source,
+            it.target,
+        )
+        for it in found.differences
+    ]
+    if plan.before is None:
+        return now
+    message = "found by an earlier audit; a full one compares it again"
+    return now + [
+        AuditedDifference(
+            *here, it.upstream_offset, it.downstream_offset, it.kind, message, found_ms=plan.before.at_ms
+        )
+        for it in plan.before.differences
+    ]
+
+
+def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> AuditProblem | None:
+    """Say what kept a partition from being compared to its end."""
+    failed = next((it for it in reports if it.comparison is None), None)
+    if failed is None:
+        return None
+    name = f"{plan.life.topic}-{plan.life.partition}"
+    return AuditProblem(
+        failed.error_code or "unfinished",
+        plan.life.topic,
+        f"{name} from upstream offset {failed.start}: {failed.error}",
+        "audit again; what was proved before stays proved",
+    )

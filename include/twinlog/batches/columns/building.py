@@ -1,0 +1,114 @@
+"""Batches of many records, built at once: the other half of `twinlog.batches.columns.columns`.
+
+All batches of a group are laid out in one go.  Array operations have a price of their own, and with a few hundred
+records in a batch they would cost more than the records do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from twinlog.batches.codec import compress
+from twinlog.batches.columns.arena import Arena
+from twinlog.batches.columns.columns import Columns
+from twinlog.batches.columns.pieces import Int64s, copy_pieces
+from twinlog.batches.header import HEADER_BYTES, write_header
+
+LARGEST_PREFIX: Final = 21
+"""Length, attributes, timestamp and offset of a record, at their longest."""
+
+PIECES_AT_ONCE: Final = 8
+"""Batches that are laid out together: a bound for the memory that takes."""
+
+
+def pieces(records: Columns, limit: int) -> Iterator[tuple[Columns, Int64s]]:
+    """Cut records into pieces of at most `limit` bytes, and of at least one record.
+
+    They come a few at a time: records, and the index at which each piece of them begins.
+    """
+    ends = np.cumsum(records.sizes + LARGEST_PREFIX)
+    firsts: list[int] = []
+    start = done = 0
+    while start < len(records):
+        firsts.append(start)
+        start = max(int(np.searchsorted(ends, done + limit, "right")), start + 1)
+        done = int(ends[start - 1])
+    for index in range(0, len(firsts), PIECES_AT_ONCE):
+        group, following = firsts[index : index + PIECES_AT_ONCE], firsts[index + PIECES_AT_ONCE :]
+        end = following[0] if following else len(records)
+        yield records.where(slice(group[0], end)), np.array(group, np.int64) - group[0]
+
+
+def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) -> list[memoryview]:
+    """Build a dense CreateTime batch of each piece of `records`, with base offset 0 and no producer.
+
+    `firsts` are the indices at which pieces begin, the first one 0; none is empty.  Uncompressed batches lie in the
+    `arena`: they are valid until that is reset.  The results are writable: `twinlog.batches.label.relabel` gives them producer
+    and sequence when they are sent.
+    """
+    counts = np.diff(firsts, append=len(records))
+    bases = records.timestamps[firsts]
+    numbers = np.arange(len(records)) - np.repeat(firsts, counts)
+    time, number = _zigzag(records.timestamps - np.repeat(bases, counts)), _zigzag(numbers)
+    time_bytes, number_bytes = _varint_bytes(time), _varint_bytes(number)
+    sizes = records.sizes
+    length = _zigzag(1 + time_bytes + number_bytes + sizes)
+    length_bytes = _varint_bytes(length)
+    prefix = length_bytes + 1 + time_bytes + number_bytes
+    heads = HEADER_BYTES * np.arange(1, len(firsts) + 1)
+    record_ends = np.cumsum(prefix + sizes) + np.repeat(heads, counts)
+    view = arena.allocate(int(record_ends[-1]))
+    out: Any = np.frombuffer(view, np.uint8)
+    at = record_ends - sizes - prefix
+    _write_varints(out, at, length, length_bytes)
+    out[at + length_bytes] = 0
+    _write_varints(out, at + length_bytes + 1, time, time_bytes)
+    _write_varints(out, at + length_bytes + 1 + time_bytes, number, number_bytes)
+    copy_pieces(records.data, records.starts, records.ends, view, at + prefix)
+    latest = np.maximum.reduceat(records.timestamps, firsts)
+    ends = record_ends[firsts + counts - 1]
+    built = []
+    start = 0
+    for end, count, base, last in zip(*(it.tolist() for it in (ends, counts, bases, latest)), strict=True):
+        built.append(_headed(view[start:end], codec, count, base, last))
+        start = end
+    return built
+
+
+def _headed(batch: memoryview, codec: int, count: int, base: int, latest: int) -> memoryview:
+    """Compress the records behind the room for the header, and write that."""
+    if codec:
+        body = compress(codec, bytes(batch[HEADER_BYTES:]))
+        batch = memoryview(bytearray(HEADER_BYTES + len(body)))
+        batch[HEADER_BYTES:] = body
+    write_header(batch, codec, count, base, latest)
+    return batch
+
+
+def _zigzag(values: Int64s) -> Any:
+    return ((values << 1) ^ (values >> 63)).astype(np.uint64)
+
+
+def _varint_bytes(values: Any) -> Int64s:
+    """How many bytes each value takes."""
+    sizes = np.ones(len(values), np.int64)
+    shift, most = 7, int(values.max())
+    while most >> shift:
+        sizes += values >= np.uint64(1 << shift)
+        shift += 7
+    return sizes
+
+
+def _write_varints(out: Any, at: Int64s, values: Any, sizes: Int64s) -> None:
+    """Write each value at its place in `out`."""
+    for index in range(int(sizes.max())):
+        longer = sizes > index
+        more = np.where(sizes > index + 1, 0x80, 0).astype(np.uint8)
+        byte = (values >> np.uint64(7 * index) & np.uint64(0x7F)).astype(np.uint8) | more
+        if longer.all():
+            out[at + index] = byte
+        else:
+            out[at[longer] + index] = byte[longer]

@@ -1,0 +1,205 @@
+"""Many records at once: the varints of whole runs of batches, read column by column with numpy.
+
+What has to be rewritten is read here and built in `twinlog.batches.columns.building`, for a fraction of a microsecond a record:
+merges of small batches, gaps, splits, append times.  A record is `length varint | attributes int8 | timestampDelta
+varlong | offsetDelta varint | the rest`; the rest (key, value, headers) stays where it is and is copied once, when the
+new batch is built.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from crc32c import crc32c
+
+from twinlog.batches.codec import decompress
+from twinlog.batches.columns.pieces import Int64s
+from twinlog.batches.columns.stepping import MAX_VARINT, record_starts
+from twinlog.batches.header import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    BatchHeader,
+)
+from twinlog.errors import FormatError
+
+_MAX_VARLONG: Final = 10
+
+TOGETHER_BYTES: Final = 16 << 20
+"""Compressed batches that are read at once hold no more than this uncompressed, unless it is one batch alone."""
+
+HEADERS: Final = np.dtype({
+    "names": list(BatchHeader._fields),
+    "formats": [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"],
+})
+"""`twinlog.batches.header.HEADER` for numpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), places of their rests.
+
+    `batches` is how many batches they were read from, whatever was left out since.
+    """
+
+    data: memoryview
+    offsets: Int64s
+    timestamps: Int64s
+    starts: Int64s
+    ends: Int64s
+    batches: int
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def sizes(self) -> Int64s:
+        """Bytes of each record's rest."""
+        return self.ends - self.starts
+
+    def where(self, chosen: Any) -> Columns:
+        """Leave out records, by a mask, or take some, by a slice."""
+        return Columns(
+            self.data,
+            self.offsets[chosen],
+            self.timestamps[chosen],
+            self.starts[chosen],
+            self.ends[chosen],
+            self.batches,
+        )
+
+    def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
+        """Fold the (ascending) upstream offsets into (first, length) stretches, for each piece that `firsts` begin."""
+        breaks = np.flatnonzero(np.diff(self.offsets) != 1) + 1
+        begins = np.union1d(firsts, breaks)
+        lengths = np.diff(begins, append=len(self))
+        found = list(zip(self.offsets[begins].tolist(), lengths.tolist(), strict=True))
+        edges = np.append(np.searchsorted(begins, firsts), len(found)).tolist()
+        return [tuple(found[edge:next_edge]) for edge, next_edge in itertools.pairwise(edges)]
+
+
+def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
+    """Gather the headers of the batches at `starts` into one array, a field by its name in `BatchHeader`."""
+    anywhere = np.ndarray((len(block) - HEADER_BYTES + 1,), f"V{HEADER_BYTES}", block, strides=(1,))
+    return anywhere[starts].view(HEADERS)
+
+
+def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = False) -> Columns:
+    """Read the records of batches that share one codec, lie whole in `block`, and begin at `begins`.
+
+    Of compressed ones it reads the first `Columns.batches`: as many as TOGETHER_BYTES hold, and at least one.
+    Under LogAppendTime every record has its batch's maxTimestamp, which is what a consumer sees.  Raises FormatError
+    when a checksum does not fit (unless the caller has `checked` them), when a block does not hold exactly its
+    records, or when offsets do not ascend.
+    """
+    first = np.array(begins, np.int64)
+    heads = headers(block, first)
+    bases = heads["base_offset"].astype(np.int64)
+    batch_ends = first + heads["batch_length"] + LOG_OVERHEAD
+    if not checked:
+        _check(block, first, batch_ends, heads["crc"], bases)
+    data, starts, ends = _uncompressed(
+        block, first + HEADER_BYTES, batch_ends, int(heads["attributes"][0]) & CODEC_MASK
+    )
+    heads, bases = heads[: len(starts)], bases[: len(starts)]
+    counts = heads["record_count"].astype(np.int64)
+    try:
+        bytes_ = np.frombuffer(data, np.uint8)
+        at = record_starts(data, bytes_, starts, ends, counts)
+        length, body = _read_varints(bytes_, at, MAX_VARINT)
+        time, after_time = _read_varints(bytes_, body + 1, _MAX_VARLONG)
+        number, rest = _read_varints(bytes_, after_time, MAX_VARINT)
+    except (IndexError, OverflowError):
+        raise _bad(bases[0], "ends inside a record") from None
+    end = body + length
+    following = np.append(at[1:], 0)
+    lasts = np.cumsum(counts) - 1
+    following[lasts] = ends
+    if (end != following).any() or (rest > end).any():
+        raise _bad(bases[0], "holds other records than its header says")
+    offsets = np.repeat(bases, counts) + number
+    beyond = (offsets[lasts] > bases + heads["last_offset_delta"]).any()
+    if beyond or (number < 0).any() or (np.diff(offsets) <= 0).any():
+        raise _bad(bases[0], "has offsets that do not ascend within it")
+    return Columns(data, offsets, _timestamps(heads, counts, time), rest, end, len(heads))
+
+
+def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
+    """What is read is checked: the new batch will have a checksum of its own, which would bless any damage."""
+    bad = damaged(block, begins, ends, sums)
+    if len(bad):
+        raise _bad(bases[bad[0]], "does not fit its checksum", "corrupt-batch")
+
+
+def damaged(block: memoryview, begins: Int64s, ends: Int64s, sums: Any) -> Int64s:
+    """Which of the batches that lie from `begins` to `ends` do not fit their checksums."""
+    bounds = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), strict=True)
+    found = np.array([crc32c(block[start:end]) for start, end in bounds], np.uint32)
+    return np.flatnonzero(found != sums)
+
+
+def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:
+    return FormatError(f"batch at upstream offset {offset} {what}", code=code, offset=int(offset))
+
+
+def _uncompressed(
+    block: memoryview, starts: Int64s, ends: Int64s, codec: int
+) -> tuple[memoryview, Int64s, Int64s]:
+    """Return where the records are: in the block itself, or, of the first batches, behind one another in new memory."""
+    if not codec:
+        return block, starts, ends
+    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+    parts = _together(decompress(codec, block[start:end]) for start, end in bounds)
+    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
+    data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+    return data, np.concatenate(([0], ends[:-1])), ends
+
+
+def _together(parts: Iterable[memoryview]) -> list[memoryview]:
+    """Take parts while they are small enough together.  One that is too much is made again for the next reading."""
+    taken: list[memoryview] = []
+    left = TOGETHER_BYTES
+    for part in parts:
+        left -= len(part)
+        if left < 0 and taken:
+            break
+        taken.append(part)
+        if left <= 0:
+            break
+    return taken
+
+
+def _timestamps(heads: Any, counts: Int64s, deltas: Int64s) -> Int64s:
+    times = np.repeat(heads["base_timestamp"].astype(np.int64), counts) + deltas
+    append_time = heads["attributes"] & LOG_APPEND_TIME != 0
+    if append_time.any():
+        latest = np.repeat(heads["max_timestamp"].astype(np.int64), counts)
+        times = np.where(np.repeat(append_time, counts), latest, times)
+    return times
+
+
+def _read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
+    """Decode a zigzag varint at each position; return the values and the positions behind them.
+
+    Raises IndexError when one lies beyond the data, OverflowError when one is longer than `most` bytes.
+    """
+    byte = data[at]
+    value = (byte & 0x7F).astype(np.uint64)
+    after = at + 1
+    going = np.flatnonzero(byte & 0x80)
+    shift = 7
+    while len(going):
+        if shift >= 7 * most:
+            raise OverflowError
+        byte = data[after[going]]
+        value[going] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[going] += 1
+        going = going[byte >= 0x80]
+        shift += 7
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), after

@@ -1,0 +1,328 @@
+"""Cut fetched blocks into batches to send, as the table of `twinlog.batches.outgoing` says.
+
+Batches that are read are read in runs, as many at once as lie behind one another and share a codec: that is what makes
+rewriting cheap enough to prefer it to sending small batches one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twinlog.batches.aborted import AbortedTransactions
+from twinlog.batches.codec import NONE
+from twinlog.batches.columns.arena import Arena
+from twinlog.batches.columns.building import LARGEST_PREFIX, build_batches, pieces
+from twinlog.batches.columns.columns import Columns, headers, read_columns
+from twinlog.batches.columns.pieces import Int64s
+from twinlog.batches.echoes import Echoes
+from twinlog.batches.few import merge_few
+from twinlog.batches.header import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+    epoch_at,
+    require_possible,
+    require_sound,
+    starts,
+    walk_headers,
+)
+from twinlog.batches.lone import lone_batch, uncompressed
+from twinlog.batches.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
+from twinlog.batches.outgoing import Cut, Outgoing, Poison
+from twinlog.batches.passing import pass_on
+from twinlog.errors import FormatError
+
+REWRITTEN_BYTES = 512 * 1024
+"""Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
+
+
+@dataclass(slots=True)
+class Cutter:
+    """How one partition's blocks are cut: its range's end, the target's limit, and offsets to leave out.
+
+    `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.  `captured`
+    are the timestamps (ms) and ends of the records it left out, by upstream offset.  `echoes` are records that came
+    from the target and are not sent back.  `most_bytes` is what a batch of several records may have: less than
+    `max_message_bytes` once the target has refused one that was within that, because it compresses otherwise.
+    """
+
+    end: int
+    max_message_bytes: int
+    quarantine: bool = False
+    excluded: dict[int, str] = field(default_factory=dict)
+    captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    arena: Arena = field(default_factory=Arena)
+    echoes: Echoes | None = None
+    most_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.most_bytes = self.max_message_bytes
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Most bytes of records in one rewritten batch, uncompressed."""
+        return max(min(REWRITTEN_BYTES, self.most_bytes - HEADER_BYTES), 1)
+
+    def split_smaller_than(self, size: int) -> None:
+        """From now on make batches of several records well smaller than `size`, which the target has refused."""
+        self.most_bytes = min(self.most_bytes, size // 2)
+
+    def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
+        """Turn one fetched block into outgoing batches, from upstream offset `position` on.
+
+        `aborted` None means read_uncommitted: aborted records are copied like any other, markers never are.
+        """
+        done = self._cut(block, position, aborted)
+        if done.poison is not None:  # of a run, behind which more was looked at
+            done.leader_epoch = epoch_at(block, position, done.next_upstream)
+        return done
+
+    def _cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
+        done, run = Cut([], position), Run()
+        failure: FormatError | None = None
+        next_offset = 0
+        if not self.excluded and self.echoes is None:
+            passed = pass_on(block, position, self.end, self.most_bytes, aborted, done)
+            block, next_offset = block[passed:], done.next_upstream if passed else 0
+            position = done.next_upstream
+        try:
+            for step in self._steps(block, position, aborted):
+                if isinstance(step, SmallBatches):
+                    next_offset = following = step.next_offset
+                    done.leader_epoch = int(step.heads["leader_epoch"][-1])
+                    whole = self._join_small(step, run, block, done)
+                else:
+                    header, start = step
+                    if header.base_offset >= self.end:
+                        if position < self.end:  # that nothing lies between is what this batch says
+                            position, done.leader_epoch = self.end, header.leader_epoch
+                        break
+                    require_possible(header, next_offset)
+                    next_offset = header.next_offset
+                    done.leader_epoch = header.leader_epoch
+                    hidden = self._hidden(header, block, start, aborted) or self._echo(header)
+                    following = max(min(header.next_offset, self.end), position)
+                    # One that ends before what was asked for no broker sends, but a damaged one may say so.
+                    skipped = hidden or not header.record_count or header.last_offset < position
+                    if skipped:
+                        require_sound(header, block[start : start + header.size])
+                    whole = skipped or self._join(header, start, position, run, block, done)
+                if not whole:
+                    return done
+                position = following
+        except FormatError as error:
+            failure = error
+        if self._flush(run, block, done):
+            done.next_upstream = position
+            if failure is not None:
+                done.poison = Poison(position, failure.message, failure.code)
+        return done
+
+    def _join_small(self, small: SmallBatches, run: Run, block: memoryview, done: Cut) -> bool:
+        """Add small batches to the run; return False when an earlier run met poison."""
+        if not run.takes(NONE) and not self._flush(run, block, done):
+            return False
+        run.extend(small)
+        return True
+
+    def _join(
+        self, header: BatchHeader, start: int, position: int, run: Run, block: memoryview, done: Cut
+    ) -> bool:
+        """Pass a batch on or add it to the run; return False when an earlier run met poison."""
+        if not run.takes(header.codec) and not self._flush(run, block, done):
+            return False
+        clean = self._clean(header, position)
+        if not clean or merge_cost(header.codec, header.record_count, header.size) < BATCH_COST:
+            run.add(header, start, position, clean=clean)
+        elif not self._flush(run, block, done):
+            return False
+        else:
+            done.outgoing.append(_as_it_is(block, start, header))
+        return True
+
+    def _steps(
+        self, block: memoryview, position: int, aborted: AbortedTransactions | None
+    ) -> Iterator[SmallBatches | tuple[BatchHeader, int]]:
+        """Walk the block: small batches that want merging many at once, the others one by one."""
+        begins, at = starts(block) if many_small(block) else ([], 0)
+        if begins:
+            heads = headers(block, begins)
+            hiding = aborted is not None and bool(aborted.pending or aborted.active)
+            small = self._small(heads, position, hiding=hiding)
+            edges = (np.flatnonzero(np.diff(small)) + 1).tolist()
+            for first, stop in itertools.pairwise([0, *edges, len(begins)]):
+                if small[first]:
+                    yield SmallBatches(begins[first:stop], heads[first:stop])
+                    continue
+                for start in begins[first:stop]:
+                    yield BatchHeader.read(block, start), start
+        for header, start in walk_headers(block[at:]):
+            yield header, at + start
+
+    def _small(self, heads: Any, position: int, *, hiding: bool) -> Any:
+        """Which batches are clean, uncompressed and worth merging, for many at once."""
+        bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
+        ends = bases + heads["last_offset_delta"] + 1
+        if self.excluded or self.echoes is not None or (bases[1:] < ends[:-1]).any():
+            return np.zeros(len(heads), bool)
+        harmless = 0 if hiding else TRANSACTIONAL
+        return (
+            (heads["attributes"] & ~harmless == NONE)
+            & (heads["record_count"] == heads["last_offset_delta"] + 1)
+            & (bases >= position)
+            & (ends <= self.end)
+            & (sizes <= self.most_bytes)
+            & (merge_cost(NONE, heads["record_count"], sizes) < BATCH_COST)
+        )
+
+    def _hidden(
+        self, header: BatchHeader, block: memoryview, start: int, aborted: AbortedTransactions | None
+    ) -> bool:
+        if aborted is None or not header.attributes & (TRANSACTIONAL | CONTROL):
+            return header.control
+        return aborted.hides(header, block[start : start + header.size])
+
+    def _echo(self, header: BatchHeader) -> bool:
+        return self.echoes is not None and self.echoes.whole(header)
+
+    def _clean(self, header: BatchHeader, position: int) -> bool:
+        return (
+            not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
+            and header.dense
+            and header.base_offset >= position
+            and header.next_offset <= self.end
+            and header.size <= (self.most_bytes if header.record_count > 1 else self.max_message_bytes)
+            and not (self.echoes is not None and self.echoes.some(header))
+            and not (
+                self.excluded
+                and any(header.base_offset <= offset <= header.last_offset for offset in self.excluded)
+            )
+        )
+
+    def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
+        """Send what the run holds, and empty it; return False when that met poison, which ends the cut."""
+        begins, run.begins = run.begins, []
+        positions, run.positions = run.positions, []
+        lone, run.lone, run.bytes = run.lone, None, 0
+        if lone is not None and len(begins) == 1:
+            done.outgoing.append(_as_it_is(block, begins[0], lone))
+            return True
+        if not begins:
+            return True
+        if not self.excluded and self.echoes is None:
+            few = merge_few(block, begins, positions[0], self.end, self.rewritten_bytes)
+            if few is not None and len(few.buffer) <= self.max_message_bytes:
+                done.outgoing.append(few)
+                return True
+        while begins:
+            try:
+                records = read_columns(block, begins)
+            except FormatError as error:
+                return self._up_to_the_bad_one(run, begins, positions, block, done, error)
+            poison = self._rewrite(records, positions[0], run.codec, done, block, begins)
+            if poison is not None:
+                done.next_upstream, done.poison = poison.offset, poison
+                return False
+            begins, positions = begins[records.batches :], positions[records.batches :]
+            del records  # its memory is needed for the next ones
+        return True
+
+    def _up_to_the_bad_one(
+        self,
+        run: Run,
+        begins: list[int],
+        positions: list[int],
+        block: memoryview,
+        done: Cut,
+        error: FormatError,
+    ) -> bool:
+        """Of a run that cannot be read, send the batches before the one at fault: all of it or none of each."""
+        if len(begins) == 1:
+            done.next_upstream, done.poison = positions[0], Poison(positions[0], error.message, error.code)
+            return False
+        for index in range(len(begins)):
+            run.begins, run.positions = begins[index : index + 1], positions[index : index + 1]
+            if not self._flush(run, block, done):
+                return False
+        return True
+
+    def _rewrite(
+        self,
+        records: Columns,
+        position: int,
+        codec: int,
+        done: Cut,
+        block: memoryview,
+        begins: list[int],
+    ) -> Poison | None:
+        """Build batches of the records of the range, read from those at `begins`; stop before one that is too large."""
+        chosen = (records.offsets >= position) & (records.offsets < self.end)
+        if self.excluded:
+            left_out = chosen & np.isin(records.offsets, list(self.excluded))
+            self._capture(records, np.flatnonzero(left_out))
+            chosen &= ~left_out
+        if self.echoes is not None:
+            chosen &= ~self.echoes.among(records.offsets)
+        records = records if chosen.all() else records.where(chosen)
+        large = records.sizes > self.max_message_bytes - HEADER_BYTES - LARGEST_PREFIX
+        after = 0
+        for index in np.flatnonzero(large).tolist():
+            self._build(records.where(slice(after, index)), codec, done)
+            after = index + 1
+            lone = records.where(slice(index, after))
+            batch = lone_batch(lone, codec, self.max_message_bytes, block, begins)
+            offset = int(records.offsets[index])
+            if len(batch) <= self.max_message_bytes:
+                done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))
+                continue
+            reason = (
+                f"a batch of this record alone has {len(batch)} bytes,"
+                f" more than the target's max.message.bytes={self.max_message_bytes}"
+            )
+            if not self.quarantine:
+                return Poison(offset, reason)
+            self.excluded[offset] = reason
+            self._capture(records, [index])
+        self._build(records.where(slice(after, None)) if after else records, codec, done)
+        return None
+
+    def _build(self, records: Columns, codec: int, done: Cut) -> None:
+        for group, firsts in pieces(records, self.rewritten_bytes):
+            done.outgoing += self._fitting(group, firsts, codec)
+
+    def _capture(self, records: Columns, indices: Iterable[int]) -> None:
+        for index in indices:
+            rest = bytes(records.data[records.starts[index] : records.ends[index]])
+            self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
+
+    def _fitting(self, records: Columns, firsts: Int64s, codec: int) -> Iterator[Outgoing]:
+        """Build a batch of each piece, or halve one where compression did not help enough.
+
+        One record is not `large`: uncompressed it fits.
+        """
+        built = build_batches(records, firsts, codec, self.arena)
+        edges = itertools.pairwise([*firsts.tolist(), len(records)])
+        for (first, end), batch, stretches in zip(edges, built, records.stretches(firsts), strict=True):
+            if len(batch) <= self.max_message_bytes:
+                yield Outgoing.built(batch, stretches, rewritten=True)
+            elif end - first > 1:
+                halves = np.array([0, (end - first) // 2])
+                yield from self._fitting(records.where(slice(first, end)), halves, codec)
+            else:
+                yield Outgoing.built(
+                    uncompressed(records.where(slice(first, end))), stretches, rewritten=True
+                )
+
+
+def _as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
+    stretch = ((header.base_offset, header.record_count),)
+    return Outgoing(block[start : start + header.size], header, stretch)

@@ -1,0 +1,1 @@
+"""A new writer for a batch, in place, and its checksum without reading the batch."""

@@ -1,0 +1,93 @@
+"""Which batches are better read and written anew than sent one by one, and the runs they wait in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twinlog.batches.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from twinlog.batches.header import HEADER_BYTES, BatchHeader
+
+BATCH_COST: Final = 25.0
+"""Microseconds of CPU that one more batch costs on its way: relabelling, its share of a request, its answer."""
+
+_COST: Final = {
+    NONE: (0.2, 0.0006),
+    GZIP: (0.7, 0.03),
+    SNAPPY: (0.7, 0.01),
+    LZ4: (0.7, 0.01),
+    ZSTD: (0.7, 0.02),
+}
+"""By codec, microseconds of CPU per record and per byte that reading and writing anew costs."""
+
+_COMPRESSED_RUN_BYTES: Final = 128 * 1024
+"""Compressed batches that are rewritten together: they are in memory decompressed at once."""
+
+_MANY: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SmallBatches:
+    """Small uncompressed batches behind one another in a block: where they begin, and their headers as an array."""
+
+    begins: list[int]
+    heads: Any
+
+    @property
+    def next_offset(self) -> int:
+        """Upstream offset behind the last one."""
+        return int(self.heads["base_offset"][-1]) + int(self.heads["last_offset_delta"][-1]) + 1
+
+
+@dataclass(slots=True)
+class Run:
+    """Batches of one codec waiting to be rewritten together: where they lie, and how far the copy was before each.
+
+    `lone` is the header of the first one, while it could still be passed on as it is.
+    """
+
+    begins: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    lone: BatchHeader | None = None
+    codec: int = 0
+    bytes: int = 0
+
+    def takes(self, codec: int) -> bool:
+        """Whether a batch of this codec may join."""
+        fits = self.codec == codec and (not codec or self.bytes < _COMPRESSED_RUN_BYTES)
+        return fits or not self.begins
+
+    def add(self, header: BatchHeader, start: int, position: int, *, clean: bool) -> None:
+        """Add a batch."""
+        self.lone = header if clean and not self.begins else None
+        self.codec = header.codec
+        self.bytes += header.size
+        self.begins.append(start)
+        self.positions.append(position)
+
+    def extend(self, small: SmallBatches) -> None:
+        """Add clean uncompressed batches."""
+        self.lone = None
+        if not self.begins and len(small.begins) == 1:
+            self.lone = BatchHeader._make(small.heads[0].tolist())
+        self.codec = NONE
+        self.begins += small.begins
+        self.positions += small.heads["base_offset"].tolist()
+
+
+def merge_cost(codec: int, records: Any, size: Any) -> Any:
+    """Return the microseconds that reading and writing anew costs for a batch, or for an array of batches.
+
+    Measured; see docs/performance.md.
+    """
+    per_record, per_byte = _COST.get(codec, (BATCH_COST, 0.0))
+    return records * per_record + size * per_byte
+
+
+def many_small(block: memoryview) -> bool:
+    """Whether a block looks like many small batches: by its first one."""
+    if len(block) < HEADER_BYTES:
+        return False
+    first = BatchHeader.read(block)
+    cost = merge_cost(NONE, first.record_count, first.size)
+    return bool(first.size * _MANY <= len(block) and cost < BATCH_COST)

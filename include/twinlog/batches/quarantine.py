@@ -1,0 +1,87 @@
+"""Records the target cannot hold, written aside with their origin instead of being left out for good.
+
+They go to `mm2-quarantine.<source>.internal` (named so that neither MM2 nor twinlog replicates it), in the data's
+transaction.  Key, value and headers stay as they were; behind the record's own headers stand
+
+    twinlog.topic, twinlog.partition, twinlog.offset    where it comes from (upstream)
+    twinlog.topic.id                                    the topic's incarnation
+    twinlog.timestamp                                   its timestamp (ms); the written record has the present
+    twinlog.reason                                      why the target refused it
+    twinlog.part                                        "1/3" where the value had to be split: join the parts in order
+
+A value too large for one record is split, not cut: nothing is lost.  Its key and own headers go with the first part;
+a record whose key and headers alone are too large cannot be quarantined, and ends its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from twinlog.batches.columns.building import LARGEST_PREFIX
+from twinlog.batches.header import HEADER_BYTES
+from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.record import Headers, Record, build_batch, key_value_headers, record_rest
+from twinlog.errors import FormatError
+
+_ROOM: Final = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
+"""Bytes of a batch of one record beside key, value and headers, and of the header `twinlog.part`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One record the target cannot hold, and where it comes from."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    rest: bytes
+    reason: str
+
+
+def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
+    """Write a record aside as ends of records (key, value, headers), each small enough for a batch of its own.
+
+    Raises FormatError when its key and headers alone are too large.
+    """
+    key, value, headers = key_value_headers(memoryview(record.rest))
+    origin = _origin(record)
+    whole = record_rest(key, value, (*headers, *origin))
+    if len(whole) + _ROOM <= max_message_bytes:
+        yield whole
+        return
+    room = max_message_bytes - _ROOM - len(record_rest(key, None, (*headers, *origin)))
+    if room <= 0 or value is None:
+        raise FormatError(
+            f"{record.topic}-{record.partition} at upstream offset {record.offset}: key and headers alone do not fit"
+            f" a record of {max_message_bytes} bytes",
+            code="quarantine",
+            offset=record.offset,
+        )
+    count = -(-len(value) // room)
+    for number in range(count):
+        part = ("twinlog.part", b"%d/%d" % (number + 1, count))
+        piece = value[number * room : (number + 1) * room]
+        first = number == 0
+        yield record_rest(key if first else None, piece, (*(headers if first else ()), *origin, part))
+
+
+def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:
+    """Build a batch for each record or part of one, in order."""
+    for record in records:
+        for rest in parts(record, max_message_bytes):
+            yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))
+
+
+def _origin(record: Captured) -> Headers:
+    return (
+        ("twinlog.topic", record.topic.encode()),
+        ("twinlog.topic.id", record.topic_id.encode()),
+        ("twinlog.partition", b"%d" % record.partition),
+        ("twinlog.offset", b"%d" % record.offset),
+        ("twinlog.timestamp", b"%d" % record.timestamp_ms),
+        ("twinlog.reason", record.reason.encode()),
+    )

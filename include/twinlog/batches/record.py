@@ -1,0 +1,125 @@
+"""Records one by one: read from a batch, written into one.
+
+For few records (`few`), formats v0 and v1 (`old_format`) and what twinlog writes itself; the bulk goes by `columns` and
+`building`.
+
+A record is `length varint | attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`; the rest
+(key, value, headers) is carried as a slice and never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from twinlog.batches import varint
+from twinlog.batches.codec import compress, decompress
+from twinlog.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, write_header
+from twinlog.errors import FormatError
+
+_RECORD_ATTRIBUTES = b"\x00"
+_ENCODED = varint.encode
+
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Headers of a record, in order."""
+
+
+class Record(NamedTuple):
+    """One record: upstream offset, timestamp (ms) as a consumer sees it, and key, value, headers as they are."""
+
+    offset: int
+    timestamp: int
+    rest: memoryview
+
+
+def read_records(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+    """Yield the records of a batch.
+
+    Under LogAppendTime every record has the batch's maxTimestamp, which is what a consumer sees.
+    Raises FormatError when the block does not hold exactly `header.record_count` records.
+    """
+    block = decompress(header.codec, batch[HEADER_BYTES:])
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    at, end, decode = 0, len(block), varint.decode
+    for _ in range(header.record_count):
+        length, start = decode(block, at)
+        at = start + length
+        if length < 1 or at > end:
+            raise FormatError(
+                f"record block of the batch at upstream offset {base_offset} ends inside a record",
+                code="bad-record",
+                offset=base_offset,
+            )
+        delta, here = decode(block, start + 1)
+        offset_delta, here = decode(block, here)
+        timestamp = base_timestamp + delta if append_time is None else append_time
+        yield Record(base_offset + offset_delta, timestamp, block[here:at])
+    if at != end:
+        raise FormatError(
+            f"batch at upstream offset {base_offset} has {end - at} bytes behind its last record",
+            code="bad-record",
+            offset=base_offset,
+        )
+
+
+def build_batch(records: Sequence[Record], codec: int) -> memoryview:
+    """Build one dense CreateTime batch of `records` (at least one), with base offset 0 and no producer.
+
+    The result is writable: `twinlog.batches.label.relabel` gives it its producer and sequence when it is sent.
+    """
+    base = records[0].timestamp
+    latest = max(record.timestamp for record in records)
+    parts: list[bytes | memoryview] = []
+    for delta, (_, timestamp, rest) in enumerate(records):
+        time, number = _ENCODED(timestamp - base), _ENCODED(delta)
+        parts += (_ENCODED(1 + len(time) + len(number) + len(rest)), _RECORD_ATTRIBUTES, time, number, rest)
+    body = compress(codec, b"".join(parts))
+    batch = bytearray(HEADER_BYTES + len(body))
+    batch[HEADER_BYTES:] = body
+    view = memoryview(batch)
+    write_header(view, codec, len(records), base, latest)
+    return view
+
+
+def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -> memoryview:
+    """Encode key, value and headers as the end of a record, for records twinlog itself writes."""
+    out = bytearray(_nullable(key) + _nullable(value) + _ENCODED(len(headers)))
+    for name, content in headers:
+        raw = name.encode()
+        out += _ENCODED(len(raw)) + raw + _nullable(content)
+    return memoryview(out)
+
+
+def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
+    """Decode key and value of a record.  Only twinlog's own topics are read this way."""
+    key, at = _read_nullable(record.rest, 0)
+    value, _ = _read_nullable(record.rest, at)
+    return key, value
+
+
+def key_value_headers(rest: memoryview) -> tuple[bytes | None, bytes | None, Headers]:
+    """Decode the end of a record.  Raises FormatError when it is not one."""
+    key, at = _read_nullable(rest, 0)
+    value, at = _read_nullable(rest, at)
+    count, at = varint.decode(rest, at)
+    headers = []
+    for _ in range(count):
+        name, at = _read_nullable(rest, at)
+        content, at = _read_nullable(rest, at)
+        headers.append((str(name or b"", "utf-8", "backslashreplace"), content))
+    return key, value, tuple(headers)
+
+
+def _nullable(content: bytes | None) -> bytes:
+    return _ENCODED(-1) if content is None else _ENCODED(len(content)) + content
+
+
+def _read_nullable(block: memoryview, at: int) -> tuple[bytes | None, int]:
+    length, at = varint.decode(block, at)
+    if length < 0:
+        return None, at
+    if at + length > len(block):
+        raise FormatError("record ends inside its key or value", code="bad-record")
+    return bytes(block[at : at + length]), at + length

@@ -1,0 +1,1 @@
+"""Checks as data: rows and suites, judged in plain Python or by Great Expectations."""

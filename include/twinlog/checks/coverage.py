@@ -1,0 +1,254 @@
+"""What share of the copy has been proved equal, and how long ago: the ledger's audits against the offset map.  Pure.
+
+What the map no longer knows (its records have left the target) counts neither as copied nor as proved.  What it does
+not reach, though an audit has met it (`no-map`, `map-lost`), counts as copied, and not as proved.
+
+Law: every copied record is proved, differs, or is counted with the reason why it is neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from twinlog.checks.ages import seconds_since
+from twinlog.checks.unproved import GONE, NOT_AUDITED, UNMAPPED, UnprovedCount, added, counted
+from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceLife
+
+PERCENT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCoverage:
+    """`proved` of `records` copied records are proved equal; `differences` were found and not repaired.
+
+    `at_ms` is when the partition was last audited, None when it never was.  `unproved` are the others, by reason.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    proved: int
+    differences: int
+    at_ms: int | None
+    unproved: tuple[UnprovedCount, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        return self.proved / self.records if self.records else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Partitions added up.
+
+    `at_ms` is the oldest time of any with copied records, `newest_ms` the newest; None when one was never audited.
+    """
+
+    records: int
+    proved: int
+    differences: int
+    at_ms: int | None
+    newest_ms: int | None = None
+    unproved: tuple[UnprovedCount, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        return self.proved / self.records if self.records else 0.0
+
+    @property
+    def held(self) -> int:
+        """Count the records that have not left the target, as far as audits saw it."""
+        return max(0, self.records - self._because({Unproved.TARGET_RETENTION}))
+
+    @property
+    def comparable(self) -> int:
+        """Count the records that both sides still hold, as far as audits saw it."""
+        return max(0, self.records - self._because(GONE))
+
+    @property
+    def compared(self) -> int:
+        """Count the records that were compared with their source."""
+        return self.proved + self.differences
+
+    @property
+    def percent(self) -> int | None:
+        """Proved of what both sides still hold, rounded down: 100 means all of it.
+
+        0 where the copy holds records and none of them can be compared; None where it holds none.
+        """
+        if self.comparable:
+            return int(PERCENT * self.proved / self.comparable)
+        return 0 if self.held else None
+
+    def age_seconds(self, now_ms: int) -> float | None:
+        """Age of the oldest audit; None when it is not known.
+
+        A partition with copied records was never audited, or one by a clock ahead of ours.
+        """
+        return None if seconds_since(self.newest_ms, now_ms) is None else seconds_since(self.at_ms, now_ms)
+
+    def _because(self, reasons: Iterable[str]) -> int:
+        wanted = frozenset(reasons)
+        return sum(it.records for it in self.unproved if it.reason in wanted)
+
+
+def coverage(
+    ledger: Ledger, maps: Maps[PackedMap], remote_topic_ids: Mapping[str, str] | None = None
+) -> tuple[PartitionCoverage, ...]:
+    """Judge each partition of the newest life of each topic, in order of topic and partition.
+
+    Maps are opened one after the other.  One that cannot be read proves nothing: its partition counts as copied, and
+    as never audited.  `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been
+    made anew since counts for nothing.  Without it that is not looked at.
+    """
+    audits = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
+    samples = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
+    found = []
+    for life in sorted([*maps, *maps.broken], key=lambda it: (it.topic, it.partition)):
+        newest = ledger.incarnations.get(life.topic)
+        if newest is not None and newest.topic_id != life.topic_id:
+            continue
+        audit = audits.get(life)
+        sampled = standing(samples.get(life), audit)
+        if audit is not None and remote_topic_ids is not None:
+            audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
+        try:
+            found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit)))
+        except UnreadableMap:
+            unread = (UnprovedCount(Unproved.NO_MAP.value, 1),)
+            found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread)))
+    return tuple(found)
+
+
+def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCoverage:
+    """Add what a sample has found since."""
+    count = sampled.difference_count if sampled is not None else 0
+    return replace(found, proved=max(0, found.proved - count), differences=found.differences + count)
+
+
+def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
+    """Give the sample with those of its differences that stand beside the audit's; None when none does.
+
+    A later audit has compared the records anew, or taken the differences over.
+    """
+    if sample is None or (audit is not None and audit.at_ms >= sample.at_ms):
+        return None
+    left = without(sample, audit.differences if audit is not None else ())
+    return left if left.difference_count else None
+
+
+def without(sample: SampleAudit, known: tuple[FoundDifference, ...]) -> SampleAudit:
+    """Leave out the differences that are named elsewhere, so that none counts twice."""
+    left = tuple(it for it in sample.differences if it not in known)
+    count = sample.difference_count - (len(sample.differences) - len(left))
+    return replace(sample, difference_count=count, differences=left)
+
+
+def partition_coverage(
+    life: SourceLife, offset_map: OffsetMap, audit: PartitionAudit | None
+) -> PartitionCoverage:
+    """Judge one partition."""
+    if audit is None:
+        nobody = counted({NOT_AUDITED: offset_map.records})
+        return PartitionCoverage(life.topic, life.partition, offset_map.records, 0, 0, None, nobody)
+    unproved = sum(_mapped(offset_map, span) for span in audit.unproved)
+    proved = mapped_between(offset_map, audit.start, audit.end) - unproved - audit.difference_count
+    return covered(life, offset_map, max(0, proved), audit.difference_count, audit.unproved, audit.at_ms)
+
+
+def covered(
+    life: SourceLife,
+    offset_map: OffsetMap,
+    proved: int,
+    differences: int,
+    unproved: tuple[UnprovedSpan, ...],
+    at_ms: int | None,
+) -> PartitionCoverage:
+    """Judge one partition by what was compared of it; what no span names is not audited."""
+    records, reasons = copied_records(offset_map, unproved), _by_reason(offset_map, unproved)
+    rest = records - proved - differences - sum(reasons.values())
+    named = counted({**reasons, NOT_AUDITED: rest})
+    return PartitionCoverage(life.topic, life.partition, records, proved, differences, at_ms, named)
+
+
+def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[str, int]:
+    """Count the records of spans by reason: those the map still knows, and those it never did."""
+    sums: Counter[str] = Counter()
+    for span in spans:
+        sums[span.reason.value] += _mapped(offset_map, span)
+        if span.reason in UNMAPPED:
+            sums[span.reason.value] += _unmapped(offset_map, span)
+    return sums
+
+
+def _mapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
+    """Count the records of a span that the map knows."""
+    return min(span.records, mapped_between(offset_map, span.start, span.end))
+
+
+def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> int:
+    """Count the records the map knows, and those an audit met where it does not reach."""
+    return offset_map.records + sum(
+        _unmapped(offset_map, span) for span in unproved if span.reason in UNMAPPED
+    )
+
+
+def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
+    """Count the records of a span that the map does not know.
+
+    These left the target before the map's first piece did: spans in front of what it begins with now are over.
+    """
+    if span.end < offset_map.first_upstream:
+        return 0
+    return max(0, span.records - mapped_between(offset_map, span.start, span.end))
+
+
+def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
+    """Group partitions by their topic."""
+    found: defaultdict[str, list[PartitionCoverage]] = defaultdict(list)
+    for partition in partitions:
+        found[partition.topic].append(partition)
+    return found
+
+
+def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
+    """Add up partitions: of a topic, or of a flow."""
+    known = list(partitions)
+    audited = [it for it in known if it.records]
+    times = [it.at_ms for it in audited if it.at_ms is not None]
+    whole = len(times) == len(audited)
+    return Coverage(
+        records=sum(it.records for it in known),
+        proved=sum(it.proved for it in known),
+        differences=sum(it.differences for it in known),
+        at_ms=min(times, default=None) if whole else None,
+        newest_ms=max(times, default=None) if whole else None,
+        unproved=added(it.unproved for it in known),
+    )
+
+
+def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
+    """Count the records the map knows at upstream offsets [start, end)."""
+    low = np.maximum(offset_map.upstream, start)
+    high = np.minimum(offset_map.upstream + offset_map.length, end)
+    return int(np.maximum(high - low, 0).sum())
+
+
+def copied_from(maps: Maps[PackedMap], life: SourceLife, start: int) -> int:
+    """Count the records that the map knows from an upstream offset on; 0 where it cannot tell."""
+    try:
+        packed = maps.get(life)
+        return mapped_between(packed.opened_from(start), start, 1 << 62) if packed is not None else 0
+    except UnreadableMap:
+        return 0

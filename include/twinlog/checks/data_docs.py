@@ -1,0 +1,86 @@
+"""Great Expectations' Data Docs that need no internet: its own pages, without what it loads from elsewhere.
+
+Great Expectations draws the page of a validation (its renderer and templates); the page it would write asks ten
+other hosts for Bootstrap, jQuery, fonts and its logo, and stays blank without them.  Here the content is put into a
+frame of ours, which brings the little style and script that the content needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from twinlog.checks.great_expectations import Validated
+
+_CONTENT = re.compile(r'<div class="container-fluid.*?(?=<footer|</body>)', re.DOTALL)
+_FOREIGN = re.compile(
+    r"<script\b.*?</script>|<link\b[^>]*>|<img\b[^>]*>|@import[^;]*;|url\([^)]*\)", re.DOTALL | re.IGNORECASE
+)
+_LINK_OUT = re.compile(r'(?:href|src)="(?:https?:)?//[^"]*"', re.IGNORECASE)
+_TO_SUITE = re.compile(r'<a href="[^"#]*expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+
+
+def write_data_docs(folder: Path, title: str, validated: Sequence[Validated]) -> Path:
+    """Write a page per suite, and an index of them, into a folder; return the index."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in validated:
+        (folder / f"{one.suite.name}.html").write_text(
+            page_of(f"{title}: {one.suite.name}", _drawn(one.outcome), back=True), encoding="utf-8"
+        )
+    index = folder / "index.html"
+    index.write_text(page_of(title, _index(validated)), encoding="utf-8")
+    return index
+
+
+def offline(html: str) -> str:
+    """Take the content out of a page of Great Expectations, without anything that another host would have to give.
+
+    Raises ValueError for a page that is not built as those of 1.24 are.
+    """
+    found = _CONTENT.search(html)
+    if found is None:
+        raise ValueError("Great Expectations' page has no content")
+    content = _TO_SUITE.sub(r"\1", _FOREIGN.sub("", found[0]))
+    return _LINK_OUT.sub("", content)
+
+
+def page_of(title: str, content: str, *, back: bool = False) -> str:
+    """Frame content as a page of its own."""
+    link = '<a href="index.html">All suites</a>' if back else ""
+    frame = _frame().replace("{{title}}", escape(title)).replace("{{back}}", link)
+    return frame.replace("{{content}}", content)
+
+
+def _drawn(outcome: Any) -> str:
+    from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    return offline(DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(outcome)))
+
+
+def _index(validated: Sequence[Validated]) -> str:
+    lines = "".join(
+        f'<tr><td><a href="{one.suite.name}.html">{one.suite.name}</a></td><td class="n">{one.rows:,}</td>'
+        f'<td class="n">{len(one.results)}</td><td>{_verdict(one)}</td></tr>'
+        for one in validated
+    )
+    heads = '<th>suite</th><th class="n">rows</th><th class="n">expectations</th><th>result</th>'
+    return f'<table class="table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
+
+
+def _verdict(one: Validated) -> str:
+    failed = [it for it in one.results if not it.passed]
+    if not failed:
+        return '<span class="badge good">all hold</span>'
+    names = ", ".join(escape(f"{it.name} ({it.severity.value})") for it in failed)
+    return f'<span class="badge bad">{len(failed)} broken</span> {names}'
+
+
+@cache
+def _frame() -> str:
+    return files(__package__).joinpath("data_docs.html").read_text(encoding="utf-8")

@@ -1,0 +1,138 @@
+"""Gaps as people see them: open, expired, or acknowledged by somebody.  Pure.
+
+A gap expires when what was lost would be gone from source and target anyway: then a copy without it holds all that one
+with it would.  One of a topic that keeps its records for ever, or for a time that is not known, never does by itself;
+nor does one in front of which the partition has stopped.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from twinlog.checks.ages import iso
+from twinlog.cluster.values import ConfigValue
+from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
+from twinlog.formats.ledger.topics import GapAcknowledged
+from twinlog.state.ledger import Ledger
+
+_LAST_MS: Final = int(dt.datetime.max.replace(tzinfo=dt.UTC).timestamp()) * 1000
+"""Later than this no moment can be shown."""
+
+
+class GapState(StrEnum):
+    """Whether a gap still counts against the copy."""
+
+    OPEN = "open"
+    EXPIRED = "expired"
+    ACKNOWLEDGED = "acknowledged"
+
+
+@dataclass(frozen=True, slots=True)
+class GapReport:
+    """Upstream offsets first_offset..last_offset that will never be copied, and why.
+
+    `records` is at most how many there were; `since` and `until` (ISO 8601, "" unknown) are the times between which
+    they lay.  `copied_past` says that the copy went on behind them; where it did not the partition is stopped.
+    `expires` is when they would be gone anyway, "" for never.  `acknowledged_by` answers for going on without them.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    cause: GapCause
+    records: int = 1
+    since: str = ""
+    until: str = ""
+    copied_past: bool = True
+    topic_id: str = ""
+    state: GapState = GapState.OPEN
+    expires: str = ""
+    acknowledged_by: str = ""
+    acknowledged_reason: str = ""
+    acknowledged_at: str = ""
+
+
+def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int) -> tuple[GapReport, ...]:
+    """List gaps and quarantined records, by topic, partition and offset.
+
+    `keeps_ms` says for how long both sides of a source topic keep records, None for ever; a topic that is not in it is
+    not known.
+    """
+    reports = [_with_expiry(report, lost_ms, keeps_ms, now_ms) for report, lost_ms in _all(ledger)]
+    known = {(it.topic, it.topic_id, it.partition, it.first_offset): it for it in ledger.acknowledged}
+    judged = (
+        _with_answer(it, known.get((it.topic, it.topic_id, it.partition, it.first_offset))) for it in reports
+    )
+    return tuple(sorted(judged, key=lambda it: (it.topic, it.partition, it.first_offset)))
+
+
+def open_gaps(gaps: Iterable[GapReport]) -> tuple[GapReport, ...]:
+    """Return those that count against the copy."""
+    return tuple(it for it in gaps if it.state is GapState.OPEN)
+
+
+def keeps_ms(sides: Iterable[Mapping[str, ConfigValue]]) -> int | None:
+    """Say for how long a topic keeps records on whichever side keeps them longest; None for ever, or not known."""
+    kept = [_keeps(configs) for configs in sides]
+    known = [it for it in kept if it is not None]
+    return max(known) if known and len(known) == len(kept) else None
+
+
+def _keeps(configs: Mapping[str, ConfigValue]) -> int | None:
+    policy, retention = configs.get("cleanup.policy"), configs.get("retention.ms")
+    if policy is None or retention is None or policy.value is None or retention.value is None:
+        return None
+    milliseconds = int(retention.value)
+    return milliseconds if "delete" in policy.value and milliseconds >= 0 else None
+
+
+def _all(ledger: Ledger) -> Iterator[tuple[GapReport, int]]:
+    """Yield each with the time at which the newest of its records was lost, at the latest."""
+    for it in ledger.gaps:
+        yield _of_gap(it), max(it.at_ms, it.grown_ms or 0, it.last_ms or 0)
+    for record in ledger.quarantined:
+        yield _of_quarantined(record), record.at_ms
+
+
+def _of_gap(it: Gap) -> GapReport:
+    return GapReport(
+        it.topic,
+        it.partition,
+        it.first_offset,
+        it.last_offset,
+        it.cause,
+        it.records_estimate,
+        iso(it.first_ms) if it.first_ms is not None else "",
+        iso(it.last_ms) if it.last_ms is not None else "",
+        it.copied_past,
+        it.topic_id,
+    )
+
+
+def _of_quarantined(it: Quarantine) -> GapReport:
+    return GapReport(it.topic, it.partition, it.offset, it.offset, GapCause.QUARANTINE, topic_id=it.topic_id)
+
+
+def _with_expiry(report: GapReport, lost_ms: int, keeps: Mapping[str, int | None], now_ms: int) -> GapReport:
+    kept = keeps.get(report.topic)
+    if kept is None or not report.copied_past or lost_ms + kept > _LAST_MS:
+        return report
+    state = GapState.EXPIRED if lost_ms + kept < now_ms else GapState.OPEN
+    return replace(report, state=state, expires=iso(lost_ms + kept))
+
+
+def _with_answer(report: GapReport, answer: GapAcknowledged | None) -> GapReport:
+    if answer is None or answer.last_offset < report.last_offset:
+        return report
+    return replace(
+        report,
+        state=GapState.ACKNOWLEDGED if report.state is GapState.OPEN else report.state,
+        acknowledged_by=answer.by,
+        acknowledged_reason=answer.reason,
+        acknowledged_at=iso(answer.at_ms),
+    )

@@ -1,0 +1,157 @@
+"""One row per replicated partition: what validation, the cycle report and `status` look at.  Pure.
+
+Offsets called upstream are on the source, downstream on the target; ends are exclusive.  None means that there
+is nothing to say yet: no progress, no copy, an empty map.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twinlog.checks.check import Row
+from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.offsets.piece_table import PieceTable
+from twinlog.offsets.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class MapSummary:
+    """What the offset map of one partition adds up to.
+
+    `records` counts the pairs (upstream offset, downstream offset) it knows.  `upstream_offsets` and
+    `downstream_offsets` count each offset once: either is smaller than `records` when the map knows two places
+    of one record, which means that something was copied twice.
+    """
+
+    records: int = 0
+    upstream_offsets: int = 0
+    downstream_offsets: int = 0
+    upstream_end: int | None = None
+    downstream_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """The state of one partition of one flow.
+
+    `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there
+    to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
+    points beyond the source.  `unmapped_offsets` counts the copied upstream offsets of which the map was lost, None
+    where there is no map to be read.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    `reported_next_upstream` is what the last cycle report said.
+
+    `undecided_records` counts the offsets behind the last stable offset, which a flow that reads committed records
+    cannot copy before a transaction ends; none of them is in `lag_records`.  `oldest_undecided` is the source timestamp
+    (ms) of the first of them, `undecided_since` the earlier of that and of when its transaction began, as far as either
+    is known.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    source_log_start: int
+    source_end: int
+    next_upstream: int | None
+    lag_records: int
+    oldest_uncopied: int | None
+    target_log_start: int | None
+    target_stable_end: int | None
+    source_partitions: int
+    target_partitions: int | None
+    mapped: MapSummary = MapSummary()
+    reported_next_upstream: int | None = None
+    undecided_records: int = 0
+    oldest_undecided: int | None = None
+    undecided_since: int | None = None
+    unmapped_offsets: int | None = None
+
+    @property
+    def last_upstream(self) -> int | None:
+        """Last copied upstream offset."""
+        return None if self.next_upstream is None else self.next_upstream - 1
+
+    @property
+    def missing_records(self) -> int:
+        """Upstream offsets that are not on the target: those that lag, and those that are undecided."""
+        return max(0, self.lag_records) + self.undecided_records
+
+
+PLAIN_COLUMNS = (
+    "topic",
+    "partition",
+    "source_log_start",
+    "source_end",
+    "next_upstream",
+    "lag_records",
+    "target_log_start",
+    "target_stable_end",
+    "source_partitions",
+    "target_partitions",
+    "reported_next_upstream",
+    "missing_records",
+    "unmapped_offsets",
+)
+
+
+def columns_of(row: PartitionRow) -> Row:
+    """Turn a row into the columns that checks look at."""
+    mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
+    return {name: getattr(row, name) for name in PLAIN_COLUMNS} | mapped
+
+
+def summarize(runs: Sequence[Run]) -> MapSummary:
+    """Add up the runs of one partition's map; runs may repeat one another, as pieces of a map may."""
+    if not runs:
+        return MapSummary()
+    by_shift: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for run in runs:
+        by_shift[run.downstream - run.upstream].append((run.upstream, run.upstream_end))
+    return MapSummary(
+        records=sum(covered(intervals) for intervals in by_shift.values()),
+        upstream_offsets=covered((run.upstream, run.upstream_end) for run in runs),
+        downstream_offsets=covered((run.downstream, run.downstream_end) for run in runs),
+        upstream_end=max(run.upstream_end for run in runs),
+        downstream_end=max(run.downstream_end for run in runs),
+    )
+
+
+def summarize_pieces(table: PieceTable) -> MapSummary:
+    """Add up all pieces of one partition's map, in order, as columns: a million runs in some milliseconds."""
+    upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
+    apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
+    if not apart.all():
+        columns = (table.upstream.tolist(), table.downstream.tolist(), table.length.tolist())
+        return summarize([Run(*row) for row in zip(*columns, strict=True)])
+    if not len(table.length):
+        return MapSummary()
+    records = int(table.length.sum())
+    return MapSummary(records, records, records, int(upstream_end[-1]), int(downstream_end[-1]))
+
+
+def covered(intervals: Iterable[tuple[int, int]]) -> int:
+    """Count the whole numbers that lie in at least one of the half-open intervals."""
+    total, reached = 0, None
+    for start, end in sorted(intervals):
+        begin = start if reached is None else max(start, reached)
+        total += max(0, end - begin)
+        reached = end if reached is None else max(reached, end)
+    return total
+
+
+def waiting_from(source: PartitionOffsets, next_upstream: int | None) -> int:
+    """First upstream offset that could still be copied."""
+    return source.log_start if next_upstream is None else max(source.log_start, next_upstream)
+
+
+def lag(end: int, position: int, first: ReadRecord | None) -> int:
+    """Count upstream offsets still to be copied, from `position` to `end`.
+
+    `first` is the first readable record from there on.  Where there is none, only transaction markers and
+    aborted records are left, and nothing is lagging.
+    """
+    if position > end:
+        return end - position
+    return 0 if first is None else max(0, end - first.offset)

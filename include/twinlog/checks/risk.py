@@ -1,0 +1,80 @@
+"""What would be lost if the source were lost now, and what that was over the last day.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.checks.partitions import PartitionRow
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.ledger.gate import RiskSample
+
+SLOT_MS = 300_000
+SLOTS = 288
+"""A day in slots of five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAtRisk:
+    """What would be lost of a topic now: records, their bytes (an estimate) and the age of the oldest.
+
+    Bytes and age are None when unknown.  `undecided` of the records lie behind an open transaction of the source.
+    """
+
+    topic: str
+    tier: str
+    records: int
+    bytes: int | None
+    seconds: float | None
+    rpo_seconds: int
+    moving: bool = False
+    drift: tuple[str, ...] = ()
+    undecided: int = 0
+
+
+def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:
+    """Estimate the bytes of records not copied yet: their number times what an offset of that log takes on disk.
+
+    None when records of a partition are missing whose size is not known.
+    """
+    total = 0
+    for row in rows:
+        if not row.missing_records:
+            continue
+        size = sizes.get(TopicPartition(row.topic, row.partition))
+        if size is None:
+            return None
+        held = max(1, row.source_end - row.source_log_start)
+        total += round(min(row.missing_records, held) * size / held)
+    return total
+
+
+def sample(
+    at_ms: int,
+    records: int,
+    lost_bytes: int | None,
+    age_ms: int,
+    known: Sequence[RiskSample],
+    *,
+    age_known: bool = True,
+) -> RiskSample:
+    """Take a sample; within one slot the worst counts."""
+    slot = at_ms // SLOT_MS % SLOTS
+    earlier = next((it for it in known if it.slot == slot and at_ms - it.at_ms < SLOT_MS), None)
+    if earlier is None:
+        return RiskSample(slot, at_ms, records, lost_bytes, age_ms, age_known)
+    known_bytes = [it for it in (earlier.bytes, lost_bytes) if it is not None]
+    return RiskSample(
+        slot,
+        at_ms,
+        max(earlier.records, records),
+        max(known_bytes, default=None),
+        max(earlier.age_ms, age_ms),
+        earlier.age_known and age_known,
+    )
+
+
+def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSample, ...]:
+    """Leave out what is older than the ring is long, oldest first: a flow that stood still writes nothing over it."""
+    young = (it for it in samples if now_ms - it.at_ms < SLOT_MS * SLOTS)
+    return tuple(sorted(young, key=lambda it: it.at_ms))

@@ -1,0 +1,1 @@
+"""One module per resource of a cluster: frozen values out, our errors raised."""

@@ -1,0 +1,82 @@
+"""Who may do what, and how much of it: ACLs, client quotas and SCRAM credentials as plain frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.config.file.secret import Secret
+
+ANY_NAME = "*"
+"""The literal resource name that stands for every name (Kafka's ResourcePattern.WILDCARD_RESOURCE)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclBinding:
+    """One ACL, in the words of Kafka's protocol: `TOPIC LITERAL orders`, `User:alice` from `*`, `READ`, `ALLOW`.
+
+    A number this release does not know stays visible as `UNKNOWN(15)`.
+    """
+
+    resource_type: str
+    pattern: str
+    name: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    @property
+    def resource(self) -> str:
+        """What it is about, for people: `topic orders`, `topics orders-*`, `the cluster`."""
+        kind = self.resource_type.lower().replace("_", " ")
+        if self.resource_type == "CLUSTER":
+            return "the cluster"
+        if self.pattern == "PREFIXED":
+            return f"{kind}s {self.name}*"
+        return f"every {kind}" if self.name == ANY_NAME else f"{kind} {self.name}"
+
+    @property
+    def right(self) -> str:
+        """Who may or may not do what, for people: `User:alice READ`, `User:bob from 10.0.0.7 READ`."""
+        host = "" if self.host == "*" else f" from {self.host}"
+        return f"{self.principal}{host} {self.operation}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QuotaEntity:
+    """Whom a client quota is for: pairs of `user`, `client-id` or `ip` and a name, sorted; None: the default."""
+
+    parts: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def of(cls, parts: Mapping[str, str | None]) -> QuotaEntity:
+        """Make one from a mapping, in any order."""
+        return cls(tuple(sorted(parts.items())))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {name}" if name is not None else f"any {kind}" for kind, name in self.parts)
+
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+"""Client quotas by entity and key (`producer_byte_rate`, bytes/s; `request_percentage`; ...)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ScramCredential:
+    """That a user can log in by SCRAM: mechanism and iterations; the secret itself cannot be read back."""
+
+    mechanism: str
+    iterations: int
+
+    def __str__(self) -> str:
+        return f"{self.mechanism}, {self.iterations} iterations"
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUser:
+    """A user to be given a credential."""
+
+    name: str
+    credential: ScramCredential
+    password: Secret = field(repr=False)

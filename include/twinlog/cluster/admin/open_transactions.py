@@ -1,0 +1,121 @@
+"""Which transaction keeps the last stable offset of a partition where it is, and who holds it (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.errors import TransientError, TwinlogError
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.error_codes import Code, error_for
+from twinlog.protocol.producer_states import producer_states, tells_producers
+from twinlog.protocol.socket.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """The oldest open transaction of a partition, as far as its brokers tell.
+
+    `first_offset` is where it begins there.  `transactional_id` is "" where no coordinator tells one: this user may
+    not see it (DESCRIBE on the transactional id), brokers are older than Kafka 3.0, or none knows the transaction any
+    more.  `started_ms` (epoch ms) and `timeout_ms` are the coordinator's, None where it does not hold it open.
+    """
+
+    first_offset: int
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str = ""
+    started_ms: int | None = None
+    timeout_ms: int | None = None
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether a coordinator holds it open, and aborts it when its time-out is over."""
+        return self.started_ms is not None
+
+
+def open_transactions(
+    brokers: Brokers, partitions: Iterable[TopicPartition]
+) -> Answers[TopicPartition, OpenTransaction]:
+    """Ask leaders for the oldest open transaction of each partition, and coordinators for who holds it.
+
+    Partitions without one are left out.  It needs READ on the topics, and DESCRIBE on transactional ids to see them.
+    Raises TransientError, ClusterUnreachable.
+    """
+    wanted = list(partitions)
+    found, refused = _at_leaders(brokers, wanted)
+    ids = {one.producer_id for one in found.values()}
+    named = _named(brokers, ids) if ids else {}
+    return Answers(
+        {at: _completed(at, one, named.get(one.producer_id)) for at, one in found.items()}, refused
+    )
+
+
+def _at_leaders(
+    brokers: Brokers, wanted: list[TopicPartition]
+) -> tuple[dict[TopicPartition, OpenTransaction], dict[TopicPartition, TwinlogError]]:
+    topics = brokers.metadata({at.topic for at in wanted})
+    led = [at for at in wanted if topics[at.topic].is_led(at.partition)]
+    refused: dict[TopicPartition, TwinlogError] = {
+        at: TransientError(f"{at.topic}-{at.partition} has no leader", code="unsettled")
+        for at in set(wanted) - set(led)
+    }
+    found: dict[TopicPartition, OpenTransaction] = {}
+    for node, group in brokers.by_leader(led).items():
+        connection = brokers.node(node, "coordinate")
+        if not tells_producers(connection):
+            refused |= {TopicPartition(*it): _refusal(brokers, *it, Code.UNSUPPORTED_VERSION) for it in group}
+            continue
+        states, codes = producer_states(connection, group)
+        refused |= {TopicPartition(*it): _refusal(brokers, *it, code) for it, code in codes.items()}
+        for it, producers in states.items():
+            still_open = [one for one in producers if one.first_offset >= 0]
+            if still_open:
+                first = min(still_open, key=lambda one: one.first_offset)
+                found[TopicPartition(*it)] = OpenTransaction(
+                    first.first_offset, first.producer_id, first.producer_epoch
+                )
+    return found, refused
+
+
+def _refusal(brokers: Brokers, topic: str, partition: int, code: int) -> TwinlogError:
+    return error_for(code, f"the question who writes to {topic}-{partition}", brokers.settings.alias)
+
+
+def _named(brokers: Brokers, producer_ids: Collection[int]) -> Mapping[int, Any]:
+    """Ask every coordinator for transactions of these producers; return those that are told, by producer id."""
+    described: dict[int, Any] = {}
+    try:
+        for connection in brokers.all_brokers():
+            described |= _described(connection, producer_ids)
+    except TwinlogError:  # the producer's id is known without them
+        return described
+    return described
+
+
+def _described(connection: Connection, producer_ids: Collection[int]) -> dict[int, Any]:
+    listing, describing = kafka_python.LIST_TRANSACTIONS, kafka_python.DESCRIBE_TRANSACTIONS
+    if min(connection.offers(api.request.API_KEY) for api in (listing, describing)) < 0:
+        return {}
+    listed = connection.call(listing, state_filters=[], producer_id_filters=sorted(producer_ids))
+    names = [it.transactional_id for it in listed.transaction_states]
+    if not names:
+        return {}
+    answer = connection.call(describing, transactional_ids=names)
+    return {int(it.producer_id): it for it in answer.transaction_states if not it.error_code}
+
+
+def _completed(at: TopicPartition, one: OpenTransaction, told: Any) -> OpenTransaction:
+    """Add what a coordinator told of the producer; a transaction that it does not hold open there has no start."""
+    if told is None:
+        return one
+    named = replace(one, transactional_id=told.transactional_id)
+    holds = any(topic.topic == at.topic and at.partition in topic.partitions for topic in told.topics)
+    if not holds or told.producer_epoch != one.producer_epoch or told.transaction_start_time_ms < 0:
+        return named
+    return replace(
+        named, started_ms=int(told.transaction_start_time_ms), timeout_ms=int(told.transaction_timeout_ms)
+    )

@@ -1,0 +1,79 @@
+"""Client quotas (KIP-546): the client library has no calls for them, so they are asked for directly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
+from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.values import Answers
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import TwinlogError
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
+
+QuotaItem = tuple[QuotaEntity, str]
+"""One quota: whom it is for, and its key."""
+
+
+def describe_quotas(settings: ConnectionSettings) -> Quotas:
+    """Return every client quota of a cluster.  Raises ClusterRefused when this user may not read them."""
+    with Brokers(settings) as brokers:
+        answer = brokers.any_broker().call(kafka_python.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False)
+    if answer.error_code:
+        asked = Asked(settings.alias, "read", "the client quotas", "DESCRIBE_CONFIGS on the cluster")
+        raise refusal(KafkaError(answer.error_code, answer.error_message), asked)
+    return {
+        _entity(entry.entity): {item.key: item.value for item in entry.values}
+        for entry in sorted(answer.entries or (), key=lambda entry: str(_entity(entry.entity)))
+    }
+
+
+def alter_quotas(
+    settings: ConnectionSettings, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+) -> Answers[QuotaItem, None]:
+    """Set quotas, or remove them (None); each is accepted or refused by itself."""
+    refused: dict[QuotaItem, TwinlogError] = {}
+    with Brokers(settings) as brokers:
+        for part in rounds(changes):
+            entries = [_entry(entity, key, value) for (entity, key), value in part.items()]
+            answer = brokers.any_broker().call(
+                kafka_python.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False
+            )
+            for result in answer.entries:
+                if result.error_code:
+                    item = next(item for item in part if item[0] == _entity(result.entity))
+                    error = KafkaError(result.error_code, result.error_message)
+                    refused[item] = refusal(error, _asked(settings.alias, item))
+    items = [(entity, key) for entity, quotas in changes.items() for key in quotas]
+    return Answers({item: None for item in items if item not in refused}, refused)
+
+
+def rounds(
+    changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+) -> Iterator[dict[QuotaItem, float | None]]:
+    """Spread changes over requests with one key of an entity in each: a broker answers once per entity."""
+    waiting = {entity: list(quotas.items()) for entity, quotas in changes.items()}
+    while part := {(entity, items[0][0]): items[0][1] for entity, items in waiting.items() if items}:
+        yield part
+        waiting = {entity: items[1:] for entity, items in waiting.items()}
+
+
+def _entity(data: Any) -> QuotaEntity:
+    return QuotaEntity.of({part.entity_type: part.entity_name for part in data})
+
+
+def _entry(entity: QuotaEntity, key: str, value: float | None) -> Any:
+    entry = kafka_python.ALTER_CLIENT_QUOTAS.request.EntryData
+    return entry(
+        entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts],
+        ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None)],
+    )
+
+
+def _asked(alias: str, item: QuotaItem) -> Asked:
+    entity, key = item
+    return Asked(alias, "set", f"quota {key} of {entity}", "ALTER_CONFIGS on the cluster")

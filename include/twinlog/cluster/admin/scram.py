@@ -1,0 +1,85 @@
+"""SCRAM credentials (KIP-554): which users have one, and giving users one.  A secret cannot be read back.
+
+Asked for with Kafka's own requests.  "All users" may be written as null or as an empty list, and a broker (4.3.1) never
+answers the null of somebody who lacks DESCRIBE on the cluster; the client library sends the null, and then ends the
+whole process (confluent-kafka 2.16.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import KafkaError
+
+from twinlog.cluster.admin.access_values import ScramCredential, ScramUser
+from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.values import Answers
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import TwinlogError
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
+
+MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+SALT_BYTES = 32
+
+
+def describe_scram_users(settings: ConnectionSettings) -> Mapping[str, tuple[ScramCredential, ...]]:
+    """Return every user with SCRAM credentials.  Raises ClusterRefused when this user may not read them."""
+    with Brokers(settings) as brokers:
+        answer = brokers.any_broker().call(kafka_python.DESCRIBE_SCRAM, users=[])
+    if answer.error_code:
+        asked = Asked(settings.alias, "list", "the SCRAM users", "DESCRIBE on the cluster")
+        raise refusal(KafkaError(answer.error_code, answer.error_message), asked)
+    return {
+        found.user: tuple(
+            sorted(
+                ScramCredential(MECHANISMS.get(info.mechanism, f"UNKNOWN({info.mechanism})"), info.iterations)
+                for info in found.credential_infos
+            )
+        )
+        for found in sorted(answer.results, key=lambda found: found.user)
+        if not found.error_code
+    }
+
+
+def upsert_scram_users(settings: ConnectionSettings, users: Sequence[ScramUser]) -> Answers[str, None]:
+    """Give each user a credential with a salt of its own, in place of one of the same mechanism."""
+    if not users:
+        return Answers({})
+    upsertion = kafka_python.ALTER_SCRAM.request.ScramCredentialUpsertion
+    upsertions = []
+    for user in users:
+        salt = os.urandom(SALT_BYTES)
+        upsertions.append(
+            upsertion(
+                name=user.name,
+                mechanism=next(code for code, it in MECHANISMS.items() if it == user.credential.mechanism),
+                iterations=user.credential.iterations,
+                salt=salt,
+                salted_password=salted(user, salt),
+            )
+        )
+    with Brokers(settings) as brokers:
+        answer = brokers.any_broker().call(kafka_python.ALTER_SCRAM, deletions=[], upsertions=upsertions)
+    refused: dict[str, TwinlogError] = {
+        result.user: refusal(
+            KafkaError(result.error_code, result.error_message),
+            Asked(settings.alias, "give", f"user {result.user} a SCRAM credential", "ALTER on the cluster"),
+        )
+        for result in answer.results
+        if result.error_code
+    }
+    return Answers({user.name: None for user in users if user.name not in refused}, refused)
+
+
+def salted(user: ScramUser, salt: bytes) -> bytes:
+    """Return RFC 5802's SaltedPassword; Kafka takes the password's UTF-8 bytes as they are (ScramFormatter)."""
+    return hashlib.pbkdf2_hmac(
+        HASHES[user.credential.mechanism],
+        user.password.reveal().encode(),
+        salt,
+        user.credential.iterations,
+    )

@@ -1,0 +1,179 @@
+"""The questions twinlog asks a Kafka cluster, and the few things it tells one to do.
+
+`KafkaCluster` (twinlog.cluster.kafka) asks real brokers; `FakeCluster` (fake_cluster) answers from
+memory in tests of steps.  Every verb returns frozen values or raises one of our errors: ClusterUnreachable
+when no broker answers in time, ClusterRefused when one says no, with the resource and the missing ACL.
+Verbs about many items return `Answers`: a refusal about one item does not lose the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
+from twinlog.cluster.admin.connect_workers import ConnectWorkers
+from twinlog.cluster.admin.group import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupPartition,
+    OffsetChange,
+)
+from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.values import (
+    Answers,
+    ConfigValue,
+    InternalRecord,
+    NewTopic,
+    PartitionOffsets,
+    ReadRecord,
+    TopicDescription,
+    TopicPartition,
+)
+from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
+
+
+class ClusterReader(Protocol):
+    """The verbs that change nothing: all that planning needs."""
+
+    @property
+    def alias(self) -> str:
+        """The cluster's name in the configuration file."""
+
+    @property
+    def fresh(self) -> ClusterReader:
+        """The cluster as it is now, for who cannot use an answer that was remembered (twinlog.cluster.remembering)."""
+
+    def cluster_id(self) -> str:
+        """Return the id the cluster was formatted with."""
+
+    def broker_count(self) -> int:
+        """Return how many brokers are registered: the highest replication factor there can be."""
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Return the topics this user may see, sorted, Kafka's own (`__consumer_offsets`) included."""
+
+    def describe_topics(self, names: Iterable[str]) -> Answers[str, TopicDescription]:
+        """Describe topics by name; a missing topic is refused with code `unknown-topic`."""
+
+    def topic_configs(self, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
+        """Return every configuration entry of the topics, defaults included, by entry name."""
+
+    def describe_acls(self) -> tuple[AclBinding, ...]:
+        """Return every ACL, sorted; refused with code `no-authorizer` by a cluster that keeps none."""
+
+    def describe_quotas(self) -> Quotas:
+        """Return every client quota."""
+
+    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
+        """Return every user with SCRAM credentials, and with which; secrets cannot be read back."""
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
+        """Return log start, stable end and end of many partitions in three requests a broker."""
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> Answers[TopicPartition, int | None]:
+        """Return the first offset whose record is at `timestamp` (ms) or later; None when there is none."""
+
+    def read_records(
+        self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
+    ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+        """Read up to `limit` records of each partition, from the given offset to the end of that isolation level."""
+
+    def open_transactions(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Answers[TopicPartition, OpenTransaction]:
+        """Name the oldest open transaction of each partition that has one, and who holds it, as far as brokers tell."""
+
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+        """Fingerprint up to `limit` records of a partition, from `start` (or the log start) to the stable end.
+
+        Records of aborted transactions are among them, and say so.
+        """
+
+    def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
+        """Return where the leader epoch ends that each partition was read up to; without those that nobody leads."""
+
+    def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
+        """Return the latest committed value of each key, up to the high watermark.
+
+        Not what a read_committed consumer sees: that one stops at a stranger's open transaction and would
+        hide our own committed records behind it (docs/architecture.md).
+        """
+
+    def log_dirs(self) -> LogDirs:
+        """Return the sizes of all logs, and how much disk is left on the fullest disk."""
+
+    def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
+        """Return the latest committed record of each key, as `latest` does, with its offset and time."""
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """Return the groups this user may see, of every type, sorted."""
+
+    def lists_every_group(self) -> bool:
+        """Say whether `groups` hides none: brokers list every group to a user who may DESCRIBE the cluster."""
+
+    def describe_groups(self, names: Iterable[str]) -> Answers[str, GroupDescription]:
+        """Describe classic and consumer groups with their members; one that does not exist is `dead`."""
+
+    def committed_offsets(
+        self, groups: Iterable[str]
+    ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
+        """Return all committed offsets of many groups; a group that does not exist has none."""
+
+    def connect_workers(self, group: str) -> ConnectWorkers:
+        """Say what the workers of a Kafka Connect group run; nobody for a group that does not exist."""
+
+
+class Cluster(ClusterReader, Protocol):
+    """A cluster that may also be changed."""
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
+        """Create topics and wait until metadata shows them; one that exists already is a success."""
+
+    def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
+        """Grow topics to the given partition counts and wait until metadata shows them; one that has is a success."""
+
+    def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records with acks=all and idempotence, outside any transaction; all or an error."""
+
+    def alter_offsets(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Commit positions for groups nobody is in, each read again and compared right before it is written.
+
+        Refused with code `offset-moved` where the position is no longer the expected one, with `group-active`
+        where the group has members.
+        """
+
+    def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
+        """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
+
+    def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
+        """Delete topics with all their records."""
+
+    def delete_records(self, at: TopicPartition, before: int) -> None:
+        """Delete the records of a partition before an offset; raises its refusal."""
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> Answers[tuple[str, str], None]:
+        """Set configs of topics, or remove them (None); answers by (topic, config), each by itself."""
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Create ACLs; one that exists already is a success."""
+
+    def delete_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Delete exactly these ACLs; one that is not there is a success."""
+
+    def alter_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> Answers[tuple[QuotaEntity, str], None]:
+        """Set client quotas, or remove them (None); answers by (entity, key), each by itself."""
+
+    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
+        """Give users SCRAM credentials, by user name."""

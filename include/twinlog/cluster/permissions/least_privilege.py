@@ -1,0 +1,67 @@
+"""The shortest list of ACLs that serves a flow: its needs without what others of them imply.  Pure.
+
+docs/security.md shows this list; tests hold the two together, and try on real brokers that it is enough and that
+nothing of it can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.permissions.needs import Kind, Need
+
+IMPLIED_BY: Mapping[str, frozenset[str]] = {
+    "DESCRIBE": frozenset({"READ", "WRITE", "DELETE", "ALTER"}),
+    "DESCRIBE_CONFIGS": frozenset({"ALTER_CONFIGS"}),
+}
+"""Operations that carry another one with them (org.apache.kafka.server.authorizer, `AclEntry`)."""
+
+BEFORE_2_8 = "IDEMPOTENT_WRITE"
+"""Since Kafka 2.8, WRITE on any topic allows idempotent producing as well (KIP-679)."""
+
+CLUSTER_NAME = "kafka-cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One ALLOW that a flow cannot do without on a cluster, and what for; `prefixed` covers later topics."""
+
+    cluster: str
+    kind: Kind
+    name: str
+    prefixed: bool
+    operation: str
+    why: str
+    required: bool
+
+    def binding(self, principal: str) -> AclBinding:
+        """Return the ACL that grants it."""
+        return AclBinding(
+            self.kind.value.upper().replace("-", "_"),
+            "PREFIXED" if self.prefixed else "LITERAL",
+            self.name,
+            principal,
+            "*",
+            self.operation,
+            "ALLOW",
+        )
+
+
+def grants(needs: Iterable[Need]) -> tuple[Grant, ...]:
+    """Return the grants that serve all needs, in their order, each once."""
+    wanted: dict[tuple[str, Kind, str, bool], dict[str, Need]] = {}
+    for need in needs:
+        name = CLUSTER_NAME if need.resource.kind is Kind.CLUSTER else need.prefix or need.resource.name
+        by_operation = wanted.setdefault((need.cluster, need.resource.kind, name, bool(need.prefix)), {})
+        for operation in need.operations:
+            known = by_operation.get(operation)
+            if operation != BEFORE_2_8 and (known is None or (need.required and not known.required)):
+                by_operation[operation] = need
+    return tuple(
+        Grant(cluster, kind, name, prefixed, operation, need.why, need.required)
+        for (cluster, kind, name, prefixed), by_operation in wanted.items()
+        for operation, need in by_operation.items()
+        if not IMPLIED_BY.get(operation, frozenset()) & by_operation.keys()
+    )

@@ -1,0 +1,313 @@
+"""Which permissions a flow needs, which of them it lacks, and the kafka-acls line that grants those.
+
+Pure: `needs` says what a flow needs, `twinlog.cluster.permissions.rights` finds out what the user has, `judge` compares,
+`acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which one
+a request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", list of protocols).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.config.flow.settings import (
+    ClusterSettings,
+    FlowSettings,
+    Guarantee,
+    PoisonPolicy,
+    RecreatedPolicy,
+)
+
+
+class Kind(StrEnum):
+    """Kinds of resource, as kafka-acls spells its options."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """One thing an ACL is about.  The cluster itself has no name."""
+
+    kind: Kind
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a flow must be allowed to do with one resource of one cluster, and why.
+
+    Without a `required` need the copy stops; without another one only the part named by `why` does.
+    `prefix`, when set, is what to grant instead of the name, so that later topics are covered as well.
+    """
+
+    cluster: str
+    resource: Resource
+    operations: tuple[str, ...]
+    why: str
+    required: bool = True
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What was found out about one resource; an operation in neither set is not known."""
+
+    granted: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A need held against the user's rights."""
+
+    need: Need
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a flow is about at this moment: topics and groups of the source, topics that the target has."""
+
+    topics: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    target_topics: frozenset[str] = field(default_factory=frozenset)
+
+
+def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[Need, ...]:
+    """Return everything the flow needs on both clusters, most important first."""
+    return tuple(
+        need
+        for part in (
+            _source_topics(flow, names),
+            _remote_topics(flow, names),
+            _state_topics(flow, names),
+            _offset_syncs(flow),
+            _beats_elsewhere(flow),
+            _writing(flow, transactional_prefix),
+            _groups(flow, names),
+            _acls(flow),
+            _quotas(flow),
+            _users(flow),
+        )
+        for need in part
+    )
+
+
+def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
+    """Hold each need against the rights found, by (cluster, resource)."""
+    return tuple(_judged(need, rights.get((need.cluster, need.resource), Rights())) for need in wanted)
+
+
+def acl_lines(findings: Iterable[Finding], clusters: Mapping[str, ClusterSettings]) -> tuple[str, ...]:
+    """Write one kafka-acls command per cluster and set of missing operations; `clusters` is by alias."""
+    grants: dict[tuple[str, Kind, str], dict[str, set[str]]] = {}
+    for finding in findings:
+        if finding.missing:
+            need = finding.need
+            pattern = "prefixed" if need.prefix else "literal"
+            by_name = grants.setdefault((need.cluster, need.resource.kind, pattern), {})
+            by_name.setdefault(need.prefix or need.resource.name, set()).update(finding.missing)
+    return tuple(
+        _acl_line(clusters[alias], kind, pattern, operations, sorted(names))
+        for (alias, kind, pattern), by_name in grants.items()
+        for operations, names in _by_operations(by_name).items()
+    )
+
+
+def principal(cluster: ClusterSettings) -> str:
+    """Name the principal that the cluster sees us as, by Kafka's default principal builder."""
+    connection = cluster.connection
+    if connection.protocol.sasl and connection.sasl is not None:
+        return f"User:{connection.sasl.username}"
+    if connection.protocol.tls and connection.tls.certificate_pem:
+        from cryptography import x509
+
+        certificate = x509.load_pem_x509_certificate(connection.tls.certificate_pem.encode())
+        return f"User:{certificate.subject.rfc4514_string()}"
+    return "User:ANONYMOUS"
+
+
+def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
+    for topic in names.topics:
+        resource = Resource(Kind.TOPIC, topic)
+        yield Need(flow.source.alias, resource, ("DESCRIBE", "READ"), "copy its records")
+        yield Need(flow.source.alias, resource, ("DESCRIBE_CONFIGS",), "know its settings")
+
+
+def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
+    prefix = flow.policy.format_remote_topic(flow.source.alias, "")
+    for topic in names.topics:
+        remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+        shared = prefix if prefix and remote.startswith(prefix) else ""
+        create = () if remote in names.target_topics else ("CREATE",)
+        resource, alias = Resource(Kind.TOPIC, remote), flow.target.alias
+        yield Need(
+            alias,
+            resource,
+            (*create, "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"),
+            "write the copy",
+            prefix=shared,
+        )
+        yield Need(
+            alias,
+            resource,
+            ("READ",),
+            "audit the copy, and see what is open in it",
+            required=False,
+            prefix=shared,
+        )
+        if flow.refresh_topics:
+            yield Need(alias, resource, ("ALTER",), "add partitions when the source does", prefix=shared)
+        if _deletes_copies(flow):
+            yield Need(
+                alias, resource, ("DELETE",), "delete copies, as the configuration asks", prefix=shared
+            )
+        if flow.sync_topic_configs:
+            yield Need(
+                alias, resource, ("ALTER_CONFIGS",), "sync topic configs", required=False, prefix=shared
+            )
+
+
+def _deletes_copies(flow: FlowSettings) -> bool:
+    """Whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
+    return (
+        flow.lives.delete_after_ms is not None or flow.lives.on_recreated is RecreatedPolicy.NEW_INCARNATION
+    )
+
+
+def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
+    reasons = {
+        flow.offsets_topic: "keep progress",
+        flow.offset_map_topic: "keep the offset map",
+        flow.ledger_topic: "keep the ledger",
+    }
+    if flow.copy.poison is PoisonPolicy.QUARANTINE:
+        reasons[flow.quarantine_topic] = "write poisonous records aside"
+    if flow.emit_heartbeats:
+        reasons[flow.policy.heartbeats_topic()] = "write heartbeats"
+    for topic, why in reasons.items():
+        create = () if topic in names.target_topics else ("CREATE",)
+        resource, beats = Resource(Kind.TOPIC, topic), topic == flow.policy.heartbeats_topic()
+        read = () if beats else ("READ",)
+        yield Need(flow.target.alias, resource, (*create, *read, "WRITE", "DESCRIBE"), why)
+        if beats:
+            yield Need(flow.target.alias, resource, ("READ",), "see who else beats", required=False)
+        kept = "see that its records are kept"
+        yield Need(flow.target.alias, resource, ("DESCRIBE_CONFIGS",), kept, required=False)
+    if flow.emit_checkpoints:
+        checkpoints = Resource(Kind.TOPIC, flow.policy.checkpoints_topic(flow.source.alias))
+        create = () if checkpoints.name in names.target_topics else ("CREATE",)
+        yield Need(
+            flow.target.alias,
+            checkpoints,
+            (*create, "READ", "WRITE", "DESCRIBE"),
+            "write checkpoints",
+            required=False,
+        )
+        old = "delete checkpoints of groups that ended long ago"
+        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "DELETE")
+        yield Need(flow.target.alias, checkpoints, operations, old, required=False)
+
+
+def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
+    if flow.emit_offset_syncs:
+        on_source = flow.offset_syncs_topic_location == "source"
+        host, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
+        topic = Resource(Kind.TOPIC, flow.policy.offset_syncs_topic(other.alias))
+        yield Need(host.alias, topic, ("CREATE", "READ", "WRITE"), "write offset syncs", required=False)
+
+
+def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
+    """A way back that only beats does so on the source, a carried pair on its own target."""
+    beating = [(flow.way_back, "beat for the way back")] if flow.way_back is not None else []
+    beating += [(pair, f"beat for {pair.name}") for pair in flow.carries]
+    for pair, why in beating:
+        topic = Resource(Kind.TOPIC, pair.policy.heartbeats_topic())
+        yield Need(pair.target.alias, topic, ("CREATE", "WRITE"), why, required=False)
+
+
+def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
+    alias = flow.target.alias
+    # Since 2.8 WRITE on any topic carries this one too (KIP-679).
+    yield Need(alias, Resource(Kind.CLUSTER), ("IDEMPOTENT_WRITE",), "write without duplicates")
+    if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
+        resource = Resource(Kind.TRANSACTIONAL_ID, f"{transactional_prefix}check")
+        operations = ("DESCRIBE", "WRITE")
+        yield Need(alias, resource, operations, "write in transactions", prefix=transactional_prefix)
+
+
+def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:
+    for group in names.groups:
+        resource = Resource(Kind.GROUP, group)
+        if flow.emit_checkpoints:
+            yield Need(
+                flow.source.alias, resource, ("DESCRIBE",), "read its committed offsets", required=False
+            )
+        if flow.sync_group_offsets:
+            operations = ("READ", "DESCRIBE")
+            yield Need(flow.target.alias, resource, operations, "sync its committed offsets", required=False)
+
+
+def _acls(flow: FlowSettings) -> Iterator[Need]:
+    if flow.sync_topic_acls:
+        cluster = Resource(Kind.CLUSTER)
+        yield Need(flow.source.alias, cluster, ("DESCRIBE",), "read the ACLs of topics", required=False)
+        yield Need(
+            flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "sync the ACLs of topics", required=False
+        )
+
+
+def _quotas(flow: FlowSettings) -> Iterator[Need]:
+    if flow.metadata.quotas:
+        cluster = Resource(Kind.CLUSTER)
+        yield Need(flow.source.alias, cluster, ("DESCRIBE_CONFIGS",), "read client quotas", required=False)
+        operations = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")
+        yield Need(flow.target.alias, cluster, operations, "sync client quotas", required=False)
+
+
+def _users(flow: FlowSettings) -> Iterator[Need]:
+    if flow.metadata.scram_users:
+        cluster = Resource(Kind.CLUSTER)
+        yield Need(flow.source.alias, cluster, ("DESCRIBE",), "list SCRAM users", required=False)
+        yield Need(
+            flow.target.alias, cluster, ("DESCRIBE", "ALTER"), "give SCRAM users logins", required=False
+        )
+
+
+def _judged(need: Need, rights: Rights) -> Finding:
+    missing = tuple(operation for operation in need.operations if operation in rights.denied)
+    unknown = tuple(
+        operation for operation in need.operations if operation not in rights.denied | rights.granted
+    )
+    return Finding(need, missing, unknown)
+
+
+def _by_operations(by_name: Mapping[str, set[str]]) -> dict[tuple[str, ...], list[str]]:
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for name, operations in by_name.items():
+        grouped.setdefault(tuple(sorted(operations)), []).append(name)
+    return grouped
+
+
+def _acl_line(
+    cluster: ClusterSettings, kind: Kind, pattern: str, operations: Iterable[str], names: Iterable[str]
+) -> str:
+    words = ["kafka-acls.sh", "--bootstrap-server", cluster.bootstrap_servers]
+    words += ["--command-config", "admin.properties"]
+    words += ["--add", "--allow-principal", principal(cluster)]
+    for operation in operations:
+        words += ["--operation", "".join(part.capitalize() for part in operation.split("_"))]
+    if kind is Kind.CLUSTER:
+        return shlex.join([*words, "--cluster"])
+    for name in names:
+        words += [f"--{kind.value}", name]
+    if pattern == "prefixed":
+        words += ["--resource-pattern-type", pattern]
+    return shlex.join(words)

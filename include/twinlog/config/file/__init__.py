@@ -1,0 +1,1 @@
+"""The properties file: lines, origins, precedence, providers of secrets, mistakes."""

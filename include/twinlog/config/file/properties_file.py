@@ -1,0 +1,146 @@
+"""A Java properties file as entries that know their line.
+
+The syntax (escapes, continuation lines, separators, Latin-1) is javaproperties' business; this module adds
+line numbers, and says clearly when a file is no properties file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import javaproperties
+
+from twinlog.config.file.findings import Findings
+from twinlog.config.file.origin import AS_WRITTEN, Origin, Properties, Property
+from twinlog.errors import ConfigError
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+LOST_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\tnfru\s=:#!\"'])")
+"""A backslash that Java drops because the next character needs no escape (`A\\.orders` -> `A.orders`)."""
+
+COMMENT = re.compile(r"^[#!]\s|\s[#!]")
+"""What reads like a comment behind a value; a value such as `#secret`, which begins with the mark, does not."""
+CONTINUED_COMMENT = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*[#!]")
+"""A line that its author took for a comment, but the backslash before it makes it a part of the value."""
+ESCAPED_MARK = re.compile(r"\\[#!]")
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesFile:
+    """The entries of one file.  `sha256` is of the bytes as they are on disk."""
+
+    path: Path
+    sha256: str
+    properties: Properties
+
+
+def read(path: Path, findings: Findings) -> PropertiesFile:
+    """Read a properties file; duplicate keys (the last one wins) and lost backslashes become warnings.
+
+    Raises ConfigError when the file is missing, unreadable, or something else than a properties file.
+    """
+    content = _bytes_of(path)
+    _refuse_other_formats(path, content)
+    return PropertiesFile(path, hashlib.sha256(content).hexdigest(), parse(content, path.name, findings))
+
+
+def parse(content: bytes, file: str, findings: Findings) -> dict[str, Property]:
+    """Parse the bytes of a properties file; raises ConfigError for a broken Unicode escape."""
+    found: dict[str, Property] = {}
+    line = 1
+    try:
+        for element in javaproperties.parse(content):
+            if isinstance(element, javaproperties.KeyValue):
+                origin = Origin(AS_WRITTEN, file, line, element.key)
+                _warn_about(element, origin, found, findings)
+                found[element.key] = Property(element.value, origin)
+            line += len(LINE_END.findall(element.source))
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(
+            f"{file}:{line}: {error} is no character",
+            hint="write a backslash twice to mean one",
+            file=file,
+            line=line,
+        ) from error
+    return found
+
+
+def _warn_about(
+    element: javaproperties.KeyValue, origin: Origin, found: dict[str, Property], findings: Findings
+) -> None:
+    earlier = found.get(element.key)
+    if earlier is not None:
+        findings.warn(
+            origin, f"is set again, this line wins over line {earlier.origin.line}", "keep one of the two"
+        )
+    if element.value != element.value.rstrip():
+        findings.warn(
+            origin,
+            "the value ends in blanks, which are ignored",
+            "remove them: Java keeps them, and MM2 reads `enabled=true ` as false",
+        )
+    if not (element.key + element.value).isascii() and not element.source.isascii():
+        findings.warn(
+            origin, "characters beyond ASCII are read as Latin-1, as Java does", "write them as \\uXXXX"
+        )
+    if _holds_a_comment(element):
+        findings.warn(
+            origin,
+            "holds what reads like a comment: a properties file has none behind a value, all of it is the value",
+            "give the comment a line of its own; a mark that belongs to the value is written \\# or \\!",
+        )
+    if LOST_BACKSLASH.search(element.source_stripped):
+        findings.warn(
+            origin,
+            "a single backslash disappears when a properties file is read",
+            "write it twice (`A\\\\.orders`)",
+        )
+
+
+def _holds_a_comment(element: javaproperties.KeyValue) -> bool:
+    """Say whether `#` or `!` in a value looks like the begin of a comment; one escaped mark shows that it is meant."""
+    if ESCAPED_MARK.search(element.source):
+        return False
+    return bool(COMMENT.search(element.value) or CONTINUED_COMMENT.search(element.source))
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path} does not exist", hint="give the path of an mm2.properties file", file=str(path)
+        ) from None
+    except IsADirectoryError:
+        raise ConfigError(
+            f"{path} is a folder", hint="give the path of an mm2.properties file", file=str(path)
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _refuse_other_formats(path: Path, content: bytes) -> None:
+    start = content.lstrip()[:1]
+    if b"\0" in content or content.startswith((b"\xfe\xff", b"\xff\xfe")):
+        raise ConfigError(
+            f"{path} is no properties file: it holds binary or UTF-16 text",
+            hint="save it as plain text",
+            file=str(path),
+        )
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise ConfigError(
+            f"{path} starts with a byte order mark, which Java takes for a part of the first key",
+            hint="save it as UTF-8 without BOM",
+            file=str(path),
+        )
+    if start in {b"{", b"["}:
+        raise ConfigError(
+            f"{path} is JSON, not a properties file",
+            hint="`twinlog import-connectors` turns Kafka Connect's JSON into one",
+            file=str(path),
+        )
+    if start == b"<":
+        raise ConfigError(f"{path} is XML or HTML, not a properties file", file=str(path))

@@ -1,0 +1,214 @@
+"""`${provider:path:key}`: values that live elsewhere, as Kafka's config providers read them.
+
+`env`, `file` and `dir` (and `airflow`, inside Airflow) work without being declared; a `config.providers`
+declaration may give Kafka's three classes other names and parameters.  Differences from Kafka, on purpose: a
+reference that cannot be resolved is an error, where Kafka goes on with the text `${...}` as the password.
+Sources: ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import javaproperties
+
+from twinlog.config.file.origin import Origin, Properties, Property
+from twinlog.errors import ConfigError
+
+REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+"""Kafka's own pattern: provider, optional path, key (ConfigTransformer.DEFAULT_PATTERN)."""
+
+
+class Unknown(str):
+    """What stands for a value that is known elsewhere only: nothing that holds it can be judged here."""
+
+    __slots__ = ()
+
+
+AirflowResolver = Callable[[str, str], str]
+"""Given a connection id and a field (`password` where none is written), returns the value."""
+
+Lookup = Callable[[str, str], str]
+"""Given path ("" where none is written) and key, returns the value; raises LookupFailedError."""
+
+_KAFKA = "org.apache.kafka.common.config.provider."
+
+
+class LookupFailedError(Exception):
+    """A reference that does not lead to a value; the text says why, and holds no value."""
+
+
+class NotHereError(LookupFailedError):
+    """A reference to what is not on this machine, and may be on the one that the file is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A value after expansion.
+
+    `indirect` is true when any part of it came from a provider, `known` is false when any part is Unknown.
+    """
+
+    text: str
+    indirect: bool
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """The providers of one file by name."""
+
+    by_name: Mapping[str, Lookup]
+
+    def expand(self, value: Property) -> Expanded:
+        """Replace every reference in a value and trim it, as ConfigDef does for every type.
+
+        Raises ConfigError with file, line and key when a reference leads nowhere.
+        """
+        pieces: list[str] = []
+        at, known = 0, True
+        for match in REFERENCE.finditer(value.text):
+            found = self._look_up(match, value.origin)
+            pieces += (value.text[at : match.start()], found)
+            at, known = match.end(), known and not isinstance(found, Unknown)
+        return Expanded("".join([*pieces, value.text[at:]]).strip(), indirect=at > 0, known=known)
+
+    def _look_up(self, match: re.Match[str], origin: Origin) -> str:
+        name, path, key = match[1], match[2] or "", match[3]
+        where = f"{origin.place}: {origin.key}: {match[0]}"
+        lookup = self.by_name.get(name)
+        if lookup is None:
+            raise ConfigError(
+                f"{where} names no known provider",
+                hint="use env, file, dir or airflow, or declare it in config.providers",
+                key=origin.key,
+                line=origin.line,
+            )
+        try:
+            return lookup(path, key)
+        except LookupFailedError as failure:
+            raise ConfigError(
+                f"{where}: {failure}",
+                key=origin.key,
+                line=origin.line,
+                elsewhere=isinstance(failure, NotHereError),
+            ) from failure
+
+
+def providers_of(
+    raw: Properties, environ: Mapping[str, str], airflow: AirflowResolver | None = None
+) -> tuple[Providers, tuple[ConfigError, ...]]:
+    """Return the built-in and the declared providers, and what is wrong with the declarations."""
+    by_name: dict[str, Lookup] = {
+        "env": _environment(environ, None),
+        "file": _file(()),
+        "dir": _directory(()),
+        "airflow": _airflow(airflow),
+    }
+    errors: list[ConfigError] = []
+    declared = raw["config.providers"].text.split(",") if "config.providers" in raw else []
+    for name in filter(None, map(str.strip, declared)):
+        try:
+            by_name[name] = _declared(name, raw, environ)
+        except ConfigError as error:
+            errors.append(error)
+    return Providers(by_name), tuple(errors)
+
+
+def _declared(name: str, raw: Properties, environ: Mapping[str, str]) -> Lookup:
+    class_key = f"config.providers.{name}.class"
+    given = raw.get(class_key)
+    if given is None:
+        raise ConfigError(f"{name} has no class", hint=f"set {class_key}", key="config.providers")
+    prefix = f"config.providers.{name}.param."
+    allowed = raw.get(prefix + "allowed.paths")
+    folders = tuple(Path(part.strip()) for part in allowed.text.split(",")) if allowed else ()
+    match given.text.strip().removeprefix(_KAFKA):
+        case "EnvVarConfigProvider":
+            return _environment(environ, _pattern(raw.get(prefix + "allowlist.pattern")))
+        case "FileConfigProvider":
+            return _file(folders)
+        case "DirectoryConfigProvider":
+            return _directory(folders)
+        case _:
+            raise ConfigError(
+                f"{given.text.strip()} cannot run here",
+                hint="use Kafka's EnvVar-, File- or DirectoryConfigProvider",
+                key=class_key,
+            )
+
+
+def _pattern(value: Property | None) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    try:
+        return re.compile(value.text.strip())
+    except re.error as error:
+        raise ConfigError(f"illegal pattern: {error}", key=value.origin.key) from error
+
+
+def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        if path:
+            raise LookupFailedError("an environment variable has no path; write ${env:NAME}")
+        if allowed is not None and not allowed.fullmatch(key):
+            raise LookupFailedError("allowlist.pattern does not allow this variable")
+        if key not in environ:
+            raise NotHereError(f"the environment variable {key} is not set")
+        return environ[key]
+
+    return look_up
+
+
+def _file(folders: tuple[Path, ...]) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        content = _content_of(_allowed(path, folders))
+        try:
+            found = javaproperties.loads(content.decode())  # UTF-8, unlike the main file: FileConfigProvider
+        except ValueError as error:
+            raise LookupFailedError(f"{path} is no properties file") from error
+        if key not in found:
+            raise NotHereError(f"{path} has no key {key}")
+        return str(found[key])
+
+    return look_up
+
+
+def _directory(folders: tuple[Path, ...]) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        if Path(key).name != key:
+            raise LookupFailedError("the key is the name of a file in the folder")
+        try:
+            return _content_of(_allowed(path, folders) / key).decode()
+        except UnicodeDecodeError as error:
+            raise LookupFailedError(f"{path}/{key} is no UTF-8 text") from error
+
+    return look_up
+
+
+def _allowed(path: str, folders: tuple[Path, ...]) -> Path:
+    if not path:
+        raise LookupFailedError("a path is missing; write ${file:PATH:KEY} or ${dir:FOLDER:FILE}")
+    wanted = Path(path)
+    if folders and not any(wanted.resolve().is_relative_to(folder.resolve()) for folder in folders):
+        raise LookupFailedError(f"{path} is outside allowed.paths")
+    return wanted
+
+
+def _content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NotHereError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _airflow(resolver: AirflowResolver | None) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        if resolver is None:
+            raise NotHereError("connections of Airflow are known inside Airflow only; use ${env:..} here")
+        return resolver(path, key) if path else resolver(key, "password")
+
+    return look_up

@@ -1,0 +1,1 @@
+"""Typed settings of clusters and flows, made of the file."""

@@ -1,0 +1,257 @@
+"""What a file says that MM2 would silently drop, or that is likely not meant: findings by line.
+
+A warning is about a line without the effect that its author expects.  A note is about a line that twinlog
+reads but has no use for; it is no mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import permutations
+
+from twinlog.config.file.findings import Findings
+from twinlog.config.file.java_keys import (
+    ADMIN_KEYS,
+    CLIENT_KEYS,
+    CONSUMER_KEYS,
+    DRIVER_KEYS,
+    PRODUCER_KEYS,
+    ROLE_KEYS,
+    SOURCE_CONNECTOR_KEYS,
+    WORKER_KEYS,
+)
+from twinlog.config.file.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
+from twinlog.config.file.origin import Origin, Properties
+from twinlog.config.file.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.reach import HELD, Reach, reach
+from twinlog.policy.replication import IdentityReplicationPolicy
+
+CLOSE = 0.8
+"""How alike two keys must be (difflib's ratio) for one to be suggested for the other."""
+
+_RELAY_ROLES = {"consumer": "consumer", "producer": "producer"}
+"""A line of a cluster may be for a source or a target: each role is judged on the side where the copy has it."""
+
+OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
+SIDES = ("source.", "target.")
+OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
+CLIENT_ANYWHERE = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
+
+
+def lint(
+    raw: Properties, aliases: tuple[str, ...], flows: tuple[FlowSettings, ...], findings: Findings
+) -> None:
+    """Add warnings and notes about every key of a file, and about flows that harm each other."""
+    pairs = [f"{source}->{target}" for source, target in permutations(aliases, 2)]
+    for key, value in raw.items():
+        flow = _prefix(key, pairs)
+        alias = _prefix(key, aliases)
+        if flow:
+            _flow_key(key.removeprefix(f"{flow}."), value.origin, findings)
+        elif alias:
+            _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
+        elif not _is_of_a_tier(key):
+            _top_level_key(key, value.origin, aliases, findings)
+    _shared_offset_syncs(flows, findings)
+    _synced_both_ways(flows, findings)
+    if aliases and not any(flow.enabled for flow in flows):
+        findings.warn(findings.missing(), "no flow is enabled", "add a line such as A->B.enabled = true")
+
+
+def _prefix(key: str, names: Iterable[str]) -> str:
+    """Return the longest of the names that prefixes the key; an alias may hold dots itself."""
+    return max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
+
+
+def _is_of_a_tier(key: str) -> bool:
+    return tier_key(key) is not None and key_of(key) is not None
+
+
+def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
+    if _is_client_key(name):
+        _client_key(name, origin, findings)
+    elif _is_of_a_tier(name):
+        return
+    elif name in KEYS and KEYS[name].home is not Home.WORKER:
+        _known_key(name, origin, findings)
+    elif name in WORKER_KEYS and name.startswith(WORKER_PREFIXES):
+        findings.warn(
+            origin, "a flow's keys do not reach the worker", f"write it as B.{name}, B being the target"
+        )
+    elif name in CLIENT_ANYWHERE:
+        findings.warn(
+            origin, "client properties need a role here", f"write source.consumer.{name} or the like"
+        )
+    elif name in SOURCE_CONNECTOR_KEYS:
+        findings.note(origin, f"has no effect: {_TRANSACTIONS}")
+    elif not name.startswith(("transforms.", "predicates.", *PASSED_BY_PREFIX)):
+        _unknown(name, origin, KEYS, findings)
+
+
+def _cluster_key(name: str, alias: str, origin: Origin, findings: Findings) -> None:
+    if _is_client_key(name):
+        _client_key(name, origin, findings)
+    elif name in KEYS and KEYS[name].home is Home.WORKER:
+        return
+    elif name in CLIENT_KEYS:
+        if _is_ignored(name):
+            findings.note(origin, "has no effect here")
+    elif name in WORKER_KEYS:
+        findings.note(origin, "has no effect: there is no Connect worker")
+    elif name in CLIENT_ANYWHERE:
+        findings.warn(origin, "MM2 gives it to no client", f"write {alias}.consumer.{name} or the like")
+    elif name in KEYS:
+        findings.warn(origin, "is no property of a cluster", f"write it per flow: A->B.{name}")
+    else:
+        _unknown(name, origin, {*WORKER_KEYS, *CLIENT_ANYWHERE}, findings)
+
+
+def _top_level_key(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
+    if key in OURS or key in KNOWN_TO_CONNECTORS:
+        _known_key(key, origin, findings)
+        if key == "enabled":
+            findings.warn(origin, "enables every flow that beats", "enable flows one by one: A->B.enabled")
+    elif key in CLIENT_KEYS:
+        if key == "bootstrap.servers":
+            findings.warn(
+                origin, "is the fallback of every cluster", "write it per cluster: A.bootstrap.servers"
+            )
+        elif _is_ignored(key):
+            findings.note(origin, "has no effect here")
+    elif key in KEYS or key.startswith(PASSED_BY_PREFIX) or key in DRIVER_KEYS:
+        if key in DRIVER_KEYS and key != "clusters":
+            findings.note(origin, "has no effect: there is no Connect REST server")
+        elif key in KEYS and KEYS[key].home in {Home.FLOW_ONLY, Home.CONSUMER}:
+            findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
+    elif key.startswith(WORKER_PREFIXES) and key in WORKER_KEYS:
+        findings.note(origin, "has no effect: there is no Connect worker")
+    elif key.startswith(("transforms.", "predicates.", *OVERRIDES)) or key in SOURCE_CONNECTOR_KEYS:
+        findings.warn(origin, _DROPPED, f"write it per flow: A->B.{key}")
+    elif _is_client_key(key) or key in CLIENT_ANYWHERE or key in WORKER_KEYS:
+        findings.warn(origin, _DROPPED, f"write it per cluster: A.{key}")
+    else:
+        _stranger(key, origin, aliases, findings)
+
+
+_DROPPED = "MM2 silently drops it at the top level"
+_TRANSACTIONS = "twinlog.guarantee decides about transactions"
+
+
+def _known_key(name: str, origin: Origin, findings: Findings) -> None:
+    if name in RENAMED:
+        findings.warn(
+            origin, "is the name of releases before 4.0 and ignored by MM2 since", f"write {RENAMED[name]}"
+        )
+    if not KEYS[name].used:
+        findings.note(origin, f"has no effect: {KEYS[name].why_unused}")
+
+
+def _is_client_key(name: str) -> bool:
+    if name == "consumer.poll.timeout.ms":
+        return False
+    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+    if bare.startswith("cluster.") and bare != name:
+        return bare != "cluster.alias"
+    return bare.startswith(tuple(f"{role}." for role in ROLE_KEYS))
+
+
+def _client_key(name: str, origin: Origin, findings: Findings) -> None:
+    """Judge `consumer.x`, `source.consumer.x`, `producer.override.x` and `source.cluster.x`."""
+    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+    role, _, property_name = bare.partition(".")
+    property_name = property_name.removeprefix("override.")
+    if role == "cluster":
+        if property_name not in CLIENT_KEYS:
+            findings.warn(origin, "MM2 takes only addresses and security from here", "give it to a role")
+        elif _is_ignored(property_name):
+            findings.note(origin, "has no effect here")
+    elif property_name not in ROLE_KEYS[role]:
+        _unknown(property_name, origin, ROLE_KEYS[role], findings)
+    elif property_name in HELD:
+        findings.note(origin, "has no effect: twinlog sets it itself, for its guarantee")
+    else:
+        reached = reach(role, property_name, _RELAY_ROLES.get(role, ""))
+        if reached is Reach.NEITHER:
+            findings.note(origin, "has no effect here")
+        elif reached is Reach.LIBRARY and role != "admin":
+            findings.note(
+                origin,
+                "does not reach the copy: only requests about topics and groups, and own records, follow it",
+            )
+
+
+def _is_ignored(name: str) -> bool:
+    """Say whether a property of addresses or security is followed by no client, whatever its role."""
+    return all(reach(role, name, _RELAY_ROLES.get(role, "")) is Reach.NEITHER for role in ROLE_KEYS)
+
+
+def _stranger(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
+    """A key that belongs to nothing known: an alias or a flow that `clusters` does not name, or a typing error."""
+    owner, _, rest = key.partition(".")
+    source, arrow, target = owner.partition("->")
+    missing = [name for name in (source, target) if arrow and name not in aliases]
+    if missing:
+        near = get_close_matches(missing[0], aliases, 1, CLOSE / 2)
+        findings.warn(
+            origin,
+            f"{' and '.join(missing)} is not in clusters",
+            f"did you mean {near[0]}?" if near else "add it there, or remove the line",
+        )
+    elif arrow:
+        findings.warn(origin, "a flow leads from one cluster to another", "remove the line")
+    elif rest in WORKER_KEYS | CLIENT_ANYWHERE or _is_client_key(rest):
+        findings.warn(origin, f"{owner} is not in clusters", "add it there, or remove the line")
+    else:
+        _unknown(key, origin, {*KEYS, *CLIENT_KEYS, *DRIVER_KEYS}, findings)
+
+
+def _unknown(name: str, origin: Origin, candidates: Iterable[str], findings: Findings) -> None:
+    known = sorted(candidates)
+    near = [f"{name}.enabled"] if f"{name}.enabled" in known else get_close_matches(name, known, 1, CLOSE)
+    findings.warn(
+        origin, "is unknown and ignored, as by MM2", f"did you mean {near[0]}?" if near else "remove it"
+    )
+
+
+def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
+    """Warn of one topic for the syncs of two flows: its keys do not say which."""
+    places = {flow.name: flow.offset_syncs_topic_location for flow in flows if flow.enabled}
+    for name, place in places.items():
+        source, _, target = name.partition("->")
+        if place == "source" and places.get(f"{target}->{source}") == "target":
+            findings.warn(
+                findings.missing(),
+                f"{name} and {target}->{source} write their offset syncs to the same topic on {source}",
+                "give both the same offset-syncs.topic.location",
+            )
+
+
+def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
+    """Warn of rights and quotas that go both ways: neither flow knows a source's own from what the other brought.
+
+    Under profile `mm2` only topics' ACLs are synced, and these come back only where copies keep their topics' names.
+    """
+    enabled = {(flow.source.alias, flow.target.alias): flow for flow in flows if flow.enabled}
+    for (source, target), flow in enabled.items():
+        back = enabled.get((target, source))
+        if back is None or source > target:
+            continue
+        pair = (flow, back)
+        extended = all(it.metadata.profile is not Profile.MM2 for it in pair)
+        same_names = all(isinstance(it.policy, IdentityReplicationPolicy) for it in pair)
+        if all(it.sync_topic_acls for it in pair) and (extended or same_names):
+            findings.warn(
+                findings.missing(),
+                f"{flow.name} and {back.name} both sync ACLs: what is revoked on one side can come back from the other",
+                f"let one of them sync ACLs: {back.name}.sync.topic.acls.enabled = false",
+            )
+        if all(it.metadata.quotas for it in pair) and extended:
+            findings.warn(
+                findings.missing(),
+                f"{flow.name} and {back.name} both sync quotas: what is deleted on one side can come back from the"
+                " other",
+                f"let one of them sync quotas: {back.name}.twinlog.sync.quotas.enabled = false",
+            )

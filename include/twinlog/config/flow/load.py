@@ -1,0 +1,108 @@
+"""From the path of an mm2.properties file to a Configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from twinlog.config.file import properties_file
+from twinlog.config.file.findings import Findings, Severity
+from twinlog.config.file.providers import AirflowResolver, providers_of
+from twinlog.config.flow.beats import with_beats
+from twinlog.config.flow.clusters import cluster_by_itself
+from twinlog.config.flow.flows import ResolvedFlow, resolve_flow
+from twinlog.config.flow.lint import lint
+from twinlog.config.flow.selection import clusters_of, pairs_of
+from twinlog.config.flow.settings import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes.
+
+    `unresolved` lists values that are not on this machine.
+    """
+
+    configuration: Configuration
+    flows: Mapping[str, ResolvedFlow]
+    notes: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
+
+
+def load(
+    path: Path,
+    *,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    airflow: AirflowResolver | None = None,
+) -> Configuration:
+    """Read a configuration file.
+
+    `environ` answers `${env:NAME}`; `airflow`, given inside Airflow only, answers `${airflow:conn_id}` and
+    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key;
+    under `strict` the warnings are mistakes too.  No cluster is contacted.
+    """
+    return resolve(path, strict=strict, environ=environ, airflow=airflow).configuration
+
+
+def resolve(
+    path: Path,
+    *,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    airflow: AirflowResolver | None = None,
+    elsewhere: bool = False,
+) -> Resolution:
+    """Do the same as `load` and keep where each value came from.
+
+    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings
+    hold defaults in its place, which are good for looking at and for nothing else.
+    """
+    findings = Findings(path.name, elsewhere=elsewhere)
+    file = properties_file.read(path, findings)
+    return _resolution(file, findings, strict=strict, environ=environ, airflow=airflow)
+
+
+def resolve_text(text: str, path: Path) -> Resolution:
+    """Read a file that is still to be written to `path`, on whatever machine.  Raises as `resolve`."""
+    findings = Findings(path.name, elsewhere=True)
+    properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
+    file = properties_file.PropertiesFile(path, "", properties)
+    return _resolution(file, findings, strict=False, environ={}, airflow=None)
+
+
+def _resolution(
+    file: properties_file.PropertiesFile,
+    findings: Findings,
+    *,
+    strict: bool,
+    environ: Mapping[str, str],
+    airflow: AirflowResolver | None,
+) -> Resolution:
+    raw = file.properties
+    providers, declaration_errors = providers_of(raw, environ, airflow)
+    for error in declaration_errors:
+        findings.error(raw[str(error.data["key"])].origin, error.message, error.hint)
+    aliases = clusters_of(raw, providers, findings)
+    clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
+    resolved = [
+        resolve_flow(raw, pair.source, pair.target, providers, findings)
+        for pair in pairs_of(raw, aliases, providers, findings)
+    ]
+    lint(raw, aliases, tuple(flow.settings for flow in resolved), findings)
+    findings.raise_if_unusable(strict=strict)
+    flows = {flow.settings.name: flow for flow in resolved}
+    configuration = Configuration(
+        path=file.path,
+        sha256=file.sha256,
+        clusters=clusters,
+        flows=with_beats({
+            name: replace(flow.settings, aliases=frozenset(aliases)) for name, flow in flows.items()
+        }),
+        warnings=findings.lines(Severity.WARNING),
+    )
+    return Resolution(
+        configuration, flows, findings.lines(Severity.NOTE), findings.lines(Severity.UNRESOLVED)
+    )

@@ -1,0 +1,98 @@
+"""What the metadata sync of a flow is to do: our `twinlog.*` keys for configs, ACLs, quotas and SCRAM users."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.config.file.origin import Property
+from twinlog.config.file.secret import Secret
+from twinlog.config.flow.reader import Reader
+from twinlog.errors import ConfigError
+
+DEFAULT_MECHANISM = "SCRAM-SHA-512"
+DEFAULT_ITERATIONS = 4096
+"""Kafka's least and default number of iterations (ScramMechanism)."""
+
+_BETWEEN_USERS = re.compile(r",(?![^{}]*\})")
+_USER = re.compile(
+    r"(?P<name>[^=,:]+)(:(?P<mechanism>SCRAM-SHA-(256|512)))?(:(?P<iterations>\d+))?=(?P<password>.+)"
+)
+_FORM = "write NAME=${file:/path:key}, or NAME:SCRAM-SHA-512:8192=..., with commas between users"
+
+
+class Profile(StrEnum):
+    """What a target is to be (`twinlog.metadata.profile`).
+
+    `standby`: readers may read the copies; what people set on the target stays.  `promoted`: also everything that
+    producers need there.  `mm2`: what MirrorMaker 2 does.
+    """
+
+    STANDBY = "standby"
+    PROMOTED = "promoted"
+    MM2 = "mm2"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredUser:
+    """A user of `twinlog.scram.users`, who is to be able to log in on the target."""
+
+    name: str
+    password: Secret = field(repr=False)
+    mechanism: str = DEFAULT_MECHANISM
+    iterations: int = DEFAULT_ITERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSettings:
+    """`quotas`: whether client quotas are synced.  `approval`: whether a person approves each plan in Airflow."""
+
+    profile: Profile = Profile.STANDBY
+    approval: bool = False
+    quotas: bool = False
+    scram_users: tuple[DeclaredUser, ...] = ()
+
+
+def metadata_settings(read: Reader) -> MetadataSettings:
+    """Return the metadata settings of a flow."""
+    return MetadataSettings(
+        profile=read.choice("twinlog.metadata.profile", Profile),
+        approval=read.boolean("twinlog.metadata.approval"),
+        quotas=read.boolean("twinlog.sync.quotas.enabled"),
+        scram_users=_scram_users(read),
+    )
+
+
+def _scram_users(read: Reader) -> tuple[DeclaredUser, ...]:
+    """Split before references are replaced: a password may hold any character."""
+    key = "twinlog.scram.users"
+    read.text(key)
+    users: dict[tuple[str, str], DeclaredUser] = {}
+    for part in filter(None, (it.strip() for it in _BETWEEN_USERS.split(read.written(key)))):
+        found = _USER.fullmatch(part)
+        if found is None:
+            read.refuse(key, "names a user in no known form", _FORM)
+            continue
+        iterations = int(found["iterations"] or DEFAULT_ITERATIONS)
+        if iterations < DEFAULT_ITERATIONS:
+            read.refuse(key, f"{found['name']} has {iterations} iterations; Kafka takes 4096 or more")
+            continue
+        password = _password(read, key, found)
+        user = DeclaredUser(
+            found["name"].strip(), Secret(password), found["mechanism"] or DEFAULT_MECHANISM, iterations
+        )
+        if (user.name, user.mechanism) in users:
+            read.refuse(key, f"names {user.name} twice with {user.mechanism}")
+        users[user.name, user.mechanism] = user
+    return tuple(users.values())
+
+
+def _password(read: Reader, key: str, user: re.Match[str]) -> str:
+    try:
+        password = read.expand(Property(user["password"].strip(), read.origin(key)))
+    except ConfigError:
+        return ""  # said already, when the key was read as a whole
+    if not password:
+        read.refuse(key, f"{user['name']} has an empty password", "check where its reference leads")
+    return password

@@ -1,0 +1,241 @@
+"""From properties to typed values, as Kafka's ConfigDef parses them, keeping a record of each for `explain`.
+
+A value that cannot be read becomes a finding and the default takes its place, so that one pass over a file
+finds all its mistakes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from twinlog.config.file.findings import Findings, is_elsewhere
+from twinlog.config.file.keys import Kind, is_secret, key_of
+from twinlog.config.file.origin import Origin, Properties, Property, given
+from twinlog.config.file.providers import Providers
+from twinlog.config.file.secret import MASK, Secret
+from twinlog.errors import ConfigError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+Parsed = TypeVar("Parsed")
+
+UNRESOLVED = "[unresolved]"
+"""Shown for a value that is not on this machine."""
+
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_CONNECT_OPTION = re.compile(r"(;(?!use_ssl=|user_id=|session_id=)[^=;\s]+=)[^;\s]+")
+"""Of a Spark Connect address: a token, or a header that may hold one."""
+_SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedValue:
+    """One value as it came out: key, the value as it may be shown (secrets masked), where it is from."""
+
+    key: str
+    shown: str
+    origin: Origin
+
+
+def shown(key: str, text: str, *, indirect: bool = False) -> str:
+    """Return a value as people may see it: without secrets, resolved references or a URL's login or token."""
+    if text and (indirect or is_secret(key)):
+        return MASK
+    hidden = _USER_INFO.sub(f"{MASK}@", text)
+    return _CONNECT_OPTION.sub(rf"\1{MASK}", hidden) if hidden.startswith("sc://") else hidden
+
+
+class Reader:
+    """Reads the typed values of one flow (or cluster) out of its resolved properties.
+
+    Each read leaves a ResolvedValue in `trace` and mistakes in `findings`.
+    """
+
+    def __init__(self, properties: Properties, providers: Providers, findings: Findings) -> None:
+        self._properties = properties
+        self._providers = providers
+        self.findings = findings
+        self.trace: dict[str, ResolvedValue] = {}
+        self._unknown: set[Origin] = set()
+        self._unresolved: set[Origin] = set()
+
+    def origin(self, key: str) -> Origin:
+        """Return where the value of a key is from."""
+        found = self._properties.get(key)
+        return found.origin if found is not None else given("").origin
+
+    def has(self, key: str) -> bool:
+        """Whether somebody wrote this key."""
+        return key in self._properties
+
+    def unresolved(self, key: str) -> bool:
+        """Whether the value of this key, already read, is not on this machine."""
+        return self.origin(key) in self._unresolved
+
+    def hidden(self, key: str) -> bool:
+        """Whether the value of this key, already read, may not be shown."""
+        return self.trace[key].shown == MASK
+
+    def text(self, key: str) -> str:
+        """Return a string, trimmed; "" where neither the file nor Kafka has a value."""
+        return self._text(key) or ""
+
+    def boolean(self, key: str) -> bool:
+        """Return true or false, in any case (ConfigDef BOOLEAN)."""
+        return self.parsed(key, _boolean, "is neither true nor false")
+
+    def integer(self, key: str, *, at_least: int | None = None, also: int | None = None) -> int:
+        """Return a whole number not below `at_least`, or `also` (such as -1 for "the broker's default")."""
+
+        def parse(text: str) -> int:
+            number = _whole(key, text)
+            if number != also and at_least is not None and number < at_least:
+                raise ValueError
+            return number
+
+        allowed = "a whole number" + (f" of at least {at_least}" if at_least is not None else "")
+        return self.parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
+
+    def optional_integer(self, key: str, *, at_least: int) -> int | None:
+        """Return a whole number, or None where nothing is written (the key has no default)."""
+        text = self._text(key)
+        if text is None:
+            return None
+        try:
+            if (number := _whole(key, text)) >= at_least:
+                return number
+        except ValueError:
+            pass
+        self.refuse(key, f"{self.trace[key].shown!r} is not a whole number of at least {at_least}")
+        return None
+
+    def choice(self, key: str, kind: type[Choice]) -> Choice:
+        """Return one of the members of an enumeration, by its value."""
+        return self.parsed(key, kind, f"is none of {', '.join(kind)}")
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a list: split at commas, trimmed, empty elements dropped with a warning (ConfigDef LIST)."""
+        text = self._text(key) or ""
+        parts = [part.strip() for part in text.split(",")] if text else []
+        if not all(parts):
+            self.findings.warn(self.origin(key), "has an empty element", "remove the extra comma")
+        if _SPLIT_BRACES.search(text):
+            self.findings.error(
+                self.origin(key),
+                "a list is split at every comma, also within {m,n}",
+                "write the repetition without a comma",
+            )
+        return tuple(filter(None, parts))
+
+    def written(self, key: str) -> str:
+        """Return the text of a key as it stands in the file, references and all; "" where nobody wrote it."""
+        found = self._properties.get(key)
+        return found.text if found is not None else ""
+
+    def expand(self, value: Property) -> str:
+        """Replace the references in a part of a value.  Raises ConfigError where one leads nowhere."""
+        return self._providers.expand(value).text
+
+    def refuse(self, key: str, message: str, hint: str = "") -> None:
+        """Keep a mistake found in a value that reads well by itself."""
+        self.findings.error(self.origin(key), message, hint)
+
+    def note(self, key: str, message: str) -> None:
+        """Keep something about a value that is no mistake; `explain` says it."""
+        self.findings.note(self.origin(key), message)
+
+    def client(self, label: str, properties: Properties) -> dict[str, str | Secret]:
+        """Return client properties with references replaced; secrets and replaced values wrapped.
+
+        `label` names the client in the trace (`A consumer`).
+        """
+        result: dict[str, str | Secret] = {}
+        for key, value in properties.items():
+            text, indirect = self._expanded(key, value)
+            result[key] = Secret(text) if indirect or is_secret(key) else text
+            name = f"{label} {key}"
+            self.trace[name] = ResolvedValue(
+                name, self._shown(key, text, value.origin, indirect), value.origin
+            )
+        return result
+
+    def knows(self, properties: Properties) -> bool:
+        """Whether nothing in these properties, already read, is known elsewhere only."""
+        return self._unknown.isdisjoint(value.origin for value in properties.values())
+
+    def plain(self, properties: Properties) -> dict[str, str]:
+        """Return properties with references replaced, for readers of names and classes."""
+        return {key: self._expanded(key, value)[0] for key, value in properties.items()}
+
+    def _text(self, key: str) -> str | None:
+        default = _default(key)
+        value = self._properties.get(key)
+        if value is None and default is None:
+            self.trace[key] = ResolvedValue(key, "", given("").origin)
+            return None
+        value = value if value is not None else given(default or "")
+        text, indirect = self._expanded(key, value)
+        self.trace[key] = ResolvedValue(key, self._shown(key, text, value.origin, indirect), value.origin)
+        return text
+
+    def _shown(self, key: str, text: str, origin: Origin, indirect: bool) -> str:
+        return UNRESOLVED if origin in self._unresolved else shown(key, text, indirect=indirect)
+
+    def _expanded(self, key: str, value: Property) -> tuple[str, bool]:
+        try:
+            expanded = self._providers.expand(value)
+        except ConfigError as error:
+            self.findings.unresolved(value.origin, error)
+            self._unknown.add(value.origin)
+            if self.findings.elsewhere and is_elsewhere(error):
+                self._unresolved.add(value.origin)
+            return _default(key) or "", True
+        if not expanded.known:
+            self._unknown.add(value.origin)
+        return expanded.text, expanded.indirect
+
+    def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
+        """Return what `parse` makes of the text; the default, and a mistake `otherwise`, when it raises ValueError."""
+        text = self._text(key) or ""
+        try:
+            return parse(text)
+        except ValueError:
+            self.findings.error(self.origin(key), f"{self.trace[key].shown!r} {otherwise}")
+            return parse(_default(key) or "")
+
+
+def _whole(key: str, text: str) -> int:
+    """Read a number as Kafka's ConfigDef does: digits only, within INT or LONG.  Raises ValueError."""
+    known = key_of(key)
+    most = INT_MAX if known is not None and known.kind is Kind.INT else LONG_MAX
+    number = whole_number(text)
+    if not -most - 1 <= number <= most:
+        raise ValueError
+    return number
+
+
+def whole_number(text: str) -> int:
+    """Read digits with or without a sign, and nothing else that Python's int would take.  Raises ValueError."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError
+    return int(text)
+
+
+def _default(key: str) -> str | None:
+    known = key_of(key)
+    return known.default if known is not None else None
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError

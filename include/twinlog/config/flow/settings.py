@@ -1,0 +1,351 @@
+"""What the rest of twinlog sees of the configuration: typed, resolved, frozen.
+
+`twinlog.config.flow.load.load(path)` builds these from an mm2.properties file; tests build them by hand.
+Nothing below this module needs to know how a value was written or where it came from
+(`twinlog.config.flow.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from twinlog.config.file.secret import Secret
+from twinlog.config.flow.metadata import MetadataSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.policy import state_topics
+from twinlog.policy.filters import NameFilter
+from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
+
+MIB = 1024 * 1024
+
+CONTINUOUS = "@continuous"
+"""The schedule of a Dag whose runs follow each other (Airflow's ContinuousTimetable)."""
+
+
+class Guarantee(StrEnum):
+    """How records are written to the target (`twinlog.guarantee`)."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+class PoisonPolicy(StrEnum):
+    """What happens to a record the target cannot hold (`twinlog.on.poison.record`)."""
+
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+
+
+class RecreatedPolicy(StrEnum):
+    """What happens when a source topic was deleted and created again (`twinlog.on.recreated`)."""
+
+    FAIL = "fail"
+    NEW_INCARNATION = "new-incarnation"
+    APPEND = "append"
+
+
+class GapPolicy(StrEnum):
+    """What happens when upstream offsets are gone before they were copied (`twinlog.on.gap`)."""
+
+    FAIL = "fail"
+    RECORD_AND_CONTINUE = "record-and-continue"
+
+
+class CycleRule(StrEnum):
+    """Which release's cycle check applies (`twinlog.cycle.rule`); mm2-4.4 also refuses the source alias."""
+
+    MM2_4_3 = "mm2-4.3"
+    MM2_4_4 = "mm2-4.4"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster of the file.
+
+    `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
+    (precedence.py), secrets wrapped.  `twinlog.config.security.librdkafka.librdkafka(cluster, role)` makes
+    confluent-kafka's configuration from them; `connection` is the same for the relay's own sockets.
+    """
+
+    alias: str
+    bootstrap_servers: str
+    connection: ConnectionSettings
+    consumer: Mapping[str, str | Secret] = field(default_factory=dict)
+    producer: Mapping[str, str | Secret] = field(default_factory=dict)
+    admin: Mapping[str, str | Secret] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """`twinlog.*` keys of the copy path.
+
+    `lanes` None means as many as the work is worth.  A transaction commits at `transaction_bytes`
+    or `transaction_ms`, whichever comes first; `transaction_timeout_ms` is what a dead lane can block a
+    read_committed reader.  `read_committed` follows `consumer.isolation.level`.
+
+    Two defaults are not MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
+    uncommitted), and the guarantee is exactly once (MM2: at least once).
+    `bytes_per_second` is what all lanes of the flow together may send, None for no limit.
+    `start_from_latest` is `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
+    """
+
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    lanes: int | None = None
+    transaction_bytes: int = 64 * MIB
+    transaction_ms: int = 10_000
+    transaction_timeout_ms: int = 60_000
+    fetch_bytes: int = 16 * MIB
+    partition_fetch_bytes: int = 4 * MIB
+    read_committed: bool = True
+    start_from_latest: bool = False
+    poison: PoisonPolicy = PoisonPolicy.FAIL
+    bytes_per_second: int | None = None
+    spark_master: str = "local[2]"
+    follow_seconds: int = 60
+
+
+_NO_GROUP = NameFilter(())
+
+
+class GroupSyncPolicy(StrEnum):
+    """What may happen to a group's position on the target when its translation lies before it."""
+
+    NEVER_REWIND = "never-rewind"
+    FOLLOW = "follow"
+    FORCE = "force"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSyncSettings:
+    """`twinlog.group.sync.policy` for all groups, and lists of group patterns for some.
+
+    A group that several lists match gets the most careful of them: never-rewind, then follow, then force.
+    """
+
+    policy: GroupSyncPolicy = GroupSyncPolicy.NEVER_REWIND
+    never_rewind: NameFilter = _NO_GROUP
+    follow: NameFilter = _NO_GROUP
+    force: NameFilter = _NO_GROUP
+
+    def of(self, group: str) -> GroupSyncPolicy:
+        """Return the policy of a group."""
+        if self.never_rewind.includes(group):
+            return GroupSyncPolicy.NEVER_REWIND
+        if self.follow.includes(group):
+            return GroupSyncPolicy.FOLLOW
+        return GroupSyncPolicy.FORCE if self.force.includes(group) else self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Topics with a promise of their own (`twinlog.tier.NAME.*`); the tier "" is every other topic's.
+
+    `rpo_seconds` is how old a record may get before it is copied, `lag_records` how many may be missing in a
+    partition when a planned failover begins.  `audit_percent` is how much of a topic must have been proved
+    equal; None promises nothing.
+    """
+
+    name: str = ""
+    topics: NameFilter = field(default_factory=NameFilter)
+    rpo_seconds: int = 300
+    lag_records: int = 0
+    audit_percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """`twinlog.gate.*` keys: what the readiness gate asks for.
+
+    `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
+    last cycle may be and `audit_age_seconds` a topic's last audit, `canary_seconds` how long the gate waits for its
+    canary.  `undecided_seconds` (`twinlog.undecided.seconds`) is how long a transaction of the source may hold records
+    back; longer is an alarm, too.  `schemas_topic` is where the source's schema registry keeps its schemas.  `blocking`
+    names checks that only warn by themselves and forbid a failover here.  `reports` is the folder for pages and
+    evidence, None for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes
+    alarms about a broken RPO.
+    """
+
+    fence_seconds: int = 10
+    state_age_seconds: int = 3600
+    audit_age_seconds: int = 86_400
+    heartbeat_age_seconds: int = 300
+    canary_seconds: int = 120
+    undecided_seconds: int = 900
+    free_disk_percent: int = 10
+    schemas_topic: str = "_schemas"
+    blocking: tuple[str, ...] = ()
+    schedule: str = "0 6 * * *"
+    reports: Path | None = None
+    reports_kept: int = 50
+    sign_with: Path | None = None
+    alert_url: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """`twinlog.audit.schedule`: the cron expression of the flow's audit, in UTC."""
+
+    schedule: str = "45 * * * *"
+
+
+class SampledSide(StrEnum):
+    """Whose records the user's own rules are asked of (`twinlog.data.quality.side`)."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class DataRulesSettings:
+    """`twinlog.data.quality.*` keys: the user's own rules of the data.
+
+    `suite` is a file of expectations, None asks nothing; `sample_records` are the newest offsets of each partition
+    that are looked at.  With `stop` a topic that breaks a critical rule is paused, otherwise it is only told.
+    """
+
+    suite: Path | None = None
+    topics: NameFilter = field(default_factory=NameFilter)
+    sample_records: int = 1000
+    side: SampledSide = SampledSide.TARGET
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LifeSettings:
+    """What to do when topics are deleted, recreated or lose records (docs/topics.md).
+
+    `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
+    `forget_after_ms` is how long both are missed until what is known of them is dropped (`twinlog.on.deleted.both`).
+    """
+
+    on_recreated: RecreatedPolicy = RecreatedPolicy.FAIL
+    on_gap: GapPolicy = GapPolicy.FAIL
+    delete_after_ms: int | None = None
+    forget_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
+
+    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (MirrorMakerConfig).
+    `way_back` is the flow the other way where that one copies nothing and only beats; `carries` are pairs without a
+    flow either way that this one beats for, `beaten_into` is one that beats on the source (config/flow/beats.py).
+    `progress_on_source` names the topics of the source in which flows into it keep their progress, where somebody gave
+    them a name.  `aliases` are those of all clusters of the file.
+    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
+    is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
+    """
+
+    source: ClusterSettings
+    target: ClusterSettings
+    enabled: bool = True
+    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
+    topics: NameFilter = field(default_factory=NameFilter)
+    groups: NameFilter = field(default_factory=NameFilter)
+    config_properties_exclude: NameFilter = field(default_factory=NameFilter)
+    cycle_rule: CycleRule = CycleRule.MM2_4_3
+    use_defaults_from: str = "target"
+    replication_factor: int = 2
+    internal_replication_factor: int = 3
+    offset_syncs_topic_replication_factor: int = 3
+    checkpoints_topic_replication_factor: int = 3
+    heartbeats_topic_replication_factor: int = 3
+    offset_storage_replication_factor: int = 3
+    offset_storage_partitions: int = 25
+    offset_syncs_topic_location: str = "source"
+    offset_storage_topic: str = ""
+    progress_on_source: frozenset[str] = frozenset()
+    offset_lag_max: int = 100
+    emit_offset_syncs: bool = True
+    emit_heartbeats: bool = True
+    heartbeats_interval_seconds: int = 1
+    heartbeats_replication: bool = True
+    emit_checkpoints: bool = True
+    emit_checkpoints_interval_seconds: int = 60
+    sync_group_offsets: bool = False
+    sync_group_offsets_interval_seconds: int = 60
+    group_sync: GroupSyncSettings = field(default_factory=GroupSyncSettings)
+    refresh_topics: bool = True
+    refresh_groups_interval_seconds: int = 600
+    sync_topic_configs: bool = True
+    sync_topic_configs_interval_seconds: int = 600
+    sync_topic_acls: bool = True
+    sync_topic_acls_interval_seconds: int = 600
+    connector_name: str = "MirrorSourceConnector"
+    copy: CopySettings = field(default_factory=CopySettings)
+    lives: LifeSettings = field(default_factory=LifeSettings)
+    metrics_folder: Path | None = None
+    schedule: str = "* * * * *"
+    way_back: FlowSettings | None = None
+    carries: tuple[FlowSettings, ...] = ()
+    beaten_into: FlowSettings | None = None
+    gate: GateSettings = field(default_factory=GateSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
+    tiers: tuple[Tier, ...] = (Tier(),)
+    aliases: frozenset[str] = frozenset()
+
+    def tier_of(self, topic: str) -> Tier:
+        """The tier of a topic: of those that name it the one with the least RPO, else the tier of all others."""
+        named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
+        return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
+
+    @property
+    def name(self) -> str:
+        """`A->B`."""
+        return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the flow's Dag follows the source, run after run, instead of copying on a schedule."""
+        return self.schedule == CONTINUOUS
+
+    @property
+    def offsets_topic(self) -> str:
+        """Where Connect would keep this flow's source offsets, on the target (MirrorMakerConfig.workerConfig)."""
+        return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
+
+    @property
+    def progress_topics(self) -> frozenset[str]:
+        """Names under which no flow may take a topic of the source: progress is kept there, or in its namesake."""
+        return self.progress_on_source | {self.offsets_topic}
+
+    @property
+    def offset_map_topic(self) -> str:
+        """Where the exact offset map of this flow lives, on the target."""
+        return state_topics.offset_map_topic(self.source.alias)
+
+    @property
+    def ledger_topic(self) -> str:
+        """Where gaps, incarnations, lanes and flow state of this flow live, on the target."""
+        return state_topics.ledger_topic(self.source.alias)
+
+    @property
+    def quarantine_topic(self) -> str:
+        """Where records that the target cannot hold are written aside, on the target (`twinlog.on.poison.record`)."""
+        return f"mm2-quarantine.{self.source.alias}.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration file: its clusters by alias, and its flows (enabled, or only beating) by name.
+
+    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.
+    `sha256` identifies the file in reports and evidence.
+    """
+
+    path: Path
+    sha256: str
+    clusters: Mapping[str, ClusterSettings]
+    flows: Mapping[str, FlowSettings]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def enabled_flows(self) -> tuple[FlowSettings, ...]:
+        """Flows that copy data, in the order of the file's `clusters`."""
+        return tuple(flow for flow in self.flows.values() if flow.enabled)

@@ -1,0 +1,105 @@
+"""Java client properties of one cluster and role -> what the relay's sockets and confluent-kafka need.
+
+Both come from one reading (`connection_settings`), so that the two libraries cannot disagree.  What cannot be
+mapped is refused by key: a client that half understands its security settings is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from twinlog.config.file.secret import Secret, quoted, reveal
+from twinlog.config.security import stores
+from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
+from twinlog.config.security.sasl import sasl_settings
+from twinlog.errors import ConfigError
+
+ClientProperties = Mapping[str, str | Secret]
+
+# Java takes `PROTOCOL://host:port` too and ignores the protocol (ClientUtils.parseAndValidateAddresses).
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?(?:\[([0-9a-fA-F:%.]+)\]|([0-9a-zA-Z\-%._]+)):(\d{1,5})")
+
+_REFUSED = {
+    "ssl.engine.factory.class": "Java classes cannot run here",
+    "sasl.login.class": "Java classes cannot run here",
+    "security.providers": "Java classes cannot run here",
+    "ssl.provider": "Java's security providers do not exist here",
+}
+"""Keys that change who is trusted or how, in ways that cannot be followed."""
+
+
+def connection_settings(
+    alias: str, properties: ClientProperties, *, client_id: str = "twinlog"
+) -> ConnectionSettings:
+    """Return how the relay reaches a cluster, from the Java properties of one role.
+
+    Raises ConfigError with the key in `data` for anything that cannot be followed.
+    """
+    for key, why in _REFUSED.items():
+        if properties.get(key):
+            raise ConfigError(f"{key}: cannot be used: {why}", hint="remove it", key=key)
+    protocol = security_protocol(properties)
+    return ConnectionSettings(
+        alias=alias,
+        bootstrap=bootstrap_addresses(properties),
+        protocol=protocol,
+        tls=_tls(properties) if protocol.tls else TlsSettings(),
+        sasl=sasl_settings(properties) if protocol.sasl else None,
+        client_id=client_id,
+        connect_timeout_ms=_ms(properties, "socket.connection.setup.timeout.ms", 10_000),
+        request_timeout_ms=_ms(properties, "request.timeout.ms", 30_000),
+    )
+
+
+def security_protocol(properties: ClientProperties) -> SecurityProtocol:
+    """Return `security.protocol`, in any case; PLAINTEXT where none is given."""
+    written = properties.get("security.protocol", "PLAINTEXT")
+    try:
+        return SecurityProtocol(reveal(written).upper())
+    except ValueError:
+        raise ConfigError(
+            f"security.protocol: {quoted(written)} is none of {', '.join(SecurityProtocol)}",
+            key="security.protocol",
+        ) from None
+
+
+def bootstrap_addresses(properties: ClientProperties) -> tuple[tuple[str, int], ...]:
+    """Return host and port of each bootstrap server, in the order written; IPv6 in brackets."""
+    key = "bootstrap.servers"
+    given = properties.get(key, "")
+    written = [part.strip() for part in reveal(given).split(",") if part.strip()]
+    if not written:
+        raise ConfigError(f"{key}: is missing", hint="set it to host:port,host:port", key=key)
+    found: list[tuple[str, int]] = []
+    for address in written:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or not 0 < int(match[3]) < 65536:
+            raise ConfigError(f"{key}: {_named(address, given)} is not host:port", key=key)
+        found.append((match[1] or match[2], int(match[3])))
+    return tuple(dict.fromkeys(found))
+
+
+def _named(address: str, given: str | Secret) -> str:
+    return quoted(given if isinstance(given, Secret) else address.rsplit("@", 1)[-1])
+
+
+def _tls(properties: ClientProperties) -> TlsSettings:
+    own = stores.own_key(properties)
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = properties.get(key, "https")
+    if reveal(algorithm).lower() not in {"", "https"}:
+        raise ConfigError(f"{key}: {quoted(algorithm)} is neither https nor empty", key=key)
+    return TlsSettings(
+        ca_pem=stores.trusted_certificates(properties),
+        certificate_pem=own[0] if own else None,
+        key_pem=own[1] if own else None,
+        verify_hostname=bool(reveal(algorithm)),
+    )
+
+
+def _ms(properties: ClientProperties, key: str, default: int) -> int:
+    written = reveal(properties.get(key, str(default)))
+    if not written.isascii() or not written.isdigit() or int(written) == 0:
+        raise ConfigError(f"{key}: is not a number of ms", key=key)
+    return int(written)

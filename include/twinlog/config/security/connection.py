@@ -1,0 +1,87 @@
+"""How the relay reaches one cluster: the part of Java's client properties a socket needs.
+
+`twinlog.config.security.client_properties` makes these from the resolved Java properties; the relay consumes them.
+They are picklable (they travel to Spark tasks) and print no secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.config.file.secret import Secret
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's four listener protocols."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def tls(self) -> bool:
+        """Whether the socket is wrapped in TLS."""
+        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+
+    @property
+    def sasl(self) -> bool:
+        """Whether a SASL exchange follows the connection."""
+        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """PEM texts, whatever store they came from (PEM, PKCS12 and JKS are converted when read).
+
+    `ca_pem` None means the system's certificate store.  `verify_hostname` is false only for
+    `ssl.endpoint.identification.algorithm=` (empty).
+    """
+
+    ca_pem: str | None = None
+    certificate_pem: str | None = None
+    key_pem: Secret | None = None
+    key_password: Secret | None = None
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """One SASL login.  `mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+
+    For OAUTHBEARER either `token_endpoint` with client id (`username`), client secret (`password`) and
+    `scope`, or an unsecured token's claims in `username` (development only, as Kafka's own login module).
+    `extensions` go to the broker beside the token (KIP-342).
+    """
+
+    mechanism: str
+    username: str = ""
+    password: Secret | None = None
+    token_endpoint: str | None = None
+    scope: str | None = None
+    unsecured_claims: tuple[tuple[str, str], ...] = ()
+    extensions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """Everything a relay connection needs to know about one cluster.
+
+    `alias` is for messages.  Times are in ms.
+    """
+
+    alias: str
+    bootstrap: tuple[tuple[str, int], ...]
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    sasl: SaslSettings | None = None
+    client_id: str = "twinlog"
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether a stranger who reads these settings could log in with them."""
+        password = self.sasl is not None and self.sasl.password is not None
+        return password or self.tls.key_pem is not None

@@ -1,0 +1,149 @@
+"""Java client properties -> the configuration of confluent-kafka (librdkafka) for one role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from twinlog.config.file.secret import reveal
+from twinlog.config.flow.reader import whole_number
+from twinlog.config.flow.settings import ClusterSettings
+from twinlog.config.security.client_properties import ClientProperties, connection_settings
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings, TlsSettings
+from twinlog.errors import ConfigError
+
+Role = Literal["consumer", "producer", "admin"]
+Setting = str | int | bool
+
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 100, 10_000
+"""librdkafka's defaults of reconnect.backoff.ms and reconnect.backoff.max.ms."""
+
+MAPPED: Mapping[str, tuple[str, int, int]] = {
+    "metadata.max.age.ms": ("metadata.max.age.ms", 1, 86_400_000),
+    "connections.max.idle.ms": ("connections.max.idle.ms", 0, 2**31 - 1),
+    "reconnect.backoff.ms": ("reconnect.backoff.ms", 0, 3_600_000),
+    "reconnect.backoff.max.ms": ("reconnect.backoff.max.ms", 0, 3_600_000),
+    "retry.backoff.ms": ("retry.backoff.ms", 1, 300_000),
+    "retry.backoff.max.ms": ("retry.backoff.max.ms", 1, 300_000),
+    "request.timeout.ms": ("socket.timeout.ms", 10, 300_000),
+    "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", 1000, 2**31 - 1),
+}
+"""Numbers of a Java client's connections: librdkafka's name, and the range outside of which it refuses to start.
+
+Java allows more; 0 is "never" for librdkafka's idle connections as -1 is for Java's.  What a Java client says of
+records (`fetch.*`, `linger.ms`) has no place here: confluent-kafka only writes and looks at single ones
+(cluster/records.py).
+"""
+
+
+def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
+    """Return the configuration dict of confluent-kafka for one role of a cluster, secrets in the clear.
+
+    Hand it to a client's constructor and nowhere else.  Raises ConfigError for what cannot be mapped.
+    """
+    properties: ClientProperties = getattr(cluster, role)
+    connection = connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
+    # Whatever the file says: what twinlog writes must not be lost or doubled by a retry.
+    held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
+    return {**tunables(properties), **held, **security(connection)}
+
+
+def security(connection: ConnectionSettings) -> dict[str, Setting]:
+    """Return addresses, TLS and SASL of a connection under librdkafka's names."""
+    result: dict[str, Setting] = {
+        "bootstrap.servers": ",".join(map(_address, connection.bootstrap)),
+        "client.id": connection.client_id,
+        "security.protocol": connection.protocol.value,
+    }
+    if connection.protocol.tls:
+        result |= _tls(connection.tls)
+    if connection.sasl is not None:
+        result |= _SASL[connection.sasl.mechanism](connection.sasl)
+    return result
+
+
+def _address(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tls(tls: TlsSettings) -> dict[str, Setting]:
+    result: dict[str, Setting] = {
+        "ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else "none"
+    }
+    if tls.ca_pem is not None:
+        result["ssl.ca.pem"] = tls.ca_pem
+    if tls.certificate_pem is not None and tls.key_pem is not None:
+        result["ssl.certificate.pem"] = tls.certificate_pem
+        result["ssl.key.pem"] = tls.key_pem.reveal()
+    if tls.key_password is not None:
+        result["ssl.key.password"] = tls.key_password.reveal()
+    return result
+
+
+def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
+    return {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.username": sasl.username,
+        "sasl.password": reveal(sasl.password or ""),
+    }
+
+
+def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
+    if sasl.token_endpoint is None:
+        principal, value = sasl.unsecured_claims[0]
+        return {
+            "sasl.mechanism": sasl.mechanism,
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": f"principalClaimName={principal} principal={value}",
+        }
+    result: dict[str, Setting] = {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": sasl.token_endpoint,
+        "sasl.oauthbearer.client.id": sasl.username,
+        "sasl.oauthbearer.client.secret": reveal(sasl.password or ""),
+    }
+    if sasl.scope:
+        result["sasl.oauthbearer.scope"] = sasl.scope
+    if sasl.extensions:
+        result["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in sasl.extensions)
+    return result
+
+
+_SASL: Mapping[str, Callable[[SaslSettings], dict[str, Setting]]] = {
+    "PLAIN": _user_and_password,
+    "SCRAM-SHA-256": _user_and_password,
+    "SCRAM-SHA-512": _user_and_password,
+    "OAUTHBEARER": _oauth,
+}
+
+
+def tunables(properties: ClientProperties) -> dict[str, Setting]:
+    """Return what a Java client says of its connections, within librdkafka's ranges.
+
+    Raises ConfigError with the key for what is no number.
+    """
+    result: dict[str, Setting] = {}
+    numbers: dict[str, int] = {}
+    for java, (name, low, high) in MAPPED.items():
+        if java in properties:
+            numbers[name] = min(max(_number(java, reveal(properties[java])), low), high)
+    if "client.rack" in properties:
+        result["client.rack"] = reveal(properties["client.rack"])
+    return result | numbers | _ordered(numbers)
+
+
+def _number(java: str, text: str) -> int:
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise ConfigError(f"{java}: is not a whole number", key=java) from None
+
+
+def _ordered(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Keep the first pause within the longest one, which librdkafka demands also where only one of them is written."""
+    first, longest = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    if longest in numbers:
+        return {first: min(numbers.get(first, _FIRST_PAUSE_MS), numbers[longest])}
+    return {longest: max(numbers[first], _LONGEST_PAUSE_MS)} if first in numbers else {}

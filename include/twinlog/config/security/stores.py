@@ -1,0 +1,216 @@
+"""Java's key stores and trust stores as PEM texts: PEM, PKCS12 and JKS, from a file or inline.
+
+What a store is gets decided by its bytes, as Java's own JKS provider does, which reads PKCS12 too.
+Private keys leave here decrypted (PBES2 included) and wrapped in Secret.  Errors name the property, never a
+password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import jks
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from twinlog.config.file.secret import Secret, reveal
+from twinlog.errors import ConfigError
+
+ClientProperties = Mapping[str, str | Secret]
+
+JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+STORE_TYPES = frozenset({"JKS", "PKCS12", "PEM", "JCEKS"})
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+_ARMOUR = re.compile(r"\s*(-----(?:BEGIN|END) [A-Z0-9 ]+-----)\s*")
+
+
+def trusted_certificates(properties: ClientProperties) -> str | None:
+    """Return the PEM of `ssl.truststore.*`, or None for the system's own store.
+
+    Raises ConfigError when the store cannot be read, is of an unknown type or holds no certificate.
+    """
+    kind = _declared_type(properties, "ssl.truststore.type")
+    inline = properties.get("ssl.truststore.certificates")
+    if inline is not None:
+        return _certificates_in(_unfolded(reveal(inline)), "ssl.truststore.certificates")
+    key = "ssl.truststore.location"
+    if not properties.get(key):
+        return None
+    content = _content(properties, key)
+    password = _password(properties, "ssl.truststore.password")
+    if _is_pem(content, kind, key):
+        return _certificates_in(content.decode("latin-1"), key)
+    if content.startswith(JKS_MAGIC):
+        store = _jks(content, password, key, "ssl.truststore.password")
+        chains = [entry.cert_chain for entry in store.private_keys.values()]
+        found = [entry.cert for entry in store.certs.values()]
+        found += [certificate for chain in chains for _, certificate in chain[:1]]
+        return _joined((x509.load_der_x509_certificate(der) for der in found), key)
+    bundle = _pkcs12(content, password, key, "ssl.truststore.password")
+    own = [bundle.cert] if bundle.cert else []
+    return _joined((entry.certificate for entry in [*own, *bundle.additional_certs]), key)
+
+
+def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
+    """Return the PEM chain and the PEM private key of `ssl.keystore.*`; None where no key store is set.
+
+    Raises ConfigError when the store cannot be read or decrypted, or does not hold exactly one key.
+    """
+    kind = _declared_type(properties, "ssl.keystore.type")
+    if properties.get("ssl.keystore.key"):
+        chain = reveal(properties.get("ssl.keystore.certificate.chain", ""))
+        texts = _unfolded(chain), _unfolded(reveal(properties["ssl.keystore.key"]))
+        return _pem_pair(*texts, properties, ("ssl.keystore.certificate.chain", "ssl.keystore.key"))
+    key = "ssl.keystore.location"
+    if not properties.get(key):
+        return None
+    content = _content(properties, key)
+    if _is_pem(content, kind, key):
+        text = content.decode("latin-1")
+        return _pem_pair(text, text, properties, (key, key))
+    password = _password(properties, "ssl.keystore.password")
+    if content.startswith(JKS_MAGIC):
+        return _jks_pair(content, password, properties, key)
+    bundle = _pkcs12(content, password, key, "ssl.keystore.password")
+    if bundle.key is None or bundle.cert is None:
+        raise _wrong(key, "holds no private key with its certificate")
+    chain = _joined((entry.certificate for entry in [bundle.cert, *bundle.additional_certs]), key)
+    return chain, _key_pem(bundle.key)
+
+
+def _jks_pair(
+    content: bytes, password: str | None, properties: ClientProperties, key: str
+) -> tuple[str, Secret]:
+    store = _jks(content, password, key, "ssl.keystore.password")
+    entries = list(store.private_keys.values())
+    if len(entries) != 1:
+        raise _wrong(key, f"holds {len(entries)} private keys", "keep the one this client is to use")
+    entry = entries[0]
+    if not entry.is_decrypted():
+        try:
+            entry.decrypt(_password(properties, "ssl.key.password") or password or "")
+        except jks.util.KeystoreException:
+            raise _wrong("ssl.key.password", "does not open the private key of the store") from None
+    chain = _joined((x509.load_der_x509_certificate(der) for _, der in entry.cert_chain), key)
+    return chain, _key_pem(load_der_private_key(entry.pkey_pkcs8, password=None))
+
+
+def _pem_pair(
+    chain: str, key_text: str, properties: ClientProperties, keys: tuple[str, str]
+) -> tuple[str, Secret]:
+    chain_key, key_key = keys
+    found = _PRIVATE_KEY.search(key_text)
+    if found is None:
+        raise _wrong(key_key, "holds no PEM private key")
+    password = _password(properties, "ssl.key.password")
+    encrypted = "ENCRYPTED" in found[0].split("-----")[1] or "Proc-Type: 4,ENCRYPTED" in found[0]
+    if encrypted and password is None:
+        raise _wrong(key_key, "the private key is encrypted", "set ssl.key.password")
+    try:
+        # Java ignores a password that an unencrypted key does not need; cryptography refuses it.
+        loaded = load_pem_private_key(
+            found[0].encode(), password.encode() if encrypted and password else None
+        )
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        reason = "does not open the private key" if encrypted else "the private key cannot be read"
+        raise _wrong("ssl.key.password" if encrypted else key_key, reason) from None
+    return _certificates_in(chain, chain_key), _key_pem(loaded)
+
+
+def _key_pem(key: object) -> Secret:
+    text: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # type: ignore[attr-defined]
+    return Secret(text.decode())
+
+
+def _jks(content: bytes, password: str | None, key: str, password_key: str) -> jks.KeyStore:
+    try:
+        return jks.KeyStore.loads(content, password)
+    except jks.util.KeystoreSignatureException:
+        raise _wrong(password_key, "does not open the store") from None
+    except (jks.util.KeystoreException, ValueError) as error:
+        raise _wrong(key, f"is no JKS store that can be read ({type(error).__name__})") from None
+
+
+def _pkcs12(
+    content: bytes, password: str | None, key: str, password_key: str
+) -> pkcs12.PKCS12KeyAndCertificates:
+    try:
+        return pkcs12.load_pkcs12(content, password.encode() if password is not None else None)
+    except UnsupportedAlgorithm:
+        raise _wrong(
+            key, "uses an encryption that cannot be read here", "export it again, with AES"
+        ) from None
+    except ValueError as error:
+        if "password" in str(error).lower():
+            raise _wrong(password_key, "does not open the store" if password else "is missing") from None
+        raise _wrong(key, "is neither PEM, PKCS12 nor JKS") from None
+
+
+def _joined(certificates: Iterable[x509.Certificate], key: str) -> str:
+    text = "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
+    if not text:
+        raise _wrong(key, "holds no certificate")
+    return text
+
+
+def _certificates_in(text: str, key: str) -> str:
+    try:
+        return _joined(
+            (x509.load_pem_x509_certificate(pem.encode()) for pem in _CERTIFICATE.findall(text)), key
+        )
+    except ValueError:
+        raise _wrong(key, "holds a PEM certificate that cannot be read") from None
+
+
+def _unfolded(text: str) -> str:
+    """Give PEM written on one line (as properties files hold it) its line ends back."""
+    lines = _ARMOUR.sub(lambda match: f"\n{match[1]}\n", text).strip()
+    return lines if ":" in lines else re.sub(r"(?<!BEGIN)(?<!END) +(?![A-Z ]*-----)", "\n", lines)
+
+
+def _is_pem(content: bytes, kind: str, key: str) -> bool:
+    if b"-----BEGIN" in content:
+        return True
+    if kind == "PEM":
+        raise _wrong(key, "is declared PEM and holds none")
+    return False
+
+
+def _declared_type(properties: ClientProperties, key: str) -> str:
+    kind = reveal(properties.get(key, "JKS")).strip().upper()
+    if kind not in STORE_TYPES:
+        raise _wrong(key, "names a store that cannot be read here", "use PEM, PKCS12 or JKS")
+    return kind
+
+
+def _content(properties: ClientProperties, key: str) -> bytes:
+    path = Path(reveal(properties[key]))
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{key}: cannot be read: {error.strerror}",
+            hint="check the path and its permissions",
+            key=key,
+            elsewhere=True,
+        ) from None
+
+
+def _password(properties: ClientProperties, key: str) -> str | None:
+    value = properties.get(key)
+    return reveal(value) if value is not None else None
+
+
+def _wrong(key: str, what: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{key}: {what}", hint=hint, key=key)

@@ -1,0 +1,164 @@
+"""What flows both ways with unchanged topic names have to leave out (twinlog.batches.echoes).
+
+A flow from B to A, if there is one, keeps its ledger and its offset map on A.  Whether one exists is seen there, not in
+this flow's configuration file: the other way may be run from elsewhere, under aliases of its own (topics/reverse_flows.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.copying.second_copies import copied_by_others, stopped_by
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger.identity import ReverseFlow
+from twinlog.formats.ledger.takeover import TakenOver
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.lane.spec import RangeSpec
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics.reverse_flows import WayBack, read_ways_back
+
+GONE = "reverse-flow-gone"
+"""Code of the reason for partitions of which nobody knows any more what is an echo."""
+
+
+def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Settled:
+    """Say for ranges of topics that keep their names which upstream offsets the maps of reverse flows hold.
+
+    A partition stops where what is an echo would be guessed: where such a map cannot be read, where MirrorMaker 2
+    copied before the way back was taken over from it and nobody has compared what is there, where the ledger of a
+    reverse flow is gone.  So it does where another flow copies the same topic.
+
+    Raises FormatError where it cannot be said whose a map is, and TerminalError for a flow that copies at_least_once
+    and has a way back: only lanes that write in transactions can be told from others.
+    """
+    if not any(item.remote_topic == item.topic for item in settled.ranges):
+        return settled
+    ids = {item.topic: item.topic_id for item in settled.ranges if item.remote_topic == item.topic}
+    ways = read_ways_back(flow, clusters, ids)
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE and any(it.may_write_to(ids) for it in ways):
+        raise TerminalError(
+            f"{flow.name} and the flow the other way keep topic names, and {flow.name} copies at_least_once",
+            hint="what it writes could not be told from others' records: set twinlog.guarantee=exactly_once",
+            code="two-way",
+            flow=flow.name,
+        )
+    taken_over: defaultdict[tuple[str, str, int], list[TakenOver]] = defaultdict(list)
+    for way in ways:
+        for record in way.ledger.taken_over:
+            taken_over[record.topic, record.remote_topic_id, record.partition].append(record)
+    firsts = copied_by_others(flow, clusters, [it for it in settled.ranges if it.remote_topic == it.topic])
+    gone = _note_ways(flow, clusters, [it for it in ways if it.writes_to(ids)])
+    ranges: list[RangeSpec] = []
+    stopped = list(settled.stopped)
+    for item in settled.ranges:
+        if item.remote_topic != item.topic:
+            ranges.append(item)
+            continue
+        theirs = taken_over[_name(item)]
+        why = _stopped_by(flow, item, gone) or uncompared(item, theirs)
+        if item.topic in firsts:
+            why = stopped_by(item, firsts[item.topic])
+        if why is not None:
+            stopped.append(why)
+            continue
+        try:
+            ranges.append(_with_echoes(item, ways, theirs))
+        except UnreadableMap as error:
+            message = f"what of it is an echo cannot be told: {error.message}"
+            stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
+    return Settled(tuple(ranges), tuple(stopped))
+
+
+def _note_ways(flow: FlowSettings, clusters: Clusters, ways: Sequence[WayBack]) -> tuple[ReverseFlow, ...]:
+    """Note whose records are left out from now on; return those noted before whose ledger is gone."""
+    noted = read_ledger(flow, clusters.target).reverse_flows
+    known = {it.ledger_topic_id for it in noted}
+    new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
+    now = clock.now_ms()
+    write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
+    return gone_ways(clusters, noted)
+
+
+def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
+    """Return which of the reverse flows noted earlier have no ledger on the source any more, or another one."""
+    wanted = tuple(noted)
+    if not wanted:
+        return ()
+    found = clusters.source.describe_topics({it.ledger_topic for it in wanted})
+    if refused := [error for error in found.refused.values() if error.code != NO_SUCH_TOPIC]:
+        raise refused[0]
+    ids = {name: it.topic_id for name, it in found.found.items()}
+    return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)
+
+
+def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:
+    if not gone:
+        return None
+    names = ", ".join(sorted({it.ledger_topic for it in gone}))
+    message = (
+        f"{item.topic}-{item.partition}: the ledger of the flow from {flow.target.alias} ({names} on"
+        f" {flow.source.alias}) was deleted: what that flow wrote would come back as new records. When none of it is"
+        f" left in the log, or it may come back: twinlog claim --flow '{flow.name}' --reason ..."
+    )
+    return StoppedPartition(item.topic, item.partition, GONE, message)
+
+
+def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedPartition | None:
+    """Say why a range must not be copied: records in it may be MirrorMaker 2's copies from the target.  Pure."""
+    for it in taken_over:
+        first, end = max(it.first, item.start), min(it.compared, item.end)
+        if first < end:
+            message = (
+                f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the flow the other way"
+                " was taken over from MirrorMaker 2, and nobody compared them: its copies among them would come back as"
+                " new records; run `twinlog takeover` of that flow again with a greater --depth"
+            )
+            return StoppedPartition(item.topic, item.partition, "uncompared", message, first, end - 1)
+    return None
+
+
+def _name(item: RangeSpec) -> tuple[str, str, int]:
+    return item.topic, item.topic_id, item.partition
+
+
+def _with_echoes(item: RangeSpec, ways: Iterable[WayBack], taken_over: Iterable[TakenOver]) -> RangeSpec:
+    place = item.topic, item.partition
+    maps = [
+        way.maps[life]
+        for way in ways
+        for life in [*way.maps, *way.maps.broken]
+        if (life.topic, life.partition) == place
+    ]
+    compared = [(it.compared, it.end) for it in taken_over]
+    return replace(item, echoes=_spans(item, maps, compared))
+
+
+def _spans(
+    item: RangeSpec, maps: Iterable[PackedMap], compared: Iterable[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """Downstream stretches of the way back that lie in the range, joined where they touch.
+
+    Where a take-over compared, all that is there is the source's: MirrorMaker 2's duplicates, too, which no map has.
+    """
+    found = [(first, end) for first, end in compared if end > item.start and first < item.end]
+    for packed in maps:
+        opened = packed.open()
+        ends = opened.downstream + opened.length
+        inside = np.flatnonzero((ends > item.start) & (opened.downstream < item.end))
+        found += zip(opened.downstream[inside].tolist(), ends[inside].tolist(), strict=True)
+    joined: list[tuple[int, int]] = []
+    for first, end in sorted(found):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((first, end))
+    return tuple(joined)

@@ -1,0 +1,163 @@
+"""Taking a flow that copies at least once: no broker keeps anybody out, and nothing ties map and progress together.
+
+Whoever follows is called back by a record in the ledger (lane/copy/fence_watch.py), as a fence does it, and has a moment to
+write down how far it is; what two drivers copy at once is there twice.  Of a lane that died, the map may reach beyond
+progress, which is written behind it (lane/copy/copy_transaction.py): what lies between is copied again, and mapped anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+
+from twinlog import clock
+from twinlog.errors import FencedError, FormatError
+from twinlog.formats.ledger.records import LaneFence
+from twinlog.formats.map.offset_map import MapKey, encode_piece
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap, group_pieces
+from twinlog.lane.copy.state_records import StateRecord, map_record
+from twinlog.lane.fence.fence import (
+    FenceLogs,
+    Grant,
+    GrantedLane,
+    init_writer,
+    lanes_ever,
+    last_fence,
+    own_progress,
+    read_owned,
+    write_own,
+)
+from twinlog.lane.fence.ownership import Identity, require_claimed, require_ours
+from twinlog.lane.producer import Lane
+from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
+from twinlog.lifecycle.records import cut
+from twinlog.logs.log_state import LogState
+from twinlog.offsets.piece_table import Column
+from twinlog.protocol.brokers import Brokers
+
+LAST_WORD_SECONDS: Final = 1.0
+"""What lanes of another driver have, once they are called back, to write down how far they are: a few beats."""
+
+
+_BEYOND: Final = 1 << 62
+"""More than any offset."""
+
+
+def grant(
+    target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs
+) -> Grant:
+    """Call back whoever follows, read progress, and return writers without transactions.
+
+    Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew (tasks of
+    a Spark job that was killed may write a moment longer).  A lane of another driver that hears later than
+    `LAST_WORD_SECONDS` (a frozen process), or never (those of a cycle do not listen), writes all the same.
+    Raises FencedError when another driver called at the same time, TerminalError when the state is another's, and as
+    `StateLog.read`, `init_writer` and `write_own`.
+    """
+    ledger = _ours(target, Identity(flow, state.source_cluster_id, state.target_cluster_id), state, logs)
+    before = last_fence(ledger)
+    # If the guarantee is changed back, that fence has to reach the lanes from before.
+    called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
+    _write(target, [StateRecord.of_ledger(state.ledger_topic, called)])
+    if before is not None and before.run_id != run_id:
+        time.sleep(LAST_WORD_SECONDS)
+    holder = last_fence(logs.ledger.read(target))
+    mark = FenceMark(run_id, called.at_ms, logs.ledger.position(0))
+    if holder is not None and not mark.is_of(holder):
+        raise FencedError(
+            f"another twinlog runs the flow: {holder.run_id}",
+            hint="let one of them run; this one copied nothing",
+            run_id=holder.run_id,
+        )
+    progress = own_progress(logs.progress.read(target).committed, state)
+    granted = tuple(GrantedLane(n, init_writer(target, None, 0)) for n in range(lanes))
+    return Grant(run_id, granted, progress, mark)
+
+
+def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: FenceLogs) -> LogState:
+    """Read the ledger; claim it where nobody has (lane/fence/ownership.py)."""
+    ledger = logs.ledger.read(target)
+    owned = read_owned(logs, ledger)
+    require_ours(identity, owned)
+    if identity.known and not owned.claims:
+        claim = identity.claim(clock.now_ms())
+        _write(target, [StateRecord(state.ledger_topic, 0, claim.key(), claim.value())])
+        ledger = logs.ledger.read(target)
+        require_claimed(identity, read_owned(logs, ledger))
+    return ledger
+
+
+def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: FenceLogs) -> None:
+    """Cut the maps of `ranges` where these begin; call when no lane of the flow writes, and before one does.
+
+    Raises as `StateLog.read` and `write_own`.
+    """
+    logs.offset_map.catch_up(target)
+    stored = {key: it.value for key, it in logs.offset_map.records.items() if it.value is not None}
+    if records := [*beyond(state, stored, ranges)]:
+        _write(target, records)
+
+
+def _write(target: Brokers, records: list[StateRecord]) -> None:
+    write_own(Lane(target, init_writer(target, None, 0)), records)
+
+
+def beyond(
+    state: StateTopics, stored: Mapping[bytes, bytes], ranges: Sequence[RangeSpec]
+) -> Iterator[StateRecord]:
+    """Say of every piece that reaches into what is about to be copied what is left of it.  Pure.
+
+    `stored` are the records of the map topic.  Where pieces contradict each other, because two drivers copied the same
+    records, newer ones stay: either copy is true.  A map that cannot be read is left as it is, as evidence; so are all
+    where a record's key is none of the map.
+    """
+    grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
+    with suppress(FormatError):
+        grouped = group_pieces(stored.items())
+    starts = {MapKey(it.topic, it.topic_id, it.partition, 0): it.start for it in ranges}
+    for key, start in starts.items():
+        with suppress(UnreadableMap):
+            yield from _cut(state, key, PackedMap.of(grouped.get(key, {})), start)
+
+
+def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iterator[StateRecord]:
+    ends = np.minimum(packed.end, start)
+    if not packed.orderly() and not _agree(packed):
+        ends = _in_order(packed, ends)
+    rows = np.flatnonzero(ends < packed.end)
+    pieces = packed.decoded(rows)
+    for row, end in enumerate(ends[rows].tolist()):
+        one = pieces.piece(row)
+        left = cut(one, end)
+        name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
+        yield map_record(state, name, None if left is None else encode_piece(left))
+
+
+def _agree(packed: PackedMap) -> bool:
+    """Whether pieces that overlap say the same."""
+    try:
+        packed.open()
+    except UnreadableMap:
+        return False
+    return True
+
+
+def _in_order(packed: PackedMap, ends: Column) -> Column:
+    """End each piece (upstream) where a later one begins, on the source and on the target."""
+    ends = np.concatenate((np.minimum(ends[:-1], packed.first[1:]), ends[-1:]))
+    pieces = packed.pieces()
+    low = _BEYOND
+    for row in reversed(range(len(ends))):
+        left = cut(pieces.piece(row), int(ends[row]))
+        for run in left.runs if left is not None else ():
+            if run.downstream + run.length > low:
+                ends[row] = run.upstream + max(0, low - run.downstream)
+                break
+        left = cut(pieces.piece(row), int(ends[row]))
+        if left is not None and left.runs:
+            low = left.runs[0].downstream
+    return ends

@@ -1,0 +1,150 @@
+"""Transactions of ours whose ends the target lost: ended once more as they were, or what depends on them stops.
+
+The driver calls this behind its fence, before a lane writes: what is open would be committed or aborted with whatever
+the same lane writes next (lane/hanging.py).  Progress is mended first (copying/mend/state.py), then the map by
+progress, then the copy by both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.mend.outcomes import Ending, of_copy
+from twinlog.copying.mend.tails import lost_tails
+from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.lane.copy.range_errors import NO_LEADER
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO
+from twinlog.lane.hanging import HangingTransaction, wait_until_ended, wait_until_led
+from twinlog.lane.producer import Lane
+from twinlog.lane.spec import RangeSpec
+from twinlog.lane.transaction import Writer
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.state.progress import SourceLife, read_packed
+from twinlog.topics.discovery import DiscoveredTopic
+
+log = logging.getLogger(__name__)
+
+MARKERS_SECONDS = 10.0
+"""How long markers that are written again may take to arrive."""
+
+LEADER_SECONDS = 3.0
+"""How long partitions of the copy may be without a leader before they are left to the next round."""
+
+Endings = Mapping[tuple[TopicPartition, int], Ending]
+"""The verdict on each open transaction, by target partition and producer id."""
+
+
+def without_lost_ends(
+    flow: FlowSettings,
+    clusters: Clusters,
+    target: Brokers,
+    settled: Settled,
+    topics: Iterable[DiscoveredTopic],
+    grant: Grant,
+) -> Settled:
+    """End what our lanes have open in the copy; stop where that cannot be known, records were lost, or nobody leads.
+
+    The ranges returned know where their copies end.  Looked at are the copies that are to be written to, and those of
+    `topics` that had something open when they were discovered.  Progress and map have to be whole.  Raises
+    TransientError and ClusterRefused.
+    """
+    lives = {
+        (it.remote_topic, it.partition): SourceLife(it.topic, it.topic_id, it.partition)
+        for it in settled.ranges
+    }
+    copies = lives | {
+        (it.remote_topic, number): SourceLife(it.topic, it.topic_id, number)
+        for it in topics
+        for number in it.unended
+    }
+    seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
+    still_open = seen.open
+    if still_open:
+        end_again(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
+        still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
+    stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
+    stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
+    ranges = [
+        replace(it, copy_end=grant.copy_ends.get((it.topic, it.partition)))
+        for it in _without(settled.ranges, stopped)
+    ]
+    stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
+    ranges = _without(ranges, stopped)
+    return Settled(tuple(ranges), (*settled.stopped, *stopped))
+
+
+def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
+    left = {(it.topic, it.partition) for it in stopped}
+    return [it for it in ranges if (it.topic, it.partition) not in left]
+
+
+def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
+    """Write markers once more, by the lane that has the producer id; what is UNKNOWN, or whose lane has gone, stays.
+
+    Raises TransientError when the target does not take them, also when it may yet do once more what it did not answer:
+    whatever was written next in that epoch would be ended by it.
+    """
+    by_id = {it.producer_id: it for it in writers}
+    places: dict[tuple[int, Ending], list[TopicPartition]] = defaultdict(list)
+    for (place, producer_id), verdict in endings.items():
+        if verdict is not Ending.UNKNOWN and producer_id in by_id:
+            places[producer_id, verdict].append(place)
+    for (producer_id, verdict), found in places.items():
+        lane = Lane(target, by_id[producer_id])
+        if lane.add(found):
+            continue  # it has no leader, or has gone
+        if verdict is Ending.COMMITTED:
+            lane.commit()
+        else:
+            lane.abort()
+        lane.settle()
+        if lane.transaction.end_at_large:
+            raise lane.transaction.doubt("the end that was written again was not answered at first")
+        for topic, partition in found:
+            log.warning(
+                "%s-%s: cluster %s had lost the end of a transaction that was %s; it is written again",
+                topic,
+                partition,
+                target.settings.alias,
+                "committed" if verdict is Ending.COMMITTED else "aborted",
+            )
+
+
+def _endings(
+    flow: FlowSettings,
+    clusters: Clusters,
+    found: Mapping[TopicPartition, HangingTransaction],
+    copies: Mapping[TopicPartition, SourceLife],
+    grant: Grant,
+) -> Endings:
+    maps = read_packed(flow, clusters.target)
+    endings = {}
+    for place, it in found.items():
+        life = copies[place]
+        last = grant.progress.get((life.topic, life.partition))
+        endings[place, it.producer_id] = of_copy(it, last, maps.seen(life))
+    return endings
+
+
+def _stopped(
+    place: TopicPartition, life: SourceLife, found: HangingTransaction, flow: FlowSettings
+) -> StoppedPartition:
+    message = (
+        f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
+        f" offset {found.first_offset} on, and they may have been committed; {WHAT_TO_DO}"
+    )
+    return StoppedPartition(life.topic, life.partition, LOST_MARKER, message)
+
+
+def _not_led(place: TopicPartition, life: SourceLife, flow: FlowSettings) -> StoppedPartition:
+    message = (
+        f"{life.topic}-{life.partition}: {place[0]} has no leader on cluster {flow.target.alias} that could be asked"
+        " whether it holds all it was given"
+    )
+    return StoppedPartition(life.topic, life.partition, NO_LEADER, message)

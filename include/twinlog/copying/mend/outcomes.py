@@ -1,0 +1,116 @@
+"""What became of a transaction whose end the target lost, by what else it wrote.  Pure.
+
+Data, progress and map of a source partition are committed together: what is known of one decides the others.  Where all
+three are open nobody can have seen any, so either end is right for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.lane.fence.lost_progress import LostProgress
+from twinlog.lane.hanging import HangingTransaction
+from twinlog.offsets.piece import MapPiece
+
+
+class Ending(StrEnum):
+    """How a transaction ended; EITHER: it has no end anywhere, UNKNOWN: a person has to look."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    EITHER = "either"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MapSeen:
+    """What the map topic says of one source partition: the map, and pieces that are not in it.
+
+    `undecided` are pieces whose transaction has no end there, with the producer that wrote them; `aborted` are the
+    upstream offsets at which pieces began that were never committed.
+    """
+
+    known: PackedMap | UnreadableMap | None = None
+    undecided: tuple[tuple[int, MapPiece], ...] = ()
+    aborted: Collection[int] = field(default_factory=frozenset)
+
+    @property
+    def end(self) -> int | None:
+        """Upstream offset where the map ends, None without one."""
+        return self.known.end_upstream if isinstance(self.known, PackedMap) else None
+
+    def written_by(self, producer_id: int) -> list[MapPiece]:
+        """Return the undecided pieces of a producer."""
+        return [piece for writer, piece in self.undecided if writer == producer_id]
+
+
+def of_copy(
+    found: HangingTransaction, last_copied: int | None, known: PackedMap | UnreadableMap | None
+) -> Ending:
+    """Judge what lies open at the end of a copy, by progress (upstream) and map, which have to agree."""
+    if known is None or last_copied is None:
+        return Ending.ABORTED if known is None and last_copied is None else Ending.UNKNOWN
+    if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
+        return Ending.UNKNOWN
+    try:
+        if known.open().end_downstream > found.log_end:
+            return Ending.UNKNOWN
+        mapped = known.records_between(found.first_offset, found.log_end)
+    except UnreadableMap:
+        return Ending.UNKNOWN
+    if mapped == 0:
+        return Ending.ABORTED
+    return Ending.COMMITTED if mapped == found.log_end - found.first_offset else Ending.UNKNOWN
+
+
+def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Ending) -> Ending:
+    """Judge progress by the map; where that is open as well, by the copy.
+
+    `last_copied` is the progress that is sure; `in_copy` says how the records ended that the open pieces map.
+    """
+    if lost.last is not None and lost.last == last_copied:
+        return Ending.EITHER  # the fence had written it again
+    if lost.last is None or isinstance(seen.known, UnreadableMap):
+        return Ending.UNKNOWN
+    if seen.end == lost.last + 1:
+        return Ending.COMMITTED
+    if seen.end != (None if last_copied is None else last_copied + 1):
+        return Ending.UNKNOWN
+    written = seen.written_by(lost.producer_id)
+    if written:
+        whole = max(it.end_upstream for it in written) == lost.last + 1
+        return in_copy if whole else Ending.UNKNOWN
+    first = seen.end if seen.end is not None else min(seen.aborted, default=-1)
+    return Ending.ABORTED if first in seen.aborted else Ending.UNKNOWN
+
+
+def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Ending:
+    """Judge the undecided pieces that a producer wrote for one source partition, by its progress."""
+    written = seen.written_by(producer_id)
+    if not written or isinstance(seen.known, UnreadableMap):
+        return Ending.UNKNOWN
+    copied_to = None if last_copied is None else last_copied + 1
+    first, end = min(it.first_upstream for it in written), max(it.end_upstream for it in written)
+    continues = seen.end is None or first == seen.end
+    if copied_to == seen.end and (continues or _covers(seen.known, first, end)):
+        return Ending.ABORTED
+    return Ending.COMMITTED if continues and copied_to == end else Ending.UNKNOWN
+
+
+def _covers(known: PackedMap | None, first: int, end: int) -> bool:
+    """Whether a map says of all upstream offsets [first, end) what became of them: another lane copied them."""
+    try:
+        return known is not None and known.open().covers_all(first, end)
+    except UnreadableMap:
+        return False
+
+
+def together(verdicts: Iterable[Ending]) -> Ending:
+    """Join the verdicts of all that one marker would end; what could end either way is aborted."""
+    definite = set(verdicts) - {Ending.EITHER}
+    if not definite:
+        return Ending.ABORTED
+    return definite.pop() if len(definite) == 1 else Ending.UNKNOWN

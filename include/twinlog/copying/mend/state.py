@@ -1,0 +1,199 @@
+"""The fence, and ends that the target lost in twinlog's own topics: progress is judged by the map, the map by progress.
+
+What they say of a source partition was committed together (copying/mend/outcomes.py).  One marker ends all that a producer has
+open in a partition of a topic, so all of it has to be judged alike.  A source partition with maps of several lives is
+not judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying.mend import at_least_once
+from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, end_again
+from twinlog.copying.mend.outcomes import Ending, MapSeen, of_map, of_progress, together
+from twinlog.errors import TerminalError, TransientError
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_piece
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.lane.fence.fence import FenceLogs, Grant, fence
+from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
+from twinlog.lane.hanging import find_hanging, wait_until_ended, wait_until_led
+from twinlog.lane.spec import StateTopics
+from twinlog.logs.log_reader import read_state
+from twinlog.logs.log_state import LogState
+from twinlog.logs.partition_reader import Block, PartitionReader
+from twinlog.offsets.piece import MapPiece
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.topics.discovery import remote_name
+
+_FETCH_BYTES = 1 << 20
+
+Source = tuple[str, int]
+"""A partition of the source."""
+
+
+def take_fence(
+    flow: FlowSettings,
+    target: Brokers,
+    state: StateTopics,
+    *,
+    run_id: str,
+    lanes: int,
+    logs: FenceLogs | None = None,
+) -> Grant:
+    """Take the flow as its guarantee asks: `fence_and_mend`, whose errors it raises, or at least once, unfenced."""
+    if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
+        return at_least_once.grant(
+            target, flow.name, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
+        )
+    return fence_and_mend(flow, target, state, run_id=run_id, lanes=lanes, logs=logs)
+
+
+def fence_and_mend(
+    flow: FlowSettings,
+    target: Brokers,
+    state: StateTopics,
+    *,
+    run_id: str,
+    lanes: int,
+    logs: FenceLogs | None = None,
+) -> Grant:
+    """Fence the flow, and see that progress and map have the ends of all that our lanes wrote.
+
+    Raises as `fence` and `mend_map`.
+    """
+    fenced = partial(
+        fence,
+        target,
+        flow.name,
+        state,
+        run_id=run_id,
+        lanes=lanes,
+        transaction_timeout_ms=flow.copy.transaction_timeout_ms,
+        logs=logs,
+    )
+    try:
+        grant = fenced()
+    except LostProgressError as lost:
+        mend_progress(flow, target, state, lost)
+        grant = fenced()
+    mend_map(flow, target, state, grant)
+    return grant
+
+
+def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost: LostProgressError) -> None:
+    """Write the ends that progress lacks, where map and copy tell them; the next fence sees what is left.
+
+    Call behind the fence that raised `lost`.  Raises TransientError and ClusterRefused.
+    """
+    maps = maps_seen(read_state(target, state.map_topic), {(it.topic, it.partition) for it in lost.records})
+    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
+    for it in lost.records:
+        source = it.topic, it.partition
+        seen = maps.get(source, MapSeen())
+        in_copy = _in_copy(flow, target, it, seen)
+        verdict = of_progress(it, lost.progress.get(source), seen, in_copy)
+        verdicts[it.place, it.producer_id].append(verdict)
+    end_again(target, lost.writers, {key: together(it) for key, it in verdicts.items()})
+
+
+def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Ending:
+    """Say how the records ended that the open pieces of a map speak of: EITHER where they are open, or none."""
+    copy = remote_name(flow, lost.topic), lost.partition
+    runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
+    if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
+        return Ending.EITHER
+    if _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=True):
+        return Ending.COMMITTED
+    raw = _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=False)
+    return Ending.ABORTED if raw else Ending.UNKNOWN
+
+
+def _shows(
+    target: Brokers, copy: TopicPartition, offset: int, producer_id: int, *, read_committed: bool
+) -> bool:
+    """Whether a consumer of that isolation level sees a batch of the producer at a downstream offset."""
+    reader = PartitionReader(
+        target, Unproved.TARGET_RETENTION, fetch_bytes=_FETCH_BYTES, read_committed=read_committed
+    )
+    blocks = (it for it in reader.read(*copy, offset, offset + 1) if isinstance(it, Block))
+    return any(batch.header.producer_id == producer_id for block in blocks for batch in block.batches())
+
+
+def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Grant) -> None:
+    """Write the ends that the map lacks of what our lanes wrote, by progress.
+
+    Call behind the fence that gave `grant`, before a lane writes.  Raises TerminalError (`lost-marker`) for what
+    cannot be judged, TransientError also while part of the map has no leader, and ClusterRefused.
+    """
+    places = [(state.map_topic, number) for number in range(state.map_partitions)]
+    seen = wait_until_led(target, places, grant.ours, LEADER_SECONDS)
+    if seen.leaderless:
+        topic, number = min(seen.leaderless)
+        raise TransientError(
+            f"{topic}-{number} has no leader on cluster {flow.target.alias}", code="unsettled"
+        )
+    if not seen.open:
+        return
+    log = read_state(target, state.map_topic)
+    maps = maps_seen(log, None)
+    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
+    for key, it in log.undecided.items():
+        if it.producer_id in grant.ours:
+            source = _source(decode_map_key(key))
+            verdict = of_map(it.producer_id, grant.progress.get(source), maps.get(source, MapSeen()))
+            verdicts[(state.map_topic, it.partition), it.producer_id].append(verdict)
+    end_again(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
+    left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
+    if left:
+        (topic, number), found = min(left.items())
+        raise TerminalError(
+            f"cluster {flow.target.alias} lost the end of a transaction: {topic}-{number} holds pieces of the map open"
+            f" from offset {found.first_offset} on, and whether they count is not known from {state.offsets_topic}",
+            hint=WHAT_TO_DO,
+            code=LOST_MARKER,
+        )
+
+
+def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Source, MapSeen]:
+    """Sort the map topic by source partition, or some of them (None: all).  Pure.
+
+    A source partition with several lives is not among them.  Raises FormatError for a key that is not one.
+    """
+    lives: dict[Source, set[str]] = defaultdict(set)
+    pieces: dict[Source, dict[int, bytes]] = defaultdict(dict)
+    undecided: dict[Source, list[tuple[int, MapPiece]]] = defaultdict(list)
+    aborted: dict[Source, set[int]] = defaultdict(set)
+    for data in {**log.committed, **log.overshadowed, **log.undecided}:
+        key = decode_map_key(data)
+        source = _source(key)
+        if wanted is not None and source not in wanted:
+            continue
+        lives[source].add(key.topic_id)
+        if data in log.committed:
+            pieces[source][key.first_upstream] = log.committed[data]
+        if it := log.undecided.get(data):
+            if it.value is not None:
+                undecided[source].append((it.producer_id, decode_piece(key, it.value)))
+        elif data in log.overshadowed:
+            aborted[source].add(key.first_upstream)
+    return {
+        source: MapSeen(_known(pieces[source]), tuple(undecided[source]), frozenset(aborted[source]))
+        for source, ids in lives.items()
+        if len(ids) == 1
+    }
+
+
+def _known(pieces: Mapping[int, bytes]) -> PackedMap | UnreadableMap | None:
+    try:
+        return PackedMap.of(pieces) if pieces else None
+    except UnreadableMap as error:
+        return error
+
+
+def _source(key: MapKey) -> Source:
+    return key.topic, key.partition

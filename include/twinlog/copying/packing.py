@@ -1,0 +1,142 @@
+"""Dealing ranges to lanes: how many lanes they are worth, and which of them copies what.
+
+One lane moves hundreds of megabytes in the time that Python needs to start for a second one, and per byte it needs less
+CPU than two that share a machine.  So there are as many lanes as the bytes are worth, or as twinlog.lanes says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import TopicPartition
+from twinlog.errors import TwinlogError
+from twinlog.lane.spec import RangeSpec
+from twinlog.topics.discovery import DiscoveredTopic
+
+LANE_BYTES: Final = 256 << 20
+"""A further lane is opened for each so many bytes."""
+
+Packed = tuple[tuple[RangeSpec, ...], ...]
+
+
+def deal(
+    source: ClusterReader,
+    ranges: Sequence[RangeSpec],
+    topics: Iterable[DiscoveredTopic],
+    *,
+    most: int,
+    configured: int | None,
+) -> Packed:
+    """Deal ranges to `configured` lanes (twinlog.lanes), or to as many as their bytes are worth, at most `most`.
+
+    To `most` when the source does not tell the sizes of its logs.
+    """
+    lanes = most if configured is None else configured
+    if lanes == 1 or len(ranges) <= 1:
+        return pack(ranges, 1)
+    sizes = offset_sizes(source, topics)
+    sized = weighed(ranges, sizes)
+    if configured is None and sizes:
+        lanes = lanes_worth(sum(item.estimated_bytes for item in sized), most)
+    return pack(sized, lanes)
+
+
+def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
+    """Return the mean bytes of an offset in the source's logs; nothing when the source does not tell.
+
+    They only serve the packing, and nothing may fail for want of them.
+    """
+    offsets = {
+        TopicPartition(topic.topic, it.partition): it.source.end - it.source.log_start
+        for topic in topics
+        for it in topic.partitions
+    }
+    try:
+        sizes = source.log_dirs().sizes
+    except TwinlogError:
+        return {}
+    return {it: size / offsets[it] for it, size in sizes.items() if offsets.get(it)}
+
+
+def weighed(
+    ranges: Iterable[RangeSpec], bytes_per_offset: Mapping[TopicPartition, float]
+) -> tuple[RangeSpec, ...]:
+    """Estimate the bytes of ranges; those of partitions without an estimate stay as they are.  Pure."""
+
+    def weigh(item: RangeSpec) -> RangeSpec:
+        each = bytes_per_offset.get(place_of(item))
+        return item if each is None else replace(item, estimated_bytes=round((item.end - item.start) * each))
+
+    return tuple(weigh(item) for item in ranges)
+
+
+def lanes_worth(size: int, most: int) -> int:
+    """Return how many lanes so many bytes are worth, from 1 to `most`.  Pure."""
+    return min(most, 1 + size // LANE_BYTES)
+
+
+def pack(ranges: Sequence[RangeSpec], lanes: int) -> Packed:
+    """Deal ranges to at most `lanes` lanes, largest first to the emptiest lane.  Pure.
+
+    Weighed by estimated bytes, or by offsets where there is no estimate.
+    """
+    if not ranges:
+        return ()
+    bins: list[list[RangeSpec]] = [[] for _ in range(min(lanes, len(ranges)))]
+    loads = [0] * len(bins)
+    for item in sorted(ranges, key=lambda item: item.weight, reverse=True):
+        lightest = loads.index(min(loads))
+        bins[lightest].append(item)
+        loads[lightest] += item.weight
+    return tuple(tuple(lane) for lane in bins)
+
+
+def deal_open(
+    source: ClusterReader,
+    ranges: Sequence[RangeSpec],
+    topics: Collection[DiscoveredTopic],
+    *,
+    lately: Mapping[TopicPartition, int],
+    least: int,
+    most: int,
+    configured: int | None,
+    read_committed: bool = True,
+) -> Packed:
+    """Deal ranges without an end, by what they are behind the ends in `topics` and the bytes they had `lately`.
+
+    To `configured` lanes, or to as many as the backlog is worth, from `least` to `most`.
+    """
+    ends = readable_ends(topics, read_committed=read_committed)
+    behind: Sequence[RangeSpec] = [
+        replace(it, end=max(it.start, ends.get(place_of(it), it.start))) for it in ranges
+    ]
+    lanes = configured or least
+    if configured is None and least < most and any(it.end > it.start for it in behind):
+        sizes = offset_sizes(source, topics)
+        behind = weighed(behind, sizes)
+        lanes = max(least, lanes_worth(sum(it.estimated_bytes for it in behind), most) if sizes else most)
+    both = zip(ranges, behind, strict=True)
+    return pack(
+        [
+            replace(it, estimated_bytes=1 + lately.get(place_of(it), 0) + late.estimated_bytes)
+            for it, late in both
+        ],
+        lanes,
+    )
+
+
+def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
+    """Return where the partitions of topics end for readers of that isolation level (upstream offsets)."""
+    return {
+        TopicPartition(topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        for topic in topics
+        for it in topic.partitions
+    }
+
+
+def place_of(item: RangeSpec) -> TopicPartition:
+    """Return the source partition of a range."""
+    return TopicPartition(item.topic, item.partition)

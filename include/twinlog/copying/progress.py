@@ -1,0 +1,144 @@
+"""How far the lanes of a copy are, while they run: read from the progress they commit, not asked of them.
+
+Works for any runner, on any Spark: the lanes' tasks answer only when they end, but what they commit is on the
+target at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.lane.fence.fence import own_progress
+from twinlog.lane.spec import LaneSpec, StateTopics
+from twinlog.logs.log_reader import StateLog
+from twinlog.protocol.brokers import Brokers, TopicPartition
+
+LOOK_SECONDS = 2.0
+LINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """One lane: upstream offsets it has behind it, of all it was given, and about how many bytes that is."""
+
+    lane: int
+    partitions: int
+    done: int
+    total: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """All lanes of a round, `seconds` after it began.  Offsets are at least records: markers and holes count."""
+
+    flow: str
+    seconds: float
+    lanes: tuple[LaneProgress, ...]
+
+    @property
+    def done(self) -> int:
+        """Upstream offsets copied in this round."""
+        return sum(lane.done for lane in self.lanes)
+
+    @property
+    def total(self) -> int:
+        """Upstream offsets this round is to copy."""
+        return sum(lane.total for lane in self.lanes)
+
+    @property
+    def records_per_second(self) -> float:
+        """Mean speed since the round began."""
+        return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Mean speed since the round began, by estimated sizes; 0 where there is no estimate."""
+        return sum(lane.bytes for lane in self.lanes) / self.seconds if self.seconds else 0.0
+
+    @property
+    def line(self) -> str:
+        """What a log says of it: all lanes together, and how far each of them is."""
+        lanes = ", ".join(f"lane {it.lane} {it.done * 100 // max(it.total, 1)}%" for it in self.lanes)
+        size = f", {self.bytes_per_second / 1e6:,.1f} MB/s" if self.bytes_per_second else ""
+        return (
+            f"{self.flow}: {self.done:,} records copied, {self.total - self.done:,} to go,"
+            f" {self.records_per_second:,.0f} records/s{size} ({lanes})"
+        )
+
+
+class Lines:
+    """Tells a log how far a copy is, a line every LINE_SECONDS."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._last = time.monotonic()
+
+    def tell(self, progress: CopyProgress) -> None:
+        """Say it if it is time again."""
+        if time.monotonic() - self._last >= LINE_SECONDS:
+            self._last = time.monotonic()
+            self._say(progress.line)
+
+
+def progress_of(
+    flow: str, specs: Sequence[LaneSpec], copied: Mapping[TopicPartition, int], seconds: float
+) -> CopyProgress:
+    """Compare the last copied upstream offset of each partition with the ranges of the lanes.  Pure."""
+    lanes = []
+    for spec in specs:
+        done = total = size = 0
+        for item in spec.ranges:
+            length = item.end - item.start
+            here = min(max(copied.get((item.topic, item.partition), -1) + 1 - item.start, 0), length)
+            done, total = done + here, total + length
+            size += item.estimated_bytes * here // length
+        lanes.append(LaneProgress(spec.lane, len(spec.ranges), done, total, size))
+    return CopyProgress(flow, seconds, tuple(lanes))
+
+
+@contextmanager
+def watched(
+    flow: FlowSettings,
+    state: StateTopics,
+    specs: Sequence[LaneSpec],
+    tell: Callable[[CopyProgress], None] | None,
+) -> Iterator[None]:
+    """While the lanes run, tell every LOOK_SECONDS how far they are, and once more when they have ended."""
+    if tell is None:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(flow, state, specs, tell, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(
+    flow: FlowSettings,
+    state: StateTopics,
+    specs: Sequence[LaneSpec],
+    tell: Callable[[CopyProgress], None],
+    over: threading.Event,
+) -> None:
+    log = StateLog(state.offsets_topic)
+    began = time.monotonic()
+    ended = False
+    while not ended:
+        ended = over.wait(LOOK_SECONDS)
+        try:
+            with Brokers(flow.target.connection) as target:
+                copied = own_progress(log.read(target).committed, state)
+        except TwinlogError:
+            continue  # the lanes will say what is wrong; this is only for the eye
+        tell(progress_of(flow.name, specs, copied, time.monotonic() - began))

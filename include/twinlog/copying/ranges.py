@@ -1,0 +1,244 @@
+"""Step `plan_ranges`: what there is to copy, as ranges, packed into lanes.
+
+In a cycle this is for people to see, and to skip the Spark job when there is nothing to do: it reads progress
+without a fence, so it is a hint.  The copy step settles the ranges again, behind its fence, with the same `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.packing import deal
+from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
+from twinlog.state.progress import read_progress
+from twinlog.topics import discover
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
+
+ASSUMED_SLOTS = 2
+"""Lanes that a plan takes to run at once: how many do, only the runner of a copy knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartition:
+    """A partition that is not copied, and why.  `first_offset` and `last_offset` are upstream, -1 where unknown."""
+
+    topic: str
+    partition: int
+    code: str
+    message: str
+    first_offset: int = -1
+    last_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UndecidedRange:
+    """Upstream offsets [start, end) of a partition that lie behind an open transaction."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """What the next copy would do.
+
+    `records` is the sum of the ranges' lengths: an upper bound, since markers and compacted offsets are counted.
+    `unended` are copies with a transaction open, which the copy ends if it is ours.  `undecided` are records of the
+    source behind transactions that are open there: no range reaches them.
+    """
+
+    flow: str
+    until_ms: int | None
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+    lanes: tuple[tuple[str, ...], ...]
+    records: int
+    unended: tuple[str, ...] = ()
+    undecided: tuple[UndecidedRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Ranges to copy, ascending by topic and partition, and partitions that stop."""
+
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    *,
+    until_ms: int | None = None,
+    topics: Collection[str] | None = None,
+) -> RangePlan:
+    """Plan the next copy.  `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
+    discovery = discover.run(flow, clusters)
+    progress = read_progress(flow, clusters.target)
+    chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
+    ends = ends_at(clusters.source, chosen, until_ms)
+    settled = settle(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
+    packed = deal(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
+    return RangePlan(
+        flow=flow.name,
+        until_ms=until_ms,
+        ranges=settled.ranges,
+        stopped=settled.stopped,
+        lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
+        records=sum(item.end - item.start for item in settled.ranges),
+        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.unended),
+        undecided=tuple(undecided_ranges(flow, chosen)),
+    )
+
+
+def undecided_ranges(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Iterator[UndecidedRange]:
+    """List upstream offsets behind open transactions; none for a flow that copies uncommitted records.  Pure."""
+    for topic in topics:
+        for it in topic.partitions:
+            end = it.source.readable_end(read_committed=flow.copy.read_committed)
+            if end < it.source.end:
+                yield UndecidedRange(topic.topic, it.partition, end, it.source.end)
+
+
+def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[DiscoveredTopic, ...]:
+    """Return the topics that can be copied now, limited to `topics` (source names) where these are given."""
+    return tuple(item for item in discovery.ready_topics if topics is None or item.topic in topics)
+
+
+def ends_at(
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], until_ms: int | None
+) -> Mapping[TopicPartition, int]:
+    """Return the first upstream offset at or after `until_ms` for partitions that have one.
+
+    By Kafka's ListOffsets: the first record whose timestamp is that late.  Partitions without one, and all of them
+    when `until_ms` is None, are copied up to their stable end.
+    """
+    if until_ms is None:
+        return {}
+    partitions = [
+        TopicPartition(topic.topic, item.partition) for topic in topics for item in topic.partitions
+    ]
+    found = source.offsets_at(partitions, until_ms).require()
+    return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
+    """Return max.message.bytes by remote topic, where the target tells."""
+    return message_limits(target, [topic.remote_topic for topic in topics])
+
+
+def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, int]:
+    """Return max.message.bytes of topics, where the target tells."""
+    configs = target.topic_configs(names).found
+    values = {name: entries.get("max.message.bytes") for name, entries in configs.items()}
+    return {name: int(entry.value) for name, entry in values.items() if entry is not None and entry.value}
+
+
+def settle(
+    flow: FlowSettings,
+    topics: Iterable[DiscoveredTopic],
+    progress: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    max_message_bytes: Mapping[str, int],
+    *,
+    follow: bool = False,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
+) -> Settled:
+    """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
+
+    Ranges that are to be followed have no end, and there is one for each partition.
+    A partition whose next offset is no longer in the source's log, or beyond its end, stops, and so does one whose
+    offsets the source did not tell: its neighbours go on.
+    One that was added since the copy was made waits for its place.  `leader_epochs` are those of what was copied last.
+    """
+    ranges: list[RangeSpec] = []
+    stopped: list[StoppedPartition] = []
+    for topic in topics:
+        stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
+        limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
+        for partition in topic.placed:
+            place = TopicPartition(topic.topic, partition.partition)
+            last = progress.get(place)
+            start = _start(flow, partition, last)
+            known = last is not None or partition.begins is not None
+            trouble = _trouble(topic, partition, start, known=known)
+            if trouble is not None:
+                stopped.append(trouble)
+                continue
+            end = partition.source.readable_end(read_committed=flow.copy.read_committed)
+            end = min(end, ends.get(place, end))
+            if follow:
+                end = NO_END
+            if start < end:
+                ranges.append(
+                    RangeSpec(
+                        topic=topic.topic,
+                        topic_id=topic.topic_id,
+                        remote_topic=topic.remote_topic,
+                        partition=partition.partition,
+                        start=start,
+                        end=end,
+                        max_message_bytes=limit,
+                        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+                        leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
+                    )
+                )
+    return Settled(tuple(ranges), tuple(stopped))
+
+
+def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
+    """A partition of the source that did not tell its offsets.  Pure."""
+    message = (
+        f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends; it needs a"
+        " leader that answers"
+    )
+    return StoppedPartition(topic.topic, number, ProblemCode.PARTITION_UNAVAILABLE.value, message)
+
+
+def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is not None:
+        return last + 1
+    if partition.begins is not None:
+        return partition.begins
+    return partition.source.stable_end if flow.copy.start_from_latest else partition.source.log_start
+
+
+def _trouble(
+    topic: DiscoveredTopic, partition: DiscoveredPartition, start: int, *, known: bool
+) -> StoppedPartition | None:
+    """What keeps a partition from being copied; only a partition with progress can have lost offsets."""
+    name = f"{topic.topic}-{partition.partition}"
+    if known and start < partition.source.log_start:
+        last = partition.source.log_start - 1
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "gap",
+            f"{name}: upstream offsets {start} to {last} were deleted before they could be copied",
+            start,
+            last,
+        )
+    if known and start > partition.source.end:
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "truncation",
+            f"{name}: copied up to upstream offset {start - 1}, but the source's log ends at {partition.source.end}",
+            partition.source.end,
+            start - 1,
+        )
+    if partition.target is None:
+        return StoppedPartition(
+            topic.topic,
+            partition.partition,
+            "no-target-partition",
+            f"{name}: {topic.remote_topic} has no partition {partition.partition} that can be written to yet",
+        )
+    return None

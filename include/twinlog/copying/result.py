@@ -1,0 +1,196 @@
+"""What a copy did: the lanes' reports of all rounds, added up by partition.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.errors import TransientError
+from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
+from twinlog.lane.spec import LaneReport, RangeReport, RangeSpec
+from twinlog.topics.discovery import Discovery, Problem, ProblemCode
+from twinlog.topics.refusal import Refusal
+
+TRANSIENT_CODES = frozenset({
+    SOURCE_LOST,
+    NO_LEADER,
+    ProblemCode.PARTITION_UNAVAILABLE.value,
+    "stalled",
+    "fence-again",
+    "no-target-partition",
+})
+"""Trouble of a partition that may be gone at the next cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCopy:
+    """What was copied of one partition in this run, over all its rounds."""
+
+    topic: str
+    remote_topic: str
+    partition: int
+    copied_records: int
+    bytes: int
+    last_upstream_offset: int
+    lag_records: int
+    skipped: int = 0
+    rewritten_batches: int = 0
+    quarantined: tuple[int, ...] = ()
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """The outcome of a copy.
+
+    `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
+    copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
+    upstream offsets between its last copied one and its end as it was when the ranges were settled.
+    `error` says why the last round ended, when it left something over, `error_code` what that is called.
+    `taken_over_by` names the run that follows the source from then on, if this one followed it and was taken over in
+    order.  `refused` says, of a run that followed, what the target did not let have its place.
+    """
+
+    flow: str
+    run_id: str
+    state: str
+    records: int
+    bytes: int
+    seconds: float
+    partitions: tuple[PartitionCopy, ...]
+    stopped: tuple[StoppedPartition, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    error: str = ""
+    error_code: str = ""
+    transient: bool = False
+    rounds: int = 1
+    lanes: int = 0
+    transactions: int = 0
+    lane_cpu_seconds: float = 0.0
+    taken_over_by: str = ""
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether its last round ended by what may go away by itself, and nothing else stands against it."""
+        return bool(self.error) and self.transient
+
+
+@dataclass(slots=True)
+class Tally:
+    """Reports of all rounds, added up by partition."""
+
+    ranges: dict[tuple[str, int], RangeReport] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    transactions: int = 0
+    cpu_seconds: float = 0.0
+
+    def settle(self, ranges: Sequence[RangeSpec]) -> None:
+        """Note where the ranges of a round end (upstream)."""
+        for item in ranges:
+            self.ends[item.topic, item.partition] = item.end
+
+    def end_at(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Note where the source ends as a run does that followed it; what it no longer shows ends with its copy."""
+        for place, it in self.ranges.items():
+            self.ends[place] = max(ends.get(place, 0), it.next_upstream)
+
+    def forget_gone(self, topics: Collection[str]) -> None:
+        """Take the deletion of topics for what it is: no trouble, once the source has only `topics`."""
+        for place, it in self.ranges.items():
+            if it.error_code == TOPIC_DELETED and it.topic not in topics:
+                self.ranges[place] = replace(it, error_code="", error="")
+
+    def troubles(
+        self, well: Iterable[RangeSpec], progress: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], str]:
+        """Say by source partition what ended its newest range before its end, and is not known to be over.
+
+        It is over where `progress` (last copied upstream offset) has passed it, and in ranges that are followed `well`.
+        """
+        over = {(it.topic, it.partition) for it in well}
+        return {
+            place: it.error
+            for place, it in self.ranges.items()
+            if it.error and place not in over and progress.get(place, -1) < it.next_upstream
+        }
+
+    def add(self, report: LaneReport) -> None:
+        """Add a lane's report of this round."""
+        self.transactions += report.transactions
+        self.cpu_seconds += report.cpu_seconds
+        for item in report.ranges:
+            before = self.ranges.get((item.topic, item.partition))
+            self.ranges[item.topic, item.partition] = _joined(before, item) if before else item
+
+
+def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
+    """The later report's positions and trouble, both reports' counts."""
+    return replace(
+        after,
+        records=before.records + after.records,
+        bytes=before.bytes + after.bytes,
+        skipped=before.skipped + after.skipped,
+        rewritten_batches=before.rewritten_batches + after.rewritten_batches,
+        quarantined=before.quarantined + after.quarantined,
+    )
+
+
+def result_of(
+    flow: FlowSettings,
+    run_id: str,
+    discovery: Discovery,
+    tally: Tally,
+    stopped: tuple[StoppedPartition, ...],
+    failure: TransientError | None,
+    rounds: int,
+    lanes: int,
+    seconds: float,
+    refused: tuple[Refusal, ...] = (),
+) -> CopyResult:
+    """Say what a copy did.  `stopped` and `failure` are those of the last round; `seconds` is wall time."""
+    partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
+    problems = tuple(problem for problem in discovery.problems if problem.blocking)
+    codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}
+    failed = bool(codes or problems or failure or refused)
+    return CopyResult(
+        flow=flow.name,
+        run_id=run_id,
+        state="failed" if failed else "done" if partitions else "nothing",
+        records=sum(item.copied_records for item in partitions),
+        bytes=sum(item.bytes for item in partitions),
+        seconds=round(seconds, 3),
+        partitions=partitions,
+        stopped=stopped,
+        problems=problems,
+        error=str(failure or ""),
+        error_code=failure.code if failure is not None else "",
+        transient=failed and codes <= TRANSIENT_CODES and not problems and not refused,
+        rounds=rounds,
+        lanes=lanes,
+        transactions=tally.transactions,
+        lane_cpu_seconds=round(tally.cpu_seconds, 3),
+        refused=refused,
+    )
+
+
+def _partition(report: RangeReport, tally: Tally, failure: TransientError | None) -> PartitionCopy:
+    lag = tally.ends[report.topic, report.partition] - report.next_upstream
+    unfinished = failure is not None and lag > 0 and not report.error
+    return PartitionCopy(
+        topic=report.topic,
+        remote_topic=report.remote_topic,
+        partition=report.partition,
+        copied_records=report.records,
+        bytes=report.bytes,
+        last_upstream_offset=report.next_upstream - 1,
+        lag_records=lag,
+        skipped=report.skipped,
+        rewritten_batches=report.rewritten_batches,
+        quarantined=report.quarantined,
+        error_code="fence-again" if unfinished else report.error_code,
+        error=failure.message if unfinished and failure is not None else report.error,
+    )

@@ -1,0 +1,82 @@
+"""Behind the fence: which of the topics found before it may still be copied.
+
+Discovery reads without a fence.  What somebody paused, rebuilt or recreated since must not be copied by what was
+found before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicDescription, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.formats.ledger.topics import RebuildPhase
+from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.incarnations import differ
+from twinlog.topics.pauses import why_paused, why_standing_by
+
+MEANT = frozenset({"standing-by", "paused"})
+"""Reasons that are somebody's decision: no failure of the copy."""
+
+
+def still_standing(
+    flow: FlowSettings, clusters: Clusters, topics: Iterable[DiscoveredTopic]
+) -> tuple[tuple[DiscoveredTopic, ...], tuple[StoppedPartition, ...], Ledger]:
+    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now.
+
+    Raises TerminalError when other clusters answer than the flow is between.
+    """
+    wanted = tuple(topics)
+    ledger = read_ledger(flow, clusters.target)
+    require_own(
+        flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id()
+    )  # addresses may lead elsewhere by now
+    copies = clusters.target.describe_topics(it.remote_topic for it in wanted).found
+    reasons = {it.topic: why_not(ledger, it, copies.get(it.remote_topic)) for it in wanted}
+    stopped = tuple(
+        StoppedPartition(it.topic, partition.partition, *reason)
+        for it in wanted
+        if (reason := reasons[it.topic]) is not None
+        if reason[0] not in MEANT
+        for partition in it.partitions
+    )
+    return tuple(it for it in wanted if reasons[it.topic] is None), stopped, ledger
+
+
+def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None) -> tuple[str, str] | None:
+    """Code and reason why a topic may not be copied by what was found of it; None when it may.  Pure."""
+    known, rebuild = ledger.incarnations.get(topic.topic), ledger.rebuilds.get(topic.topic)
+    held, paused = why_standing_by(ledger), why_paused(ledger, topic.topic)
+    reasons = (
+        (bool(held), "standing-by", f"the flow is {held}"),
+        (bool(paused), "paused", f"{topic.topic} is {paused}"),
+        (
+            rebuild is not None and rebuild.phase is RebuildPhase.DELETING,
+            "rebuilding",
+            f"{topic.remote_topic} is being rebuilt",
+        ),
+        (
+            known is not None and differ(known.topic_id, topic.topic_id),
+            "recreated",
+            f"{topic.topic} lives another life than the one that is copied",
+        ),
+        (copy is None, "copy-deleted", f"{topic.remote_topic} was deleted meanwhile"),
+        (
+            known is not None and copy is not None and differ(known.remote_topic_id, copy.topic_id),
+            "copy-recreated",
+            f"{topic.remote_topic} was deleted and created again",
+        ),
+    )
+    return next(((code, reason) for applies, code, reason in reasons if applies), None)
+
+
+def leader_epochs(ledger: Ledger) -> dict[TopicPartition, int]:
+    """The leader epochs of what was copied last, of the lives that are copied now.  Pure."""
+    return {
+        TopicPartition(it.topic, it.partition): it.epoch
+        for it in ledger.leader_epochs
+        if ledger.current(it.topic, it.topic_id)
+    }

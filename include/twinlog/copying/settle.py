@@ -1,0 +1,41 @@
+"""What a driver copies, settled behind its fence: progress, the ledger and the topics' lives as they are by now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import Settled, settle
+from twinlog.copying.revalidate import leader_epochs, still_standing
+from twinlog.topics.discover import with_later_ends
+from twinlog.topics.discovery import DiscoveredTopic
+
+
+def settle_now(
+    flow: FlowSettings,
+    clusters: Clusters,
+    topics: Iterable[DiscoveredTopic],
+    progress: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    max_message_bytes: Mapping[str, int],
+    *,
+    follow: bool = False,
+) -> Settled:
+    """Settle the ranges of those topics that may still be copied; call behind the fence that `progress` is from.
+
+    The topics may have been seen before it, while another driver copied on.
+    """
+    standing, stopped, ledger = still_standing(flow, clusters, topics)
+    standing = with_later_ends(clusters.source, standing, progress)
+    settled = settle(
+        flow,
+        standing,
+        progress,
+        ends,
+        max_message_bytes,
+        follow=follow,
+        leader_epochs=leader_epochs(ledger),
+    )
+    return Settled(settled.ranges, (*stopped, *settled.stopped))

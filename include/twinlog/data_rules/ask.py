@@ -1,0 +1,91 @@
+"""Step `data_rules`: ask the user's own rules of a sample of each topic.  It never touches the copy, unless told to.
+
+With `twinlog.data.quality.stop` a topic that breaks a critical rule is paused in the ledger, by source topic; a
+person resumes it.  Otherwise the answer is only told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import DataRulesSettings, FlowSettings, SampledSide
+from twinlog.data_rules.sampling import SampledPartition
+from twinlog.data_rules.suite import TopicRules, read_suite
+from twinlog.errors import UsageError
+from twinlog.formats.ledger.topics import TopicPause
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics import discover
+from twinlog.topics.discovery import DiscoveredTopic, Discovery
+
+Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
+"""Samples partitions and asks the suite of each topic: Spark's in production."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRulesResult:
+    """What the rules said of `records` sampled records; `paused` are source topics that were paused because of it.
+
+    `success`: a record was asked, and none breaks a critical rule.
+    """
+
+    flow: str
+    suite: str
+    side: SampledSide
+    success: bool
+    topics: tuple[TopicRules, ...]
+    paused: tuple[str, ...]
+    records: int = 0
+
+
+def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
+    """Sample and ask.
+
+    Raises UsageError when the flow has no suite, ConfigError for one that cannot be used, ClusterUnreachable and
+    ClusterRefused.  A broken rule is an answer, not an error.
+    """
+    settings = flow.data_rules
+    if settings.suite is None:
+        raise UsageError(
+            f"{flow.name} has no rules of its own", hint="set twinlog.data.quality.suite", code="no-suite"
+        )
+    suite = read_suite(settings.suite)
+    partitions = newest(discover.run(flow, clusters), settings)
+    topics = ask(suite, settings.suite, partitions)
+    broken = sorted(it.topic for it in topics if it.broken)
+    paused = _pause(flow, clusters, broken) if settings.stop else ()
+    records = sum(it.records for it in topics)
+    success = records > 0 and not broken
+    return DataRulesResult(flow.name, settings.suite.name, settings.side, success, topics, paused, records)
+
+
+def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPartition, ...]:
+    """Choose the newest offsets of each partition of the topics the rules are for.  Pure."""
+    return tuple(
+        it
+        for topic in discovery.topics
+        if settings.topics.accepts(topic.topic)
+        for it in _newest(topic, settings)
+    )
+
+
+def _newest(topic: DiscoveredTopic, settings: DataRulesSettings) -> Iterable[SampledPartition]:
+    on_target = settings.side is SampledSide.TARGET
+    name = topic.remote_topic if on_target else topic.topic
+    for partition in topic.partitions:
+        log = partition.target if on_target else partition.source
+        if log is not None and log.stable_end > log.log_start:
+            start = max(log.log_start, log.stable_end - settings.sample_records)
+            yield SampledPartition(topic.topic, name, partition.partition, start, log.stable_end)
+
+
+def _pause(flow: FlowSettings, clusters: Clusters, topics: Sequence[str]) -> tuple[str, ...]:
+    known = read_ledger(flow, clusters.target).pauses
+    now = clock.now_ms()
+    reason = "it breaks a critical rule of twinlog.data.quality.suite"
+    pauses = [TopicPause(name, now, "data-rules", reason) for name in topics if name not in known]
+    write_ledger(flow, clusters.target, pauses)
+    return tuple(it.topic for it in pauses)

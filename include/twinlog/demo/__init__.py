@@ -1,1 +1,0 @@
-"""`twinlog demo`: two real clusters, a steady stream, the Dag run by a real Airflow, a proof."""

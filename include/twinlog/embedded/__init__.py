@@ -1,1 +1,0 @@
-"""Real Kafka brokers (and MM2) from Maven jars, without Docker: for the demo, the tests and the bench."""

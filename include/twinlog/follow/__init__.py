@@ -1,0 +1,1 @@
+"""Follow mode: lanes stay open, and a record waits for no scheduler."""

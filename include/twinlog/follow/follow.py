@@ -1,0 +1,200 @@
+"""Follow mode: lanes stay open, and a record waits for no scheduler (docs/architecture.md).
+
+    prepare   see both sides, make the topics and partitions that are missing
+    window    fence, settle, pack; one job a lane
+    look      every `twinlog.follow.seconds`, prepare again; when nothing has changed, the lanes just go on
+    again     when something has: fence anew, which the lanes hear of (lane/copy/fence_watch.py), and open the next window
+
+Everything but the copy is done beside it, over connections of its own (follow/background.py): it cannot hold a record
+up.  A window that ends in doubt is followed by another at once; one that achieved nothing after a pause, which
+grows, because a cluster that is down comes back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from twinlog.checks.coverage import copied_from
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import StoppedPartition, choose, unavailable
+from twinlog.copying.result import CopyResult, result_of
+from twinlog.copying.rounds import PAUSED, TASKS_DIED, LaneRunner, Rounds
+from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.follow.generation import Following, Window
+from twinlog.follow.report import RunState
+from twinlog.follow.view import prepare
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
+from twinlog.monitoring import heartbeats
+from twinlog.state.progress import SourceLife, read_packed
+from twinlog.topics import discover
+from twinlog.topics.discovery import Discovery, ProblemCode
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 10.0
+"""Between windows that achieve nothing."""
+
+MAX_DEATHS = 3
+"""Windows in a row whose tasks died without a report before Spark is taken to be gone for good."""
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    runner: LaneRunner,
+    *,
+    run_id: str,
+    seconds: float,
+    lanes: int | None = None,
+    topics: Collection[str] | None = None,
+    on_window: Callable[[Window], None] = lambda window: None,
+    on_look: Callable[[str], None] = lambda line: None,
+    stop: threading.Event | None = None,
+    gives_way_to: Callable[[str], bool] = lambda run_id: False,
+    run_state: RunState | None = None,
+) -> CopyResult:
+    """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
+
+    Also where twinlog.lanes says more: a lane never gives its slot back, and one without would copy nothing.
+
+    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `run_state`
+    is kept up to date for whoever reports on the run meanwhile (follow/report.py).  Setting `stop` ends it early,
+    sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
+    result counts what was not copied at the end.
+
+    A driver for whose run id `gives_way_to` is true may take over; this run then ends in order.  What a lane commits in
+    the moment it dies is counted in neither run's result.  Tasks that keep dying end the run with a failed result.
+    Raises FencedError when any other twinlog takes the flow, and TerminalErrors; clusters out of reach are waited for.
+    """
+    began = time.monotonic()
+    end = began + seconds
+    if not_ready := heartbeats.make_ready(flow, clusters.source):
+        on_look(f"{flow.name}: {not_ready}")
+    prepared = prepare(flow, clusters, topics, run_id)
+    stop = stop or threading.Event()
+    share = lanes or runner.slots
+    wanted = flow.copy.lanes or share
+    if wanted > share:
+        on_look(f"{flow.name}: {share} lanes instead of {wanted}: one that follows keeps its Spark slot")
+    rounds = Rounds.begin(flow, clusters, runner, run_id, min(wanted, share))
+    rounds.read_ahead()
+    following = Following(
+        flow, clusters, topics, rounds, prepared, end, stop, on_look, gives_way_to, run_state
+    )
+    pause = 0.0
+    deaths = 0
+    while True:
+        length = min(end - time.monotonic(), flow.copy.follow_seconds)
+        window = following.window()
+        if window.taken is not None:
+            on_window(window)
+            successor = window.taken.data.get("run_id", "")
+            if not gives_way_to(successor):
+                raise window.taken
+            return replace(_result(following, window, time.monotonic() - began), taken_over_by=successor)
+        if stop.is_set():
+            # Its lanes were ended: that they failed is no news, and what they cannot report is counted by the map.
+            window = replace(window, failure=None)
+            if not following.unreported:
+                on_window(window)
+            _count_unreported(following)
+            return _result(following, window, time.monotonic() - began)
+        on_window(window)
+        deaths = deaths + 1 if _died(window) else 0
+        if window.failure is not None and deaths == MAX_DEATHS:
+            return _result(following, window, time.monotonic() - began)
+        idle = not window.records and window.seconds < length / 2
+        pause = min(max(FIRST_PAUSE_SECONDS, pause * 2), LONGEST_PAUSE_SECONDS) if idle else 0.0
+        rest = max(pause, owed_seconds(window, flow.copy.bytes_per_second))
+        if time.monotonic() + rest >= end:
+            return _result(following, window, time.monotonic() - began)
+        stop.wait(rest)
+
+
+def owed_seconds(window: Window, rate: int | None) -> float:
+    """Return how long nothing more may be sent: lanes that are called back do not wait for the throttle.  Pure."""
+    return 0.0 if rate is None else max(0.0, window.bytes / rate - window.seconds)
+
+
+def _count_unreported(following: Following) -> None:
+    """Fence once more after lanes were ended, and count by the map what they committed but did not report.
+
+    Without the fence, readers would wait for the time-out of what the lanes had open.  Where a pause or a target out of
+    reach is in the way, what was reported is all there is to say.
+    """
+    if not following.open_ranges:
+        return
+    try:
+        grant = following.rounds.fence()
+        if following.unreported:
+            _count(following, grant)
+    except FencedError:
+        raise
+    except TransientError:
+        return
+    except TerminalError as error:
+        if error.code != PAUSED:
+            raise
+
+
+def _count(following: Following, grant: Grant) -> None:
+    maps = read_packed(following.flow, following.clusters.target)
+    for item in following.unreported:
+        life = SourceLife(item.topic, item.topic_id, item.partition)
+        copied = copied_from(maps, life, item.start)
+        reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
+        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
+        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
+
+
+def _result(following: Following, last: Window, seconds: float) -> CopyResult:
+    """Say what was copied in all windows, and what is left."""
+    tally, rounds = following.rounds.tally, following.rounds
+    read_committed = following.flow.copy.read_committed
+    unread: tuple[StoppedPartition, ...] = ()
+    try:
+        discovery = discover.run(following.flow, following.clusters)
+        unread = _unread(following, discovery)
+    except TransientError:
+        # What was copied is not lost with a cluster; what is left is as of the last look.
+        discovery = following.prepared.discovery
+    there = {it.topic for it in discovery.topics}
+    tally.forget_gone(there)
+    tally.end_at({
+        (topic.topic, it.partition): it.source.readable_end(read_committed=read_committed)
+        for topic in discovery.topics
+        for it in topic.partitions
+    })
+    # Nobody could tell the offsets of a topic that was just being deleted.
+    stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
+    told = {(it.topic, it.partition) for it in stopped}
+    stopped += [it for it in unread if (it.topic, it.partition) not in told]
+    return result_of(
+        following.flow,
+        rounds.run_id,
+        discovery,
+        tally,
+        tuple(stopped),
+        last.failure,
+        following.number,
+        rounds.lanes,
+        seconds,
+        following.prepared.refused,
+    )
+
+
+def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartition, ...]:
+    """Partitions of which nobody can tell now whether all was copied: their lane may not have noticed yet."""
+    return tuple(
+        unavailable(following.flow, topic, number)
+        for topic in choose(discovery, following.topics)
+        for number in topic.unread
+    )
+
+
+def _died(window: Window) -> bool:
+    return not window.records and window.failure is not None and window.failure.code == TASKS_DIED

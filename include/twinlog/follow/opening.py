@@ -1,0 +1,79 @@
+"""Behind the fence: which ranges a window of follow mode opens, over how many lanes, and what it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.loopback import with_echoes
+from twinlog.copying.packing import place_of
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.rounds import Rounds
+from twinlog.copying.settle import settle_now
+from twinlog.errors import TransientError
+from twinlog.follow.view import Prepared
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.spec import RangeSpec
+from twinlog.topics.discover import with_offsets
+from twinlog.topics.discovery import DiscoveredTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a window follows, of `topics` as they were seen last, and what is `stopped`.
+
+    `partial` says that it leaves out something that was prepared: the next look must not take it for what it would open
+    again.
+    """
+
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+    topics: tuple[DiscoveredTopic, ...]
+    partial: bool
+
+
+def settle_open(
+    flow: FlowSettings, clusters: Clusters, rounds: Rounds, prepared: Prepared, grant: Grant
+) -> Opening:
+    """Settle a range for every prepared partition that can be followed; call behind the fence that gave `grant`.
+
+    Raises TransientError when the source answers for none of them, and as the steps `settling` and `lost_ends`.
+    """
+    progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
+    seen = _seen_now(clusters.source, prepared.topics)
+    settled = settle_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
+    settled = with_echoes(flow, clusters, settled)
+    settled = rounds.without_lost_ends(clusters, settled, seen, grant)
+    told = {place_of(it) for it in settled.ranges} | {
+        TopicPartition(it.topic, it.partition) for it in settled.stopped
+    }
+    wanted = {TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
+    # What is neither was paused just now: nobody's trouble, but it may be resumed before the next look.
+    return Opening(settled.ranges, settled.stopped, seen, bool(settled.stopped or wanted - told))
+
+
+def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
+    """Return how many lanes a window has whatever there is to copy, at most `most`; None where that depends.  Pure.
+
+    Under a throttle more lanes would copy no more, and what one does not use of its share is no other's.
+    """
+    if flow.copy.lanes:
+        return min(flow.copy.lanes, most)
+    return 1 if flow.copy.bytes_per_second else None
+
+
+def _seen_now(source: ClusterReader, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
+    """See where the source's logs begin and end behind the fence.
+
+    What was prepared is older than what the last window copied, and progress beyond the end of a log would
+    look like a truncated log.
+    """
+    names = [TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions]
+    answers = source.offsets(names)
+    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
+    if away is not None and not answers.found:
+        raise away
+    return with_offsets(topics, answers.found)

@@ -1,0 +1,107 @@
+"""The report of a run that follows, made while it does: for the gate, for `status`, and for metrics.
+
+A cycle is reported at its end.  A run that follows may go on for days, and when the source is lost in the middle of it
+its last report must not be as old as that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlog.checks.check import Severity
+from twinlog.checks.coverage import copied_from
+from twinlog.checks.partitions import PartitionRow
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.remembering import remembering
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.errors import TransientError
+from twinlog.jsonable import to_json
+from twinlog.monitoring import publish, validate
+from twinlog.monitoring.survey import Survey
+from twinlog.state.progress import SourceLife
+
+
+@dataclass(slots=True)
+class RunState:
+    """What the driver of a run tells whoever reports on it meanwhile; another thread reads it, so fields change whole.
+
+    `started_ms` is when the run began (epoch ms), `stopped` are partitions that the open window does not copy, and
+    `troubles` say by source partition what ended its copy in an earlier one and is not over.
+    """
+
+    run_id: str
+    started_ms: int
+    stopped: tuple[StoppedPartition, ...] = ()
+    troubles: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Judges and reports a run as it stands; one for each run.
+
+    `reached` is how far the map had each partition at the last report (upstream offset), `copied` how many records came
+    since the first one.
+    """
+
+    run_state: RunState
+    reached: dict[TopicPartition, int] = field(default_factory=dict)
+    copied: Counter[TopicPartition] = field(default_factory=Counter)
+
+    def report(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Judge the copy as `validate` does after a cycle, and report it as `publish` does.
+
+        Raises TransientError `validation` for critical checks that failed; warnings wait for the end of the run.
+        """
+        with remembering(clusters) as seen_clusters:
+            facts = validate.see(flow, seen_clusters)
+            outcome = self.outcome(facts.seen)
+            publish.run(
+                flow, seen_clusters, self.run_state.run_id, outcome, self.run_state.started_ms, facts.seen
+            )
+        failed = [it for it in validate.judge(flow, facts).failed if it.severity is Severity.CRITICAL]
+        if failed:
+            raise TransientError(
+                "; ".join(f"{it.name}: {it.message}" for it in failed),
+                code="validation",
+                checks=[it.name for it in failed],
+            )
+
+    def outcome(self, seen: Survey) -> Mapping[str, Any]:
+        """Say what the copy has come to, as a CopyResult does at its end: of bytes nothing, which only lanes know."""
+        self._count(seen)
+        stopped, troubles = self.run_state.stopped, self.run_state.troubles
+        records = self.copied.total()
+        return {
+            "state": "failed" if stopped or troubles else "done" if records else "nothing",
+            "records": records,
+            "bytes": 0,
+            "partitions": [
+                {
+                    "topic": row.topic,
+                    "partition": row.partition,
+                    "copied_records": self.copied[_place(row)],
+                    "error": troubles.get(_place(row), ""),
+                }
+                for row in seen.rows
+            ],
+            "stopped": to_json(stopped),
+        }
+
+    def _count(self, seen: Survey) -> None:
+        """Count what the map has got since the last report."""
+        ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
+        for row in seen.rows:
+            it = _place(row)
+            if it in self.reached:
+                life = SourceLife(row.topic, ids[row.topic], row.partition)
+                self.copied[it] += copied_from(seen.maps, life, self.reached[it])
+            self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
+
+
+def _place(row: PartitionRow) -> TopicPartition:
+    return TopicPartition(row.topic, row.partition)

@@ -1,0 +1,1 @@
+"""Records of the ledger: JSON, versioned, a key each."""

@@ -1,0 +1,29 @@
+"""How every record of the ledger is written (twinlog.formats.ledger.records says what it holds)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twinlog.formats.mm2.plain_json import json_bytes
+from twinlog.jsonable import to_json
+
+VERSION = 1
+
+LEDGER_PARTITION = 0
+"""All of a ledger is in one partition: its records have an order."""
+
+
+class LedgerEntry:
+    """Base of all kinds of records: a kind has a name, and some of its fields identify a record of it."""
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    IDENTITY: ClassVar[tuple[str, ...]] = ()
+
+    def key(self) -> bytes:
+        """Write the key."""
+        return json_bytes([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
+
+    def value(self) -> bytes:
+        """Write the value."""
+        return json_bytes({"version": VERSION, **to_json(self)})

@@ -1,0 +1,85 @@
+"""What a flow remembers of the metadata it gave to the target: so that it can take back what it gave, and only that.
+
+Each record replaces the one before it as a whole; an empty one is written where nothing is left to remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from twinlog.formats.ledger.entry import LedgerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigsSet(LedgerEntry):
+    """The configs twinlog set on a topic of the target, with the values it gave them."""
+
+    KIND: ClassVar[str] = "topic-configs-set"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("remote_topic",)
+    remote_topic: str
+    configs: Mapping[str, str]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclGrant:
+    """Who may (`ALLOW`) or may not (`DENY`) do what from where; Kafka's own spelling of each."""
+
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+@dataclass(frozen=True, slots=True)
+class AclsAdded(LedgerEntry):
+    """The ACLs twinlog added to one resource pattern of the target, written before they are created."""
+
+    KIND: ClassVar[str] = "acls-added"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("resource_type", "pattern", "name")
+    resource_type: str
+    pattern: str
+    name: str
+    grants: tuple[AclGrant, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotasSet(LedgerEntry):
+    """The client quotas twinlog set for one entity of the target, such as `{"user": "alice"}`; None: the default."""
+
+    KIND: ClassVar[str] = "quotas-set"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("entity",)
+    entity: Mapping[str, str | None]
+    quotas: Mapping[str, float]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramSecretSet(LedgerEntry):
+    """Which secret a user's SCRAM credential was last given, told by a salted, slow print of it (base64 both)."""
+
+    KIND: ClassVar[str] = "scram-secret-set"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("user", "mechanism")
+    user: str
+    mechanism: str
+    salt: str
+    print: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApplied(LedgerEntry):
+    """A saved metadata plan was applied; `digest` is the file's, so that it is not applied twice."""
+
+    KIND: ClassVar[str] = "metadata-plan-applied"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("digest",)
+    digest: str
+    profile: str
+    changes: int
+    at_ms: int
+
+
+MetadataRecord = TopicConfigsSet | AclsAdded | QuotasSet | ScramSecretSet | PlanApplied

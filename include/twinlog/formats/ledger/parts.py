@@ -1,0 +1,115 @@
+"""A ledger record that is too large for one: written in parts, read whole or not at all.
+
+    each part   key ["part", id, number], value: a stretch of the record's value, compressed (zlib)
+    the record  under its own key: {"version":2,"parts":{"id":..,"count":..,"bytes":..,"crc":..}}
+
+Parts come before their record in the one partition of the ledger, in one transaction with it where there is one: a
+reader that sees the record sees all of them, and one that sees some of them only still sees the record before.  An id
+(the time in ms, then a digest) is of one writing: parts are never replaced, and no two writers share any.  Parts that
+no record names are left over: of a record written anew or forgotten, or of a writer that died before the record.
+
+A release that does not know this stops at version 2, which it says.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+from crc32c import crc32c
+
+from twinlog.errors import FormatError
+from twinlog.formats.mm2.plain_json import json_bytes
+
+LARGEST_VALUE = 256 * 1024
+"""Of a record: a quarter of Kafka's default of max.message.bytes, uncompressed."""
+
+LEFT_OVER_MS = 3_600_000
+"""Age of a part at which nobody can be about to write the record it belongs to."""
+
+KIND = "part"
+_PART = b'["part",'
+_SPLIT = b'{"version":2,"parts":'
+
+
+def in_parts(key: bytes, value: bytes | None, now_ms: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield what to write of a record, in order: itself, or the parts of a large one and the record that names them."""
+    if value is None or len(value) <= LARGEST_VALUE:
+        yield key, value
+        return
+    packed = zlib.compress(value)
+    name = f"{now_ms}-{sha256(key + value).hexdigest()[:16]}"
+    starts = range(0, len(packed), LARGEST_VALUE)
+    for number, start in enumerate(starts):
+        yield json_bytes([KIND, name, number]), packed[start : start + LARGEST_VALUE]
+    told = {"id": name, "count": len(starts), "bytes": len(value), "crc": crc32c(value)}
+    yield key, _SPLIT + json_bytes(told) + b"}"
+
+
+def is_part(key: bytes) -> bool:
+    """Whether a record is a part of another."""
+    return key.startswith(_PART)
+
+
+def is_split(value: bytes) -> bool:
+    """Whether a record's value names the parts that hold it."""
+    return value.startswith(_SPLIT)
+
+
+def part_keys(value: bytes) -> list[bytes]:
+    """Name the parts of a record, in order.  Raises FormatError."""
+    told = _told(value)
+    return [json_bytes([KIND, told["id"], number]) for number in range(told["count"])]
+
+
+def joined(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> bytes:
+    """Put the value of a record together that `value` names the parts of; `latest` are the ledger's values by key.
+
+    Raises FormatError when one is missing, or when together they are not what was written.
+    """
+    told = _told(value)
+    parts = [latest.get(name) for name in part_keys(value)]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts):
+        raise FormatError(
+            f"ledger record {key.decode(errors='replace')} has {len(found)} of its {len(parts)} parts",
+            hint="find out who deleted records of the ledger; nothing is done by half a record",
+            bytes=value.hex(),
+        )
+    try:
+        whole = zlib.decompress(b"".join(found), bufsize=told["bytes"] + 1)
+    except zlib.error:
+        whole = b""
+    if (len(whole), crc32c(whole)) != (told["bytes"], told["crc"]):
+        raise FormatError(
+            f"the parts of ledger record {key.decode(errors='replace')} are not what was written",
+            hint="find out who writes to the ledger; nothing is done by a damaged record",
+            bytes=value.hex(),
+        )
+    return whole
+
+
+def is_over(part: bytes, now_ms: int) -> bool:
+    """Whether the writing that a part is of has ended, well or not; also of a part that no writer of ours wrote."""
+    try:
+        at_ms = int(json.loads(part)[1].split("-")[0])
+    except (ValueError, LookupError, AttributeError):
+        return True
+    return now_ms - at_ms > LEFT_OVER_MS
+
+
+def _told(value: bytes) -> Mapping[str, int]:
+    try:
+        told = json.loads(value)["parts"]
+        good = isinstance(told["id"], str) and all(
+            type(told[name]) is int and told[name] >= 0 for name in ("count", "bytes", "crc")
+        )
+    except (ValueError, LookupError, TypeError):
+        good = False
+    if not good:
+        raise FormatError(
+            "a ledger record does not name its parts as this release knows it", bytes=value.hex()
+        )
+    return dict(told)

@@ -1,0 +1,109 @@
+"""Read a whole ledger again and again: each record is parsed once, and again only when its bytes are others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.formats.ledger.parts import is_part, is_split, joined, part_keys
+from twinlog.formats.ledger.records import LedgerRecord, parse_ledger, require_known
+from twinlog.formats.ledger.writers import LaneWriter
+
+R = TypeVar("R", bound=LedgerEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLedger:
+    """The records of a ledger, in the order of its keys; `left_over` names parts that belong to none of them."""
+
+    records: tuple[LedgerRecord, ...]
+    left_over: tuple[bytes, ...] = ()
+
+
+class _Parsed(NamedTuple):
+    """A record as it was read: its bytes, what they say, the keys of its parts."""
+
+    value: bytes
+    record: LedgerRecord
+    parts: tuple[bytes, ...]
+
+
+class LedgerReading:
+    """What was parsed of one ledger, by key; kept from one reading to the next.
+
+    Invariant: holds what the last reading found and nothing else, so that it is as large as the ledger is.
+    """
+
+    def __init__(self) -> None:
+        # One value, so that readers in two threads never leave halves of two readings.
+        self._last: tuple[Mapping[bytes, _Parsed], ReadLedger] = ({}, ReadLedger(()))
+
+    def read(self, latest: Mapping[bytes, bytes | None]) -> ReadLedger:
+        """Read the ledger's values by key; the same object again where nothing has changed.
+
+        Raises FormatError as `parse_ledger`, and for a record of which a part is missing.
+        """
+        before, found = self._last
+        known: dict[bytes, _Parsed] = {}
+        parts: list[bytes] = []
+        named: set[bytes] = set()
+        changed = False
+        for key, value in latest.items():
+            seen = before.get(key)
+            if seen is None or seen.value != value:
+                if value is None:
+                    continue
+                if is_part(key):
+                    parts.append(key)
+                    continue
+                seen, changed = _parsed(key, value, latest), True
+            known[key] = seen
+            if seen.parts:
+                named.update(seen.parts)
+        left = tuple(key for key in parts if key not in named)
+        if changed or len(known) != len(before) or left != found.left_over:
+            found = ReadLedger(tuple(each.record for each in known.values()), left)
+        self._last = known, found
+        return found
+
+    def parts_of(self, key: bytes) -> tuple[bytes, ...]:
+        """Name the parts of a record as it was when the ledger was read last."""
+        seen = self._last[0].get(key)
+        return seen.parts if seen is not None else ()
+
+
+def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _Parsed:
+    parts = tuple(part_keys(value)) if is_split(value) else ()
+    record = parse_ledger(key, joined(key, value, latest) if parts else value)
+    assert record is not None  # only a tombstone is none
+    return _Parsed(value, record, parts)
+
+
+def parse_whole(key: bytes, latest: Mapping[bytes, bytes | None]) -> LedgerRecord | None:
+    """Parse one record of a ledger, in one piece or in parts; None for a tombstone, and for a part.
+
+    Raises FormatError as `LedgerReading.read`.
+    """
+    value = latest[key]
+    return None if value is None or is_part(key) else _parsed(key, value, latest).record
+
+
+def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:
+    """Read the records of one kind, of those that are never in parts.
+
+    Raises FormatError for one of them that cannot be read, and for a record of a kind that is not known.
+    """
+    begin = f'["{kind.KIND}"'.encode()
+    for key, value in latest.items():
+        require_known(key)
+        if value is not None and key.startswith(begin):
+            record = parse_ledger(key, value)
+            if isinstance(record, kind):
+                yield record
+
+
+def lane_writers(latest: Mapping[bytes, bytes | None]) -> set[int]:
+    """Producer ids of all lanes that a ledger (value by key) knows of.  Raises FormatError as `of_kind`."""
+    return {writer.producer_id for writer in of_kind(latest, LaneWriter)}

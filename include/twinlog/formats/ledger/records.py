@@ -1,0 +1,197 @@
+"""The ledger: what a flow has to remember besides progress and the map (docs/architecture.md, "State").
+
+    key    JSON array: the kind, then what identifies the record; the newest record of a key counts
+    value  JSON object: "version", then every field of the record; None (a tombstone) forgets it
+           of a large record: the names of its parts (twinlog.formats.ledger.parts)
+
+Times are epoch ms.  Fields that a reader does not know are ignored, an unknown kind or version never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from twinlog.errors import FormatError
+from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.copy import CopyOutcome
+from twinlog.formats.ledger.entry import VERSION, LedgerEntry
+from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow
+from twinlog.formats.ledger.metadata import MetadataRecord
+from twinlog.formats.ledger.parts import KIND as PART
+from twinlog.formats.ledger.takeover import MapHole, TakenOver
+from twinlog.formats.ledger.topics import (
+    Beginning,
+    DeletedTopic,
+    Gap,
+    GapAcknowledged,
+    GapCause,
+    Incarnation,
+    LeaderEpoch,
+    Rebuild,
+    TopicPause,
+)
+from twinlog.formats.ledger.writers import LaneWriter
+from twinlog.formats.mm2.plain_json import parsed_json
+
+__all__ = [
+    "CycleReport",
+    "FlowPhase",
+    "FlowState",
+    "Gap",
+    "GapCause",
+    "Incarnation",
+    "LaneFence",
+    "LedgerRecord",
+    "Quarantine",
+    "parse_ledger",
+    "require_known",
+]
+
+
+class FlowPhase(StrEnum):
+    """Where a flow stands between running and having been failed over."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    FAILING_OVER = "failing-over"
+    PROMOTED = "promoted"
+
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover has begun or is done: the target is where people work.  Written by later releases."""
+        return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFence(LedgerEntry):
+    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes, lane 0 being the gate."""
+
+    KIND: ClassVar[str] = "lane-fence"
+    run_id: str
+    lane_count: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowState(LedgerEntry):
+    """The flow is in `state` since `since_ms`; `by` whom and for what `reason`."""
+
+    KIND: ClassVar[str] = "flow-state"
+    state: FlowPhase
+    since_ms: int
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport(LedgerEntry):
+    """The last cycle's report, JSON; only the newest is kept."""
+
+    KIND: ClassVar[str] = "cycle-report"
+    run_id: str
+    summary: Mapping[str, Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine(LedgerEntry):
+    """The source record at `offset` was not copied because the target cannot hold it."""
+
+    KIND: ClassVar[str] = "quarantine"
+    IDENTITY: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partition", "offset")
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    at_ms: int
+    topic_id: str = ""
+
+
+LedgerRecord = (
+    LaneFence
+    | LaneWriter
+    | FlowClaim
+    | ReverseFlow
+    | FlowState
+    | CycleReport
+    | CopyOutcome
+    | Quarantine
+    | Incarnation
+    | Beginning
+    | LeaderEpoch
+    | Gap
+    | GapAcknowledged
+    | TopicPause
+    | DeletedTopic
+    | Rebuild
+    | GateOutcome
+    | KnownSource
+    | RiskSample
+    | Waiver
+    | MetadataRecord
+    | PartitionAudit
+    | SampleAudit
+    | TakenOver
+    | MapHole
+)
+
+_READERS: Mapping[str, TypeAdapter[LedgerRecord]] = {
+    kind.KIND: TypeAdapter(kind) for kind in get_args(LedgerRecord)
+}
+_KINDS = frozenset(kind.encode() for kind in (*_READERS, PART))
+_OURS = b'{"version":%d,' % VERSION
+
+
+def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
+    """Read a record; None for a tombstone.
+
+    Raises FormatError for bytes that are no ledger record, of an unknown kind or version, or under a key that is
+    not theirs.  A record in parts is put together first (twinlog.formats.ledger.reading).
+    """
+    kind = _kind(key)
+    if kind == PART:
+        raise FormatError("a part of a ledger record says nothing by itself", bytes=key.hex())
+    return None if value is None else _record(kind, key, value)
+
+
+def require_known(key: bytes) -> None:
+    """See that a record is of a kind this release knows, or a part of one.  Raises FormatError."""
+    end = key.find(b'"', 2)
+    if not key.startswith(b'["') or key[2:end] not in _KINDS:
+        _kind(key)
+
+
+def _kind(key: bytes) -> str:
+    match parsed_json(key, "ledger key"):
+        case [str(kind), *_] if kind in _READERS or kind == PART:
+            return kind
+        case [str(kind), *_]:
+            raise FormatError(f"ledger key has the unknown kind {kind!r}", bytes=key.hex())
+    raise FormatError("ledger key is not an array that begins with a kind", bytes=key.hex())
+
+
+def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
+    if not value.startswith(_OURS):
+        fields = parsed_json(value, f"ledger record {kind}")
+        version = fields.get("version") if isinstance(fields, dict) else None
+    else:  # as every release writes it: parsed once only
+        version = VERSION
+    if version != VERSION or isinstance(version, bool):
+        raise FormatError(
+            f"ledger record {kind} has version {version}; only version {VERSION} is known", bytes=value.hex()
+        )
+    try:
+        record = _READERS[kind].validate_json(value, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FormatError(f"ledger record {kind}: {where}: {first['msg']}", bytes=value.hex()) from None
+    if record.key() != key:
+        raise FormatError(f"ledger record {kind} is stored under another's key", bytes=key.hex())
+    return record

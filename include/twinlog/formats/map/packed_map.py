@@ -1,0 +1,316 @@
+"""The offset map of one partition as it is stored, a few bytes a run, opened only where it is asked.
+
+A hundred million runs are 300 MB so, and 2.4 GB as columns.  What is always known is an index with a row per piece,
+which a piece's first bytes tell: the upstream offsets it covers, how many runs it has, where the first one went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from twinlog.errors import FormatError, TerminalError
+from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_pieces
+from twinlog.offsets.offset_map import OffsetMap, Translations
+from twinlog.offsets.piece_table import Column, Flags, PieceTable
+
+HEAD_BYTES = 1 + 4 * 9
+"""A version, and four numbers of nine bytes at most: size, count, and of the first run skipped and downstream."""
+
+OPEN_RUNS = 1_000_000
+"""Up to so many runs a map is simply opened whole (24 MB)."""
+
+FEW_VALUES = 16
+"""Up to so many pieces are read one by one: array operations have a price of their own, and most partitions of a
+large flow have a handful of pieces."""
+
+_FIRST_BYTES = 8
+
+V = TypeVar("V")
+
+
+class UnreadableMap(FormatError):
+    """The offset map of one partition cannot be used: nothing may be translated, committed or joined by it.
+
+    `data` names topic, partition, topic id, and the record of the map topic that is at fault.
+    """
+
+    code = "offset-map"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose map it is, for messages; `record` names the record a piece is stored in, by its first upstream offset."""
+
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = -1
+    record: Callable[[int], str] = str
+
+    def unreadable(self, first: int, error: TerminalError) -> UnreadableMap:
+        """Say of an error in the piece at `first` whose it is."""
+        return UnreadableMap(
+            f"the offset map of {self.topic}-{self.partition} cannot be read: {error.message}, at {self.record(first)}",
+            hint="nothing of this partition is translated;"
+            f" `twinlog rebuild --topic {self.topic}` makes copy and map anew",
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            record=self.record(first),
+        )
+
+
+NOWHERE = Origin()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedMap:
+    """All pieces of one partition, by first upstream offset, and their index.  Immutable.
+
+    `downstream` is where a piece's first run went, meaningless where `runs` is 0.  Make one with `of`.
+    """
+
+    first: Column
+    end: Column
+    runs: Column
+    downstream: Column
+    values: tuple[bytes, ...]
+    open_runs: int = OPEN_RUNS
+    origin: Origin = NOWHERE
+
+    @classmethod
+    def of(
+        cls, pieces: Mapping[int, bytes], open_runs: int = OPEN_RUNS, origin: Origin = NOWHERE
+    ) -> PackedMap:
+        """Index pieces, given as value by first upstream offset.
+
+        Raises UnreadableMap when the head of one cannot be read; the rest of a piece is read when it is opened.
+        """
+        firsts = sorted(pieces)
+        values = tuple(pieces[first] for first in firsts)
+        first = np.array(firsts, dtype=np.int64)
+        try:
+            if firsts and firsts[0] < 0:
+                raise FormatError(f"offset map key begins at {firsts[0]}")
+            size, count, _, downstream = _heads(values)
+            if (size < 0).any() or (first + size < first).any():
+                raise FormatError("offset map piece has a number beyond 63 bits")
+        except FormatError as error:
+            raise origin.unreadable(*_at_fault(first, values, error)) from None
+        return cls(first, first + size, count, downstream, values, open_runs, origin)
+
+    @property
+    def run_count(self) -> int:
+        """Number of runs, pieces that repeat others included."""
+        return int(self.runs.sum())
+
+    @property
+    def end_upstream(self) -> int:
+        """End of the copy; 0 for an empty map."""
+        return int(self.end.max(initial=0))
+
+    def pieces(self) -> PieceTable:
+        """Decode all pieces, as they are.  Raises UnreadableMap for what is not one."""
+        return self.decoded(np.arange(len(self.values)))
+
+    def open(self) -> OffsetMap:
+        """Open all of it.  Raises UnreadableMap for what is not a piece, and for contradictions."""
+        return self.joined(np.arange(len(self.values)))
+
+    def decoded(self, rows: Column) -> PieceTable:
+        """Decode the pieces of some rows of the index.  Raises UnreadableMap for what is not one."""
+        values = [self.values[row] for row in rows.tolist()]
+        try:
+            return decode_pieces(self.first[rows], values)
+        except FormatError as error:
+            raise self.origin.unreadable(*_at_fault(self.first[rows], values, error)) from None
+
+    def joined(self, rows: Column) -> OffsetMap:
+        """Open the pieces of some rows of the index.  Raises as `open`."""
+        table = self.decoded(rows)
+        try:
+            return OffsetMap.joined(table)
+        except TerminalError as error:
+            row = int(np.searchsorted(table.first, error.data.get("upstream", 0), side="right")) - 1
+            raise self.origin.unreadable(int(table.first[max(0, row)]), error) from None
+
+    def opened_at(self, upstream: Sequence[int] | Column) -> OffsetMap:
+        """Open what is needed to translate these upstream offsets as the whole map would."""
+        return self._opened(self.first, np.asarray(upstream, dtype=np.int64))
+
+    def opened_back_at(self, downstream: Sequence[int] | Column) -> OffsetMap:
+        """Open what is needed to translate these downstream offsets back as the whole map would."""
+        return self._opened(self.downstream, np.asarray(downstream, dtype=np.int64))
+
+    def opened_from(self, upstream: int) -> OffsetMap:
+        """Open the pieces that reach beyond an upstream offset."""
+        return self.joined(np.flatnonzero(self.end > upstream))
+
+    def translate_many(self, upstream: Sequence[int] | Column) -> Translations | None:
+        """Translate upstream offsets; None when no record was ever mapped.  Raises as `open`."""
+        opened = self.opened_at(upstream)
+        return opened.translate_many(upstream) if len(opened.length) else None
+
+    def reverse_many(self, downstream: Sequence[int] | Column) -> Translations | None:
+        """Translate downstream offsets back; None when no record was ever mapped.  Raises as `open`."""
+        opened = self.opened_back_at(downstream)
+        return opened.reverse_many(downstream) if len(opened.length) else None
+
+    def records_between(self, start: int, end: int) -> int:
+        """Count the mapped records with downstream offsets in [start, end).
+
+        Opens the pieces that may hold some, a part at a time; all of them only where pieces overlap.
+        """
+        return self._counted(self.downstream, lambda it: it.downstream, start, end)
+
+    def upstream_records_between(self, start: int, end: int) -> int:
+        """Count the mapped records with upstream offsets in [start, end), as `records_between`."""
+        return self._counted(self.first, lambda it: it.upstream, start, end)
+
+    def _counted(
+        self, index: Column, offsets: Callable[[PieceTable | OffsetMap], Column], start: int, end: int
+    ) -> int:
+        if end <= start:
+            return 0
+        with_runs = np.flatnonzero(self.runs > 0)
+        if self._overlapping:
+            known = self.open()
+            return _inside(offsets(known), known.length, start, end)
+        low, high = np.searchsorted(index[with_runs], [start + 1, end])
+        parts = self._parts(with_runs[max(0, int(low) - 1) : int(high)])
+        return sum(_inside(offsets(part), part.length, start, end) for part in parts)
+
+    def orderly(self) -> bool:
+        """Whether pieces and their runs follow each other on both sides; if not, `open` may still find that they agree.
+
+        Opens the pieces, a part at a time.  Raises UnreadableMap for what is not one.
+        """
+        if self._overlapping:
+            return False
+        upstream = downstream = 0
+        for part in self._parts(np.flatnonzero(self.runs > 0)):
+            ends = np.concatenate(([upstream], part.upstream + part.length))
+            ends_there = np.concatenate(([downstream], part.downstream + part.length))
+            if (part.upstream < ends[:-1]).any() or (part.downstream < ends_there[:-1]).any():
+                return False
+            upstream, downstream = int(ends[-1]), int(ends_there[-1])
+        return True
+
+    @property
+    def _overlapping(self) -> bool:
+        return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
+
+    def _opened(self, index: Column, wanted: Column) -> OffsetMap:
+        """Open the pieces with runs around each wanted offset, the oldest and the newest; cover what all do."""
+        if self.run_count <= self.open_runs or self._overlapping:
+            return self.open()
+        with_runs = np.flatnonzero(self.runs > 0)
+        at = np.searchsorted(index[with_runs], wanted, side="right") - 1
+        around = np.concatenate((at - 1, at, at + 1, [0, len(with_runs) - 1]))
+        rows = with_runs[np.unique(np.clip(around, 0, len(with_runs) - 1))]
+        covering = zip(self.first.tolist(), self.end.tolist(), strict=True)
+        return self.joined(rows).with_gaps(covering)
+
+    def _parts(self, rows: Column) -> Iterator[PieceTable]:
+        """Open pieces, not more at a time than what a whole map may be."""
+        part = np.cumsum(self.runs[rows]) // self.open_runs
+        for number in np.unique(part).tolist():
+            yield self.decoded(rows[part == number])
+
+
+def group_pieces(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int, V]]:
+    """Sort records of the map topic by partition of a topic's life: what is stored, by first upstream offset.
+
+    Keys of one partition differ in their last eight bytes only, so one of them is read in full.  The MapKey of a
+    partition has first_upstream 0.  Raises FormatError, with the key in its data, for a key that is not one: whose it
+    is cannot be known, so that no partition's map is known to be whole.
+    """
+    by_prefix: dict[bytes, dict[int, V]] = {}
+    for key, stored in records:
+        if len(key) < _FIRST_BYTES:
+            _read_key(key)
+        pieces = by_prefix.setdefault(key[:-_FIRST_BYTES], {})
+        pieces[int.from_bytes(key[-_FIRST_BYTES:], "big", signed=True)] = stored
+    return {
+        replace(_read_key(prefix + _signed(next(iter(pieces)))), first_upstream=0): pieces
+        for prefix, pieces in by_prefix.items()
+    }
+
+
+def _read_key(key: bytes) -> MapKey:
+    try:
+        return decode_map_key(key)
+    except FormatError as error:
+        raise FormatError(error.message, key=key) from None
+
+
+def _signed(first: int) -> bytes:
+    return first.to_bytes(_FIRST_BYTES, "big", signed=True)
+
+
+def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tuple[int, FormatError]:
+    """Find the piece that is at fault, by reading them one by one: its first upstream offset, and what is wrong."""
+    for first, value in zip(firsts.tolist(), values, strict=True):
+        try:
+            decode_pieces([first], [value])
+        except FormatError as found:
+            return first, found
+    return int(firsts[0]) if len(firsts) else 0, error
+
+
+def _inside(first: Column, length: Column, start: int, end: int) -> int:
+    inside = np.minimum(first + length, end) - np.maximum(first, start)
+    return int(np.maximum(inside, 0).sum())
+
+
+def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
+    """Read the first four numbers behind the version of each value; 0 where there are fewer."""
+    if len(values) <= FEW_VALUES:
+        columns = np.array([_head(value) for value in values], dtype=np.int64).reshape(-1, 4).T
+        return columns[0], columns[1], columns[2], columns[3]
+    return _many_heads(values)
+
+
+def _head(value: bytes) -> tuple[int, int, int, int]:
+    if value[:1] != b"\x01":
+        decode_pieces([0], [value])  # says what is wrong with it
+    numbers = []
+    at = 1
+    for _ in range(4):
+        number = 0
+        for place in range(9):
+            byte = value[at] if at < len(value) else 0
+            number |= (byte & 0x7F) << (7 * place)
+            at += 1
+            if byte < 0x80:
+                break
+        else:
+            raise FormatError("offset map piece has a number beyond 63 bits")
+        numbers.append(number)
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
+    """Read them all at once, a byte's place at a time."""
+    padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
+    heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
+    if values and (heads[:, 0] != 1).any():
+        decode_pieces([0], [values[int(np.flatnonzero(heads[:, 0] != 1)[0])]])
+    rows = np.arange(len(values))
+    at = np.ones(len(values), dtype=np.int64)
+    numbers = []
+    for _ in range(4):
+        number = np.zeros(len(values), dtype=np.int64)
+        reading: Flags = np.ones(len(values), dtype=bool)
+        for place in range(9):
+            byte = heads[rows, np.minimum(at, HEAD_BYTES - 1)]
+            number |= np.where(reading, (byte & 0x7F).astype(np.int64) << (7 * place), 0)
+            at += reading
+            reading &= byte >= 0x80
+        if reading.any():
+            raise FormatError("offset map piece has a number beyond 63 bits")
+        numbers.append(number)
+    return numbers[0], numbers[1], numbers[2], numbers[3]

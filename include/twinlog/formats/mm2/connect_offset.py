@@ -1,0 +1,155 @@
+"""Connect's stored source offsets: how MM2 knows where to go on, and so how we do (OffsetStorageWriter, MirrorUtils).
+
+Keys are JSON without blanks, in the order MM2's Java maps happen to have: Connect compares keys as bytes, so a
+field out of order would be another key.  Non-ASCII characters stand unescaped.
+
+Our own records carry one header, which Connect does not look at (KafkaOffsetBackingStore takes key and value):
+
+    twinlog.copy.end    where the copy ended when the offset was stored: the downstream offset behind its last record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twinlog.errors import FormatError
+from twinlog.formats.mm2.plain_json import json_bytes, parsed_json
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsetKey:
+    """Progress of one source partition: `cluster` is the source's alias, `topic` the source's name."""
+
+    connector_name: str
+    cluster: str
+    partition: int
+    topic: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorSourceConnector's."""
+        fields = {"cluster": self.cluster, "partition": self.partition, "topic": self.topic}
+        return json_bytes([self.connector_name, fields])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOffsetKey:
+    """MM2's checkpoint tasks store offset 0 under this and never read it; `topic` is the target's name."""
+
+    connector_name: str
+    partition: int
+    topic: str
+    group: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorCheckpointConnector's."""
+        fields = {"partition": self.partition, "topic": self.topic, "group": self.group}
+        return json_bytes([self.connector_name, fields])
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatOffsetKey:
+    """MM2's heartbeat task stores offset 0 under this and never reads it."""
+
+    connector_name: str
+    source_alias: str
+    target_alias: str
+
+    def encode(self) -> bytes:
+        """Write the key, byte for byte as MirrorHeartbeatConnector's."""
+        fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
+        return json_bytes([self.connector_name, fields])
+
+
+COPY_END = "twinlog.copy.end"
+"""Name of the header that says where the copy ended."""
+
+OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
+
+
+def source_offset_key(connector_name: str, cluster: str, partition: int, topic: str) -> bytes:
+    """Key bytes of one source partition's progress."""
+    return SourceOffsetKey(connector_name, cluster, partition, topic).encode()
+
+
+def offset_value(offset: int) -> bytes:
+    """Value bytes: for a source partition, the upstream offset of the last record copied."""
+    return json_bytes({"offset": offset})
+
+
+def parse_offset_key(key: bytes) -> OffsetKey:
+    """Read a key of the offsets topic, whatever the order of its fields.
+
+    Only the exact bytes count for Connect: a key whose `encode()` differs from `key` is another key to it.
+    Raises FormatError for what is none of MM2's three.
+    """
+    match parsed_json(key, "Connect offset key"):
+        case [
+            str(name),
+            {"cluster": str(cluster), "partition": int(partition), "topic": str(topic), **rest},
+        ] if not rest and _is_partition(partition):
+            return SourceOffsetKey(name, cluster, partition, topic)
+        case [
+            str(name),
+            {"partition": int(partition), "topic": str(topic), "group": str(group), **rest},
+        ] if not rest and _is_partition(partition):
+            return CheckpointOffsetKey(name, partition, topic, group)
+        case [
+            str(name),
+            {"sourceClusterAlias": str(source), "targetClusterAlias": str(target), **rest},
+        ] if not rest:
+            return HeartbeatOffsetKey(name, source, target)
+    raise FormatError("Connect offset key is none of MirrorMaker's", bytes=key.hex())
+
+
+def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOffsetKey | None:
+    """Read a key if it is that connector's progress of that source, byte for byte; None for any other key.
+
+    The topic is Connect's: other connectors may share it, and what Connect would not take for MM2's is not ours.
+    """
+    try:
+        parsed = parse_offset_key(key)
+    except FormatError:
+        return None
+    if not isinstance(parsed, SourceOffsetKey) or parsed.encode() != key:
+        return None
+    return parsed if (parsed.connector_name, parsed.cluster) == (connector_name, cluster) else None
+
+
+def parse_offset_value(value: bytes | None) -> int | None:
+    """Read the stored offset; None when nothing is stored (tombstone, no offset, or a negative one, as MM2).
+
+    Raises FormatError for anything but a JSON object with a whole number.
+    """
+    if value is None:
+        return None
+    match parsed_json(value, "Connect offset value"):
+        case None:
+            return None
+        case dict(fields) if (offset := fields.get("offset")) is None:
+            return None
+        case {"offset": int(offset)} if not isinstance(offset, bool):
+            return offset if offset >= 0 else None
+    raise FormatError("Connect offset value holds no whole number", bytes=value.hex())
+
+
+def copy_end_header(end: int | None) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers of a stored offset, with which the copy ended at downstream offset `end`; none where it is not known."""
+    return () if end is None else ((COPY_END, b"%d" % end),)
+
+
+def parse_copy_end(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
+    """Read where the copy ended; None where nothing says so, as in what MM2 has stored.
+
+    Raises FormatError for a header that holds no whole number.
+    """
+    for name, content in headers:
+        if name == COPY_END:
+            if content is None or not (content.isascii() and content.isdigit()):
+                raise FormatError(f"header {COPY_END} holds no whole number", bytes=(content or b"").hex())
+            return int(content)
+    return None
+
+
+def _is_partition(number: int) -> bool:
+    return not isinstance(number, bool) and 0 <= number < 1 << 31

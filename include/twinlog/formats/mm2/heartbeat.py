@@ -1,0 +1,33 @@
+"""MM2's heartbeat (org.apache.kafka.connect.mirror.Heartbeat): a flow was alive at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlog.formats.mm2.kafka_struct import StructReader, int16, int64, string
+
+VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The flow `source_alias`->`target_alias` beat at `timestamp_ms` (epoch ms)."""
+
+    source_alias: str
+    target_alias: str
+    timestamp_ms: int
+
+    def key(self) -> bytes:
+        """STRING source alias, STRING target alias."""
+        return string(self.source_alias) + string(self.target_alias)
+
+    def value(self) -> bytes:
+        """INT16 version 0, INT64 timestamp."""
+        return int16(VERSION) + int64(self.timestamp_ms)
+
+    @classmethod
+    def parse(cls, key: bytes, value: bytes) -> Heartbeat:
+        """Read a record back; raises FormatError for bytes that are not one, or of another version."""
+        keys, values = StructReader(key, "heartbeat key"), StructReader(value, "heartbeat value")
+        values.version(VERSION)
+        return cls(keys.string(), keys.string(), values.int64())

@@ -1,0 +1,1 @@
+"""The readiness gate: everything that matters before a failover, and one answer."""

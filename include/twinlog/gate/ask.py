@@ -1,0 +1,308 @@
+"""The readiness gate: ask everything that matters before a failover, and answer ready or not.  Changes nothing.
+
+Planned: the source is asked too, after it has been watched for a while.  Source dead: from the target alone, with the
+age of what it knew of the source.  What cannot be asked counts as not ready.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.checks.ages import seconds_since
+from twinlog.checks.check import CheckResult, Row, Suite
+from twinlog.checks.coverage import coverage, total
+from twinlog.checks.great_expectations import Validated, validate
+from twinlog.checks.risk import TopicAtRisk
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.gate import (
+    canary,
+)
+from twinlog.gate import (
+    facts as gate_facts,
+)
+from twinlog.gate import (
+    groups as gate_groups,
+)
+from twinlog.gate import (
+    metadata as gate_metadata,
+)
+from twinlog.gate.answer import (
+    GateResult,
+    GroupAtRisk,
+    Rehearsed,
+    is_ready,
+    not_checked,
+    waived_by,
+    weigh,
+)
+from twinlog.gate.facts import FlowFacts, StandbyState
+from twinlog.gate.schemas import differing_schemas
+from twinlog.gate.source_fence import moving_topics
+from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
+from twinlog.gate.timings import Stopwatch
+from twinlog.monitoring import topic_facts
+from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
+from twinlog.monitoring.gap_view import read_gaps
+from twinlog.monitoring.heartbeat_view import copied_heartbeats, own_heartbeats
+from twinlog.monitoring.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
+from twinlog.monitoring.survey import survey
+from twinlog.monitoring.validate import nothing_blocked
+from twinlog.state.ledger import read_ledger, require_own
+from twinlog.state.progress import read_packed, read_progress
+from twinlog.topics.discover import all_partitions
+
+Validator = Callable[[Suite, Sequence[Row]], Validated]
+
+
+@dataclass(frozen=True, slots=True)
+class GateRequest:
+    """What is asked: the mode; whether producers still write (then only what can hold meanwhile is); a canary."""
+
+    mode: Mode
+    still_writing: bool = False
+    canary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """The answer, and what Great Expectations said, for its pages."""
+
+    result: GateResult
+    validated: tuple[Validated, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found out, before waivers are weighed."""
+
+    results: tuple[CheckResult, ...]
+    state: StandbyState
+    validated: tuple[Validated, ...] = ()
+    topics: tuple[TopicAtRisk, ...] = ()
+    groups: tuple[GroupAtRisk, ...] = ()
+    source_cluster_id: str = ""
+    checkpoint_ms: int | None = None
+    rehearsed: tuple[Rehearsed, ...] = ()
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: GateRequest,
+    *,
+    by: Validator = validate,
+    sleep: Callable[[float], None] = time.sleep,
+) -> GateAnswer:
+    """Ask and answer; `by` is Great Expectations, or in tests what gives the same verdicts in less time.
+
+    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused, ConfigError for a check that
+    `twinlog.gate.blocking` names and nobody knows.  A source that does not answer is an answer.
+    """
+    refuse_unknown(flow.gate.blocking, f"{flow.name}: twinlog.gate.blocking")
+    target_id = clusters.target.cluster_id()
+    if request.mode is Mode.SOURCE_DEAD:
+        judged = _without_source(flow, clusters, by)
+    else:
+        judged = _with_source(flow, clusters, request, by, sleep)
+    return _answer(flow, request, judged, target_id)
+
+
+def _answer(flow: FlowSettings, request: GateRequest, judged: _Judged, target_id: str) -> GateAnswer:
+    state = judged.state
+    ages = {
+        Fact.NOW: 0.0,
+        Fact.CYCLE: gate_facts.state_age(state),
+        Fact.AUDIT: total(state.coverage).age_seconds(state.at_ms),
+        Fact.CHECKPOINT: seconds_since(judged.checkpoint_ms, state.at_ms),
+    }
+    checks = weigh(judged.results, state.ledger.waivers, ages, state.at_ms)
+    result = GateResult(
+        flow=flow.name,
+        mode=request.mode,
+        ready=is_ready(checks),
+        at_ms=state.at_ms,
+        still_writing=request.still_writing,
+        checks=checks,
+        waivers=tuple(waived_by(it, state.at_ms) for it in state.ledger.waivers),
+        topics=judged.topics,
+        groups=judged.groups,
+        coverage=gate_facts.coverage_by_topic(state),
+        gaps=state.gaps,
+        rehearsed=judged.rehearsed,
+        state_age_seconds=ages[Fact.CYCLE],
+        source_cluster_id=judged.source_cluster_id,
+        target_cluster_id=target_id,
+    )
+    return GateAnswer(result, judged.validated)
+
+
+def _with_source(
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: GateRequest,
+    by: Validator,
+    sleep: Callable[[float], None],
+) -> _Judged:
+    asked = suites(request.mode, still_writing=request.still_writing, canary=request.canary)
+    try:
+        seconds = canary.fly(flow, clusters, sleep=sleep) if request.canary else None
+        watch = Stopwatch()
+        moving = None if request.still_writing else moving_topics(flow, clusters.source, sleep=sleep)
+        watch.lap("watch the ends of the source")
+        seen = survey(flow, clusters)
+        names = [topic.topic for topic in seen.discovery.topics]
+        facts = topic_facts.read(flow, clusters, names)
+        beats = own_heartbeats(flow, clusters.source, names)
+        remote = [topic.remote_topic for topic in seen.discovery.topics]
+        state = read_target(flow, clusters.target, remote, clusters.source)
+        watch.lap("read the state of both clusters")
+        groups = gate_groups.read_both(flow, clusters, state)
+        watch.lap("translate the positions of all groups")
+        disks = read_disks(clusters.source)
+        schemas = differing_schemas(flow, clusters, seen.discovery)
+        metadata = gate_metadata.read(flow, clusters)
+        watch.lap("plan rights, users, quotas and configs")
+    except (ClusterUnreachable, TransientError) as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        return _source_is_gone(flow, clusters, asked, error)
+    known = FlowFacts(
+        source_answers=True,
+        topics=len(names),
+        moving=moving,
+        heartbeat_ms=newest_beat(tail_of(clusters.target, remote_heartbeats(flow))),
+        canary_seconds=seconds,
+        metadata=metadata,
+        schemas_differing=schemas,
+    )
+    topic_rows = gate_facts.topic_rows(flow, seen, facts, state, beats, still_writing=request.still_writing)
+    validated = _validate(
+        flow,
+        asked,
+        by,
+        {
+            "flow": (gate_facts.flow_row(flow, state, known),),
+            "topics": topic_rows,
+            "partitions": gate_facts.partition_rows(flow, seen, beats),
+            "groups": groups.rows,
+        },
+    )
+    return _Judged(
+        results=(
+            nothing_blocked(seen.discovery),
+            *named(_results(validated), undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)),
+        ),
+        state=state,
+        validated=validated,
+        topics=topics_at_risk(flow, seen, disks, drift_by_topic(topic_rows), moving or frozenset()),
+        groups=groups.at_risk,
+        source_cluster_id=seen.discovery.source_cluster_id,
+        checkpoint_ms=groups.checkpoint_ms,
+        rehearsed=watch.laps,
+    )
+
+
+def _source_is_gone(
+    flow: FlowSettings, clusters: Clusters, asked: Iterable[Suite], error: TwinlogError
+) -> _Judged:
+    """Fail every check: a planned failover cannot be judged from one side."""
+    checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
+    why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
+    results = not_checked([(it.name, it.severity, it.expected) for it in checks], why)
+    return _Judged(results, read_target(flow, clusters.target, ()))
+
+
+def _without_source(flow: FlowSettings, clusters: Clusters, by: Validator) -> _Judged:
+    watch = Stopwatch()
+    answers = source_answers(clusters.source)
+    watch.lap("find the source silent")
+    state = read_target(flow, clusters.target, ())
+    topics = gate_facts.known_topics(flow, state)
+    watch.lap("read the state on the target")
+    groups = gate_groups.read_target(flow, clusters.target, state)
+    watch.lap("read the positions of all groups")
+    known = state.ledger.known_source
+    validated = _validate(
+        flow,
+        suites(Mode.SOURCE_DEAD),
+        by,
+        {
+            "flow": (gate_facts.flow_row(flow, state, FlowFacts(answers, len(topics))),),
+            "topics": gate_facts.known_topic_rows(
+                flow,
+                topics,
+                state,
+                clusters.target.broker_count(),
+                copied_heartbeats(flow, clusters.target, topics),
+            ),
+            "partitions": gate_facts.known_partition_rows(topics, state),
+            "groups": groups.rows,
+        },
+    )
+    return _Judged(
+        results=named_then(_results(validated), known),
+        state=state,
+        validated=validated,
+        topics=known_at_risk(flow, known),
+        groups=groups.at_risk,
+        checkpoint_ms=groups.checkpoint_ms,
+        rehearsed=watch.laps,
+    )
+
+
+def read_target(
+    flow: FlowSettings,
+    target: ClusterReader,
+    remote_topics: Sequence[str],
+    source: ClusterReader | None = None,
+) -> StandbyState:
+    """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
+
+    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError when the state is another flow's.  Of a
+    partition whose map cannot be read nothing is proved.
+    """
+    ledger, maps = read_ledger(flow, target), read_packed(flow, target)
+    require_own(flow, ledger, "", target.cluster_id())
+    remote = {it.topic: it.remote_topic for it in ledger.incarnations.values()}
+    sides = topic_facts.read_sides(target, sorted({*remote.values(), *remote_topics}))
+    ids = {topic: sides[name].description.topic_id for topic, name in remote.items() if name in sides}
+    now_ms = clock.now_ms()
+    return StandbyState(
+        ledger=ledger,
+        progress=read_progress(flow, target),
+        maps=maps,
+        coverage=coverage(ledger, maps, ids),
+        sides=sides,
+        offsets=target.offsets(all_partitions(side.description for side in sides.values())).found,
+        disks=read_disks(target),
+        at_ms=now_ms,
+        gaps=read_gaps(flow, target, ledger, now_ms, source),
+    )
+
+
+def source_answers(source: ClusterReader) -> bool:
+    """Whether the source answers at all, be it with a refusal."""
+    try:
+        source.cluster_id()
+    except TransientError:
+        return False
+    except TwinlogError:
+        return True
+    return True
+
+
+def _validate(
+    flow: FlowSettings, asked: Iterable[Suite], by: Validator, rows: Mapping[str, Sequence[Row]]
+) -> tuple[Validated, ...]:
+    return tuple(by(suite, rows[suite.name]) for suite in raised(asked, flow.gate.blocking))
+
+
+def _results(validated: Iterable[Validated]) -> tuple[CheckResult, ...]:
+    return tuple(result for one in validated for result in one.results)

@@ -1,0 +1,56 @@
+"""The gate's canary: a record written to the source now, awaited on the target.
+
+It is a heartbeat, as the flow back would write it (MM2's heartbeats of a disabled flow): nothing new stands on the
+source afterwards, and it takes the way every record takes.  The copying is done by whoever does it: the Dag, or
+`twinlog run`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.monitoring.heartbeats import parsed_beat, remote_heartbeats, tail_of
+from twinlog.state.internal_topics import heartbeats_topics
+from twinlog.topics.own_topics import ensure_topics
+
+POLL_SECONDS = 0.2
+
+
+def fly(
+    flow: FlowSettings,
+    clusters: Clusters,
+    *,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> float | None:
+    """Write a heartbeat to the source and wait for it on the target; the seconds it took, None if it did not come.
+
+    Raises TerminalError `canary` when the flow does not copy heartbeats, ClusterUnreachable and ClusterRefused.
+    """
+    if not flow.heartbeats_replication:
+        raise TerminalError(
+            f"{flow.name} copies no heartbeats (heartbeats.replication.enabled=false): a canary would not arrive",
+            hint="ask the gate without --canary",
+            code="canary",
+        )
+    sent = clock()
+    beat = Heartbeat(flow.target.alias, flow.source.alias, int(sent * 1000))
+    ensure_topics(clusters.source, heartbeats_topics(flow))
+    record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=beat.timestamp_ms)
+    clusters.source.produce(flow.policy.heartbeats_topic(), [record])
+    while clock() < sent + flow.gate.canary_seconds:
+        if any(is_the_canary(it, beat) for it in tail_of(clusters.target, remote_heartbeats(flow))):
+            return round(clock() - sent, 3)
+        sleep(POLL_SECONDS)
+    return None
+
+
+def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
+    """Whether a record on the target is this very heartbeat."""
+    return parsed_beat(record) == beat

@@ -1,0 +1,221 @@
+"""Evidence of a gate: what was found, by which configuration and versions, signed so that nobody can change it.
+
+    {"format": "twinlog-evidence", "version": 1,
+     "payload": {...}, "signature": {"algorithm": "Ed25519", "key_sha256": hex, "value": base64} or null}
+
+What is signed are the bytes of `payload` in canonical form (RFC 8785): UTF-8 JSON without blanks, keys of every object
+sorted, numbers as ECMAScript writes them.  All numbers of a payload are whole, or have at most three decimals.
+`key_sha256` is the digest of the public key's 32 raw bytes.  docs/gate.md tells the same to those who write their own
+verifier, and a test verifies with one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from twinlog import __version__
+from twinlog.errors import ConfigError, FormatError, TerminalError
+from twinlog.gate.answer import GateResult
+from twinlog.jsonable import Json, to_json
+
+FORMAT = "twinlog-evidence"
+VERSION = 1
+ALGORITHM = "Ed25519"
+DECIMALS = 3
+PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verified evidence says; `key_sha256` is the key that signed it."""
+
+    flow: str
+    mode: str
+    ready: bool
+    at: str
+    configuration_sha256: str
+    key_sha256: str
+
+
+def payload_of(result: GateResult, *, at: str, configuration: str, configuration_sha256: str) -> Json:
+    """Make the payload: the gate's whole answer, and what it was made with.  `configuration` is a file's name."""
+    payload: Json = plain({
+        "made_at": at,
+        "configuration": {"file": configuration, "sha256": configuration_sha256},
+        "versions": versions(),
+        "gate": to_json(result),
+    })
+    return payload
+
+
+def versions() -> Mapping[str, str]:
+    """Name what judged, with versions."""
+    return {
+        "twinlog": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def plain(value: Any) -> Any:
+    """Round numbers to what evidence may hold: whole ones, or three decimals."""
+    if isinstance(value, float):
+        rounded = round(value, DECIMALS)
+        return int(rounded) if rounded.is_integer() else rounded
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def canonical(payload: Json) -> bytes:
+    """Write a payload as the bytes that are signed."""
+    return json.dumps(
+        payload, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    ).encode()
+
+
+def document_of(payload: Json, key: Ed25519PrivateKey | None) -> str:
+    """Write the file, signed when there is a key."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "payload": payload,
+        "signature": None if key is None else _signature(payload, key),
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def _signature(payload: Json, key: Ed25519PrivateKey) -> Json:
+    return {
+        "algorithm": ALGORITHM,
+        "key_sha256": key_digest(key.public_key()),
+        "value": base64.b64encode(key.sign(canonical(payload))).decode(),
+    }
+
+
+def key_digest(key: Ed25519PublicKey) -> str:
+    """Name a public key."""
+    return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
+
+
+def verify(text: str, key: Ed25519PublicKey) -> Verified:
+    """Check a file's form, version, algorithm, key and signature, in this order; say what it says.
+
+    Raises FormatError for what is no evidence, TerminalError `evidence` when it is not signed, signed by another
+    key, or was changed since.
+    """
+    document = _parsed(text)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FormatError("this is no evidence of twinlog", hint="give the file that `twinlog gate` wrote")
+    if document.get("version") != VERSION:
+        raise FormatError(f"evidence has version {document.get('version')}; only version {VERSION} is known")
+    payload, signature = document.get("payload"), document.get("signature")
+    if not isinstance(payload, dict):
+        raise FormatError("evidence has no payload")
+    _check_signature(payload, signature, key)
+    try:
+        gate = payload["gate"]
+        return Verified(
+            gate["flow"],
+            gate["mode"],
+            gate["ready"],
+            payload["made_at"],
+            payload["configuration"]["sha256"],
+            key_digest(key),
+        )
+    except (KeyError, TypeError):
+        raise FormatError("the evidence is signed, and holds no answer of a gate") from None
+
+
+def _check_signature(payload: Json, signature: Any, key: Ed25519PublicKey) -> None:
+    if signature is None:
+        raise _untrusted("the evidence is not signed", "ask the gate with --sign-with")
+    if not isinstance(signature, dict) or signature.get("algorithm") != ALGORITHM:
+        raise FormatError(f"the evidence's signature is not by {ALGORITHM}")
+    if signature.get("key_sha256") != key_digest(key):
+        raise _untrusted(
+            f"the evidence was signed by another key ({signature.get('key_sha256')}),"
+            f" not by the one given ({key_digest(key)})",
+            "give the public key that belongs to the key of --sign-with",
+        )
+    try:
+        key.verify(base64.b64decode(signature["value"], validate=True), canonical(payload))
+    except (InvalidSignature, KeyError, TypeError, ValueError):
+        raise _untrusted(
+            "the evidence was changed after it was signed", "trust nothing in it; get the original file"
+        ) from None
+
+
+def _untrusted(message: str, hint: str) -> TerminalError:
+    return TerminalError(message, hint=hint, code="evidence")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_without_twice)
+    except ValueError as error:
+        raise FormatError(f"evidence is not JSON: {error}") from None
+
+
+def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values of one key would be read by one reader as the first, by another as the last."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def read_private_key(path: Path) -> Ed25519PrivateKey:
+    """Read the key that signs.  Raises ConfigError for a file that is not one."""
+    try:
+        key = load_pem_private_key(_bytes(path), password=None)
+    except TypeError:
+        raise ConfigError(f"{path}: the key is encrypted", hint="give one without a passphrase") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise _no_key(path, "private", "openssl genpkey -algorithm ed25519 -out key.pem") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _no_key(path, "private", "openssl genpkey -algorithm ed25519 -out key.pem")
+    return key
+
+
+def read_public_key(path: Path) -> Ed25519PublicKey:
+    """Read the key that verifies.  Raises ConfigError for a file that is not one."""
+    try:
+        key = load_pem_public_key(_bytes(path))
+    except (ValueError, UnsupportedAlgorithm):
+        raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem")
+    return key
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from None
+
+
+def _no_key(path: Path, which: str, command: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is no {which} Ed25519 key in PEM", hint=f"make one: {command}", file=str(path)
+    )

@@ -1,0 +1,302 @@
+"""The rows that the readiness gate judges, made of what was read.  Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
+from twinlog.checks.ages import seconds_since
+from twinlog.checks.check import Row
+from twinlog.checks.coverage import PartitionCoverage, by_topic, total
+from twinlog.checks.gaps import GapReport, open_gaps
+from twinlog.checks.partitions import columns_of
+from twinlog.checks.topics import FOREVER, topic_columns
+from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.gate import KnownSource, KnownTopic
+from twinlog.formats.ledger.topics import Incarnation, Rebuild, RebuildPhase
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.gate.answer import CoverageOf
+from twinlog.gate.metadata import MetadataFacts
+from twinlog.monitoring.at_risk import waiting_seconds
+from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
+from twinlog.monitoring.topic_facts import Sides, TopicFacts
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceLife
+from twinlog.topics.discover import left_out_reason
+
+MOST_OF_IT = 50
+"""Percent of what both sides hold that has to be proved while more is copied, or once the source is lost, where
+`twinlog.audit.percent` says nothing else: no audit can have come to what was copied last, which may be much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyState:
+    """What stands on the target alone: progress, map, copies, audits, disks, gaps, the flow's memory at `at_ms`.
+
+    `sides` and `offsets` are of the copies, by their own names.
+    """
+
+    ledger: Ledger
+    progress: Mapping[TopicPartition, int]
+    maps: Maps[PackedMap]
+    coverage: tuple[PartitionCoverage, ...]
+    sides: Sides
+    offsets: Mapping[TopicPartition, PartitionOffsets]
+    disks: LogDirs
+    at_ms: int
+    gaps: tuple[GapReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What else is known of a flow when the gate asks; None for what is not known or was not asked.
+
+    `moving` are the topics whose ends moved, or that have a transaction open, within the window.
+    """
+
+    source_answers: bool
+    topics: int
+    moving: frozenset[str] | None = None
+    heartbeat_ms: int | None = None
+    canary_seconds: float | None = None
+    schemas_differing: int | None = None
+    metadata: MetadataFacts = field(default_factory=MetadataFacts)
+
+
+def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
+    """Make the one row about the flow itself."""
+    report = state.ledger.last_report
+    return {
+        "flow": flow.name,
+        "cycles": 0 if report is None else 1,
+        "last_cycle_failed": None if report is None else int(report.summary.get("state") == "failed"),
+        "state_age_seconds": state_age(state),
+        "state_age_allowed": flow.gate.state_age_seconds,
+        "out_of_service": int(state.ledger.phase.failed_over),
+        "topics": facts.topics,
+        "source_answers": int(facts.source_answers),
+        "moving_partitions": None if facts.moving is None else len(facts.moving),
+        # Where none are copied there is nothing to be too old.
+        "heartbeat_age_seconds": seconds_since(facts.heartbeat_ms, state.at_ms)
+        if flow.heartbeats_replication
+        else 0,
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds,
+        "free_disk_percent": state.disks.free_percent,
+        "free_disk_wanted": flow.gate.free_disk_percent,
+        "canary_seconds": facts.canary_seconds,
+        "canary_allowed": flow.tiers[0].rpo_seconds,
+        "schemas_differing": facts.schemas_differing,
+        **facts.metadata.columns,
+    }
+
+
+def state_age(state: StandbyState) -> float | None:
+    """Age of the last cycle report, in seconds; None when there is none, or its clock was ahead of ours."""
+    return seconds_since(
+        None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms
+    )
+
+
+def partition_rows(flow: FlowSettings, seen: Survey, beats: frozenset[str]) -> tuple[Row, ...]:
+    """Make one row per partition of the source; `beats` are the topics of heartbeats."""
+    return tuple(
+        {
+            **columns_of(row),
+            # Heartbeats go on after the producers have stopped: they are never all copied.
+            "lag_allowed": FOREVER if row.topic in beats else flow.tier_of(row.topic).lag_records,
+            "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
+        }
+        for row in seen.rows
+    )
+
+
+def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Row, ...]:
+    """Make one row per partition that was copied, from the target alone."""
+    reported = reported_progress(state.ledger)
+    copied = known_partitions(state)
+    rows: list[Row] = []
+    for topic in topics:
+        life = state.ledger.incarnations.get(topic)
+        for number in copied.get(topic, ()):
+            at = TopicPartition(topic, number)
+            there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
+            source_life = SourceLife(topic, life.topic_id if life else "", number)
+            mapped = summarized(state.maps, source_life)
+            last = state.progress.get(at)
+            rows.append({
+                "topic": topic,
+                "partition": number,
+                "next_upstream": None if last is None else last + 1,
+                "reported_next_upstream": reported.get(at),
+                "target_log_start": there.log_start if there is not None else None,
+                "target_stable_end": there.stable_end if there is not None else None,
+                "mapped_records": mapped.records,
+                "mapped_upstream_offsets": mapped.upstream_offsets,
+                "mapped_downstream_offsets": mapped.downstream_offsets,
+                "mapped_upstream_end": mapped.upstream_end,
+                "mapped_downstream_end": mapped.downstream_end,
+                "unmapped_offsets": unmapped(
+                    state.ledger, state.maps, source_life, reported.get(at), last, there
+                ),
+                "mapped_wanted": _mapped_wanted(
+                    there.log_start if there is not None else None,
+                    there.stable_end if there is not None else None,
+                ),
+            })
+    return tuple(rows)
+
+
+def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
+    """Name the source topics that the target knows of, and that the flow still selects.
+
+    Those of which the last cycle saw something at risk belong to them: their copies may never have been made.
+    """
+    known = state.ledger.known_source
+    seen = {it.topic for it in known.topics} if known is not None else set()
+    names = set(state.ledger.incarnations) | {it.topic for it in state.progress} | seen
+    return tuple(sorted(it for it in names - set(state.ledger.deleted) if left_out_reason(flow, it) is None))
+
+
+def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
+    """Number the partitions of each topic of which something was copied."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for at in sorted(state.progress):
+        found[at.topic].append(at.partition)
+    return found
+
+
+def topic_rows(
+    flow: FlowSettings,
+    seen: Survey,
+    facts: TopicFacts,
+    state: StandbyState,
+    beats: frozenset[str],
+    *,
+    still_writing: bool = False,
+) -> tuple[Row, ...]:
+    """Make one row per topic that both clusters were asked about; `beats` are the topics of heartbeats."""
+    wanted = MOST_OF_IT if still_writing else ALL_OF_IT
+    rows_of = rows_by_topic(seen.rows)
+    gaps, covered = gaps_by_topic(state.gaps), by_topic(state.coverage)
+    rows: list[Row] = []
+    for it in seen.discovery.topics:
+        if it.blocked:
+            continue
+        sides = facts.source.get(it.topic), facts.target.get(it.remote_topic)
+        rows.append({
+            **topic_columns(it.topic, *sides, facts.target_brokers),
+            **_promised(flow, it.topic, gaps, covered, state.at_ms, beats, wanted),
+            **ages_of(flow, it, rows_of.get(it.topic, []), seen.at_ms),
+            "source_partitions": it.partition_count,
+            "partitions_seen": len(it.partitions),
+        })
+    return tuple(rows)
+
+
+def known_topic_rows(
+    flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int, beats: frozenset[str]
+) -> tuple[Row, ...]:
+    """Make one row per known topic, from the target alone; of the source, what the last cycle saw.
+
+    `beats` are the topics of heartbeats.
+    """
+    known = state.ledger.known_source
+    at_risk = {it.topic: it for it in known.topics} if known is not None else {}
+    gaps, covered, copied = gaps_by_topic(state.gaps), by_topic(state.coverage), known_partitions(state)
+    rows: list[Row] = []
+    for topic in topics:
+        life = state.ledger.incarnations.get(topic)
+        there = state.sides.get(life.remote_topic if life is not None else topic)
+        last = at_risk.get(topic, KnownTopic(topic, 0, 0, None, None))
+        pictured = known is not None and _pictures(known, life, state.ledger.rebuilds.get(topic))
+        rows.append({
+            **topic_columns(topic, None, there, brokers),
+            **_promised(flow, topic, gaps, covered, state.at_ms, beats, MOST_OF_IT),
+            "known_partitions": max(last.partitions, *(number + 1 for number in copied.get(topic, ())), 0),
+            "target_partitions": len(there.description.partitions) if there is not None else 0,
+            "records_at_risk": last.records_at_risk if pictured else None,
+            "drifting_entries": None if known is None else len(last.drift),
+            "partitions_unread": None if known is None else last.unread,
+            "age_seconds": waiting_seconds(last, known.at_ms) if known is not None and pictured else None,
+            "undecided_seconds": held_seconds(last, known) if known is not None and pictured else None,
+            "undecided_allowed": flow.gate.undecided_seconds,
+        })
+    return tuple(rows)
+
+
+def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | None) -> bool:
+    """Whether the last picture of the source was held against the copy that is there.
+
+    One that was begun or emptied since lacks more than the picture says; of one that is being emptied it says nothing.
+    """
+    emptying = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
+    return not emptying and (life is None or life.since_ms <= known.at_ms)
+
+
+def gaps_by_topic(gaps: Iterable[GapReport]) -> Mapping[str, int]:
+    """Count the open gaps and quarantined records of each topic."""
+    counts: defaultdict[str, int] = defaultdict(int)
+    for gap in open_gaps(gaps):
+        counts[gap.topic] += 1
+    return counts
+
+
+def _promised(
+    flow: FlowSettings,
+    topic: str,
+    gaps: Mapping[str, int],
+    covered: Mapping[str, Sequence[PartitionCoverage]],
+    at_ms: int,
+    beats: frozenset[str],
+    wanted: int,
+) -> Row:
+    audited = total(covered.get(topic, ()))
+    # Nobody fails over to read heartbeats, which a canary may just have begun.
+    judged = audited.held > 0 and topic not in beats
+    # An audit that compared nothing is none.
+    age = audited.age_seconds(at_ms) if audited.compared else None
+    return {
+        "rpo_seconds": flow.tier_of(topic).rpo_seconds,
+        "gaps": gaps.get(topic, 0),
+        "audit_differences": audited.differences if audited.compared else None,
+        "audit_age_seconds": age if judged else 0,
+        "audit_age_allowed": flow.gate.audit_age_seconds,
+        "unproved_records": sum(it.records for it in audited.unproved),
+        "audited_percent": audited.percent if judged else None,
+        "audit_wanted_percent": wanted_percent(flow, topic, wanted) if judged else None,
+    }
+
+
+def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
+    """Whether a copy holds records, so that a map of them must be there."""
+    return int(log_start is not None and stable_end is not None and stable_end > log_start)
+
+
+def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
+    """How long a transaction had held its records back in that picture; 0 when none did, None when nobody knows."""
+    if not known.undecided_seen:
+        return None
+    return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0
+
+
+def coverage_by_topic(state: StandbyState) -> tuple[CoverageOf, ...]:
+    """Say of each topic how much of it is proved."""
+    sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(state.coverage).items())}
+    return tuple(
+        CoverageOf(
+            topic,
+            it.records,
+            it.proved,
+            it.differences,
+            it.age_seconds(state.at_ms),
+            it.comparable,
+            it.percent,
+            it.unproved,
+        )
+        for topic, it in sums.items()
+    )

@@ -1,0 +1,105 @@
+"""Whether groups would go on at the very record they would have read next: some positions, read on both sides.
+
+The translation comes from the map; this asks the clusters themselves, so a map that is wrong is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.gate.facts import StandbyState
+from twinlog.groups.report import GroupPartitionRow
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.progress import SourceLife
+
+SAMPLED = 50
+"""Positions that one gate reads, evenly chosen: each costs two small fetches."""
+
+
+class Position(NamedTuple):
+    """A group's partition: the next copied record at or behind its committed offset, by both offsets."""
+
+    row: GroupPartitionRow
+    upstream: int
+    downstream: int
+
+
+def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]) -> Mapping[int, bool]:
+    """Say of some rows, by their place in `rows`, whether their position names the same record on both sides.
+
+    Rows without an answer were not sampled, have nothing left to read, or their record is gone by retention or
+    compaction.  Raises ClusterUnreachable, ClusterRefused, TransientError.
+    """
+    known = dict(enumerate(rows))
+    maps: dict[SourceLife, OffsetMap] = {}
+    positions = {
+        place: it for place, row in known.items() if (it := position_of(row, state, maps)) is not None
+    }
+    answers = {}
+    for place in evenly(sorted(positions)):
+        it = positions[place]
+        ours = _at(clusters.source, TopicPartition(it.row.topic, it.row.partition), it.upstream)
+        theirs = _at(clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream)
+        verdict = same(it, ours, theirs)
+        if verdict is not None:
+            answers[place] = verdict
+    return answers
+
+
+def position_of(
+    row: GroupPartitionRow, state: StandbyState, maps: dict[SourceLife, OffsetMap]
+) -> Position | None:
+    """Find the record a group would read next; None where the translation does not claim to name it.  Pure.
+
+    `maps` keeps what was opened.
+    """
+    newest = state.ledger.incarnations.get(row.topic)
+    if newest is None or row.downstream_offset is None or not row.exact or row.ahead:
+        return None
+    life = SourceLife(row.topic, newest.topic_id, row.partition)
+    if life not in maps:
+        packed = state.maps.seen(life)
+        maps[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
+    known = maps[life]
+    run = int(np.searchsorted(known.upstream + known.length, row.upstream_offset, side="right"))
+    if run == len(known.length):
+        return None
+    upstream = max(row.upstream_offset, int(known.upstream[run]))
+    downstream = int(known.downstream[run]) + upstream - int(known.upstream[run])
+    there = state.offsets.get(TopicPartition(row.remote_topic, row.partition))
+    expired = there is not None and downstream < there.log_start
+    return None if expired else Position(row, upstream, downstream)
+
+
+def same(position: Position, ours: RecordPrint | None, theirs: RecordPrint | None) -> bool | None:
+    """Judge one position.  Pure.
+
+    One that lies before the record's copy costs duplicates (in a two-way topic others' records lie there, too); one
+    behind it would skip the record.
+    """
+    translated = position.row.downstream_offset
+    if translated is None or translated != position.downstream:
+        return None if translated is None else translated < position.downstream
+    if ours is None or theirs is None:
+        return None
+    return (ours.timestamp, ours.content) == (theirs.timestamp, theirs.content)
+
+
+def evenly(places: Sequence[int]) -> Sequence[int]:
+    """Choose at most SAMPLED of them, spread over all."""
+    if len(places) <= SAMPLED:
+        return places
+    return [places[index * len(places) // SAMPLED] for index in range(SAMPLED)]
+
+
+def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> RecordPrint | None:
+    found = cluster.record_prints(at, offset, 1)
+    return found[0] if found and found[0].offset == offset else None

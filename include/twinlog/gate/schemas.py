@@ -1,0 +1,28 @@
+"""What the readiness gate knows of schemas: whether the copy of a registry's topic holds what its source holds.
+
+Confluent's and Karapace's registries keep every subject, version and id as the latest record of a key.
+"""
+
+from __future__ import annotations
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.topics.discovery import Discovery
+
+
+def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> int | None:
+    """Count the records of the source's registry that the copy does not hold as they are; None without such a copy.
+
+    Raises ClusterUnreachable; a topic that may not be read counts as one difference: nothing is known of it.
+    """
+    topic = next((it for it in discovery.topics if it.topic == flow.gate.schemas_topic), None)
+    if topic is None or topic.remote is None:
+        return None
+    try:
+        ours, theirs = clusters.source.latest(topic.topic), clusters.target.latest(topic.remote_topic)
+    except ClusterUnreachable:
+        raise
+    except TwinlogError:
+        return 1
+    return sum(theirs.get(key) != value for key, value in ours.items())

@@ -1,0 +1,1 @@
+"""Consumer groups: where each goes on at the target, and what was committed there."""

@@ -1,0 +1,192 @@
+"""Step `checkpoints`: where every group of the source stands, in target offsets.
+
+Writes MM2's checkpoints (`A.checkpoints.internal`), and commits the positions on the target for groups that nobody is
+in there (KIP-545, `sync.group.offsets.enabled`).  Everything is decided in `twinlog.groups.plan`; what was
+decided about every position is in the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.admin.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.api import Cluster
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
+from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, make_plan, row_order, without
+from twinlog.groups.report import (
+    CheckpointAge,
+    CheckpointsResult,
+    GroupPartitionRow,
+    SyncReason,
+    SyncState,
+)
+from twinlog.groups.verdict import PositionVerdict, settled
+from twinlog.groups.view import GroupView, look
+from twinlog.lifecycle import rebuild
+from twinlog.topics.incarnations import differ
+
+CHECKPOINTS_PARTITION = 0
+
+
+def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
+    """Translate, commit and write checkpoints; with `dry_run` only report what would be done.
+
+    Positions that a rebuild has kept come first: what the copy has come to by now is committed.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is
+    written then.  What goes wrong with one group is in its rows.
+    """
+    if not dry_run:
+        rebuild.restore_reached(flow, clusters)
+    seen = look(flow, clusters)
+    plan = make_plan(flow, seen)
+    if dry_run:
+        return _result(flow, seen, plan, [it.row for it in plan.decided], 0, frozenset(), Deleted())
+    others = _not_as_seen(clusters.target, seen, plan)
+    plan = _refusals_told(without(plan, seen, others), others)
+    refused = _commit(clusters.target, plan.decided)
+    plan = after_commits(plan, refused)
+    written = _write_checkpoints(flow, clusters.target, plan)
+    deleted = _delete_old(flow, clusters.target, seen, plan)
+    rows = [settled(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided]
+    synced = frozenset(it.key for it in plan.decided if it.writes and it.key not in refused)
+    return _result(flow, seen, plan, rows, written, synced, deleted)
+
+
+def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:
+    """Name the copies that are gone, or others, since they were looked at: a rebuild asks nobody.
+
+    Also those that the target does not show any more, with its refusal: they may be.  The compare in a commit does not
+    find it out: with a topic its positions are forgotten, and a group that had none and one that lost it look the same.
+    """
+    due = {it.standing.remote.topic for it in plan.decided if it.writes or it.checkpoint is not None}
+    known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
+    if not known:
+        return {}
+    now = target.describe_topics(known)
+    found = {name: it.topic_id for name, it in now.found.items()}
+    others = [name for name, it in known.items() if name not in found or differ(it, found[name])]
+    refused = {name: error for name, error in now.refused.items() if error.code != NO_SUCH_TOPIC}
+    return {**dict.fromkeys(others), **refused}
+
+
+def _refusals_told(plan: CheckpointPlan, others: Mapping[str, TwinlogError | None]) -> CheckpointPlan:
+    """Give the rows of copies that the target does not show its reason: nobody knows that they were made anew."""
+    stopped = tuple(
+        replace(row, reason=SyncReason.REFUSED, text=str(error))
+        if row.reason is SyncReason.RECREATED and (error := others.get(row.remote_topic)) is not None
+        else row
+        for row in plan.stopped
+    )
+    return replace(plan, stopped=stopped)
+
+
+def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
+    """Commit what was decided; return what became of those that were not taken."""
+    changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
+    for it in decided:
+        if it.verdict.write is not None:
+            there = it.standing.there
+            changes[it.standing.group][it.standing.remote] = OffsetChange(
+                it.verdict.write, there.offset if there is not None else None, it.standing.committed.metadata
+            )
+    return (
+        {key: _why_refused(error) for key, error in target.alter_offsets(changes).refused.items()}
+        if changes
+        else {}
+    )
+
+
+def _why_refused(error: TwinlogError) -> PositionVerdict:
+    match error.code:
+        case code if code == GROUP_ACTIVE:
+            return PositionVerdict(SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE, str(error))
+        case code if code == OFFSET_MOVED:
+            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.MOVED_THERE, str(error))
+        case "metadata-too-large":
+            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, str(error))
+    return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+
+
+def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:
+    """Write checkpoints; behind the commits, so that none tells of a step back that failed.
+
+    One of a step forward says where the group stands, as MM2's does, whatever became of the commit.
+    Those of groups that are gone get no tombstone: it makes MM2's client fail for every group
+    (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
+    """
+    at_ms = {it.row.at_ms for it in plan.decided}
+    due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]
+    records = [InternalRecord(it.key(), it.value(), CHECKPOINTS_PARTITION, max(at_ms)) for it in due]
+    if records:
+        target.produce(flow.policy.checkpoints_topic(flow.source.alias), records)
+    return len(due)
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many checkpoints were deleted, and what kept them from being, "" when nothing did."""
+
+    checkpoints: int = 0
+    note: str = ""
+
+
+def _delete_old(flow: FlowSettings, target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Deleted:
+    """Delete checkpoints of groups that ended long ago, where the flow is active and nothing strange is among them."""
+    if not flow.emit_checkpoints or not seen.ledger.copies or seen.notes:
+        return Deleted()
+    renewed = {it.key for it in plan.decided if it.checkpoint is not None}
+    cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
+    if cut is None:
+        return Deleted()
+    note = apply_cut(target, flow.policy.checkpoints_topic(flow.source.alias), cut)
+    return Deleted(0, note) if note else Deleted(cut.ended)
+
+
+def _result(
+    flow: FlowSettings,
+    seen: GroupView,
+    plan: CheckpointPlan,
+    rows: Sequence[GroupPartitionRow],
+    written: int,
+    synced: frozenset[GroupPartition],
+    deleted: Deleted,
+) -> CheckpointsResult:
+    every = sorted((*rows, *plan.stopped), key=row_order)
+    return CheckpointsResult(
+        flow=flow.name,
+        at_ms=seen.at_ms,
+        groups=len({row.group for row in every}),
+        rows=tuple(every),
+        uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
+        ages=tuple(_ages(seen, plan)),
+        checkpoints=written,
+        ended=len(plan.ended),
+        deleted=deleted.checkpoints,
+        committed=len(synced),
+        groups_synced=tuple(sorted({it.group for it in synced})),
+        notes=(*seen.notes, *filter(None, [deleted.note])),
+    )
+
+
+def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
+    """How old the oldest of a group's checkpoints is, those written in this very step included."""
+    fresh = {it.key for it in plan.decided if it.checkpoint is not None}
+    oldest: dict[str, int] = {}
+    for key in {*seen.checkpoints, *fresh} - set(plan.ended):
+        at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms
+        oldest[key.group] = min(oldest.get(key.group, at_ms), at_ms)
+    for group, at_ms in sorted(oldest.items()):
+        yield CheckpointAge(group, at_ms, round(clock.seconds_since(at_ms, seen.at_ms), 3))
+
+
+def counts(result: CheckpointsResult) -> Mapping[str, int]:
+    """Count rows by state and reason, as `synced/unchanged`: what a task log and XCom show of thousands of groups."""
+    return dict(sorted(Counter(f"{row.state}/{row.reason}" for row in result.rows).items()))

@@ -1,0 +1,130 @@
+"""What every group's position on the target is worth: one row per group and partition, and what is not covered.
+
+The `checkpoints` step makes these rows, the readiness gate and `twinlog groups` read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.cluster.admin.group import GroupType
+
+
+class SyncState(StrEnum):
+    """Whether the group would go on at the right record on the target.
+
+    `synced`: its position there is the translation, or beyond it because it read on there.
+    `intentionally-not`: it is not, and it should not be (see the reason).
+    `wrongly-not`: it is not, and something must be done.
+    """
+
+    SYNCED = "synced"
+    INTENTIONALLY_NOT = "intentionally-not"
+    WRONGLY_NOT = "wrongly-not"
+
+
+class SyncReason(StrEnum):
+    """Why a position stands as it does."""
+
+    WRITTEN = "written"
+    UNCHANGED = "unchanged"
+    READ_ON_THERE = "read-on-there"
+    SYNC_DISABLED = "sync-disabled"
+    ACTIVE_THERE = "active-there"
+    NEVER_REWIND = "never-rewind"
+    RESTORING = "restoring"
+    MOVED_THERE = "moved-there"
+    NOT_COPIED = "not-copied"
+    NOT_MAPPED = "not-mapped"
+    MAP_UNREADABLE = "map-unreadable"
+    RECREATED = "recreated"
+    INVALID_OFFSET = "invalid-offset"
+    BEYOND_END = "beyond-end"
+    NO_TOPIC = "no-topic"
+    METADATA_TOO_LONG = "metadata-too-long"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartitionRow:
+    """One group's position in one partition.
+
+    `topic` is the source's name, `remote_topic` the target's.  `upstream_offset` is committed on the source,
+    `downstream_offset` its translation (None: there is none), `committed_there` what is committed on the target
+    (None: nothing).  `exact`: the translation is the first record the group has not read; `ahead`: the group had
+    read beyond what is copied.  `expected_duplicates` counts the records the group would read again if it started
+    on the target now: exact where `exact` and not `ahead`, at most this many otherwise, None when unknown.
+    `committed_there` below the translation costs duplicates, never records.  Beyond it, where nobody is in the group,
+    `records_skipped` counts what it would not read any more, though it stands before that on the source; also where a
+    policy takes it back, until that is written.  `records_missing` counts, at most, what it has not read and the
+    source still has, and the target has not: expired there, or never copied.
+    """
+
+    group: str
+    topic: str
+    remote_topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int | None
+    exact: bool
+    ahead: bool
+    committed_there: int | None
+    state: SyncState
+    reason: SyncReason
+    text: str
+    expected_duplicates: int | None
+    at_ms: int
+    records_skipped: int = 0
+    records_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredGroup:
+    """A group of the source whose progress is not followed, and why.
+
+    `refused`: it may well have positions, the source would not tell them.
+    """
+
+    group: str
+    type: GroupType
+    reason: str
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAge:
+    """How long ago the oldest of a group's checkpoints was written; `at_ms` is its time."""
+
+    group: str
+    at_ms: int
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsResult:
+    """What the step `checkpoints` saw and did.
+
+    `rows` are in order of group, topic, partition.  `checkpoints` counts records written to
+    `A.checkpoints.internal`, `ended` those that stand there of groups (or of partitions of theirs) that are gone,
+    `deleted` the oldest of these, which now are (twinlog.groups.checkpoint_upkeep).  `committed` counts positions
+    committed on the target; `groups_synced` names their groups.
+    """
+
+    flow: str
+    at_ms: int
+    groups: int
+    rows: tuple[GroupPartitionRow, ...]
+    uncovered: tuple[UncoveredGroup, ...]
+    ages: tuple[CheckpointAge, ...]
+    checkpoints: int
+    ended: int
+    committed: int
+    groups_synced: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    deleted: int = 0
+
+    @property
+    def wrongly(self) -> tuple[GroupPartitionRow, ...]:
+        """The rows something must be done about."""
+        return tuple(row for row in self.rows if row.state is SyncState.WRONGLY_NOT)

@@ -1,0 +1,262 @@
+"""What becomes of a group's position in one partition: committed on the target, put into a checkpoint, or left.  Pure.
+
+Rules: KIP-545 and MM2's MirrorCheckpointTask, made careful (docs/decisions/0006-group-positions.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twinlog.cluster.admin.group import CommittedOffset, GroupState
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import GroupSyncPolicy
+from twinlog.errors import FormatError
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.groups.translate import Position
+from twinlog.state.mm2_topics import DatedCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """One group's position in one partition, as both clusters have it.
+
+    `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
+    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint about
+    this life of topic and copy.  `kept` says that a rebuild keeps the group's place, and has not restored it yet.
+    """
+
+    group: str
+    topic: str
+    remote: TopicPartition
+    committed: CommittedOffset
+    source: PartitionOffsets
+    target: PartitionOffsets | None
+    position: Position | None
+    there: CommittedOffset | None
+    there_state: GroupState
+    last: DatedCheckpoint | None
+    policy: GroupSyncPolicy
+    kept: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether the position on the target is the one we wrote last, so that nobody has moved it since.
+
+        What we write is what the checkpoint says: a position equal to the last checkpoint is ours, or a consumer
+        there stands exactly where we would have put it.
+        """
+        last = self.last.checkpoint.downstream_offset if self.last is not None else None
+        return self.there is not None and self.there.offset == last
+
+
+@dataclass(frozen=True, slots=True)
+class PositionVerdict:
+    """What becomes of a position: `write` is the offset to commit on the target, None to leave it."""
+
+    state: SyncState
+    reason: SyncReason
+    text: str
+    write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSwitch:
+    """Whether positions are written at all, and why not."""
+
+    on: bool
+    why_not: str = ""
+
+
+def judge(standing: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
+    """Decide about one position."""
+    return _impossible(standing) or _possible(
+        standing, standing.position or Position(0, exact=False, ahead=False), sync
+    )
+
+
+def _impossible(standing: GroupStanding) -> PositionVerdict | None:
+    """Say why there is no position to write, None when there is one."""
+    if standing.committed.offset > standing.source.end:
+        committed, end = standing.committed.offset, standing.source.end
+        text = f"committed {committed}, beyond the source's end {end}: made anew, or cut"
+        return _wrong(SyncReason.INVALID_OFFSET, text)
+    if standing.target is None:
+        return _wrong(
+            SyncReason.NO_TOPIC, f"{standing.remote.topic}-{standing.remote.partition} does not exist"
+        )
+    if standing.position is None:
+        text = f"nothing is known of upstream offset {standing.committed.offset} and what lies before it"
+        return _wrong(SyncReason.NOT_MAPPED, text)
+    return None
+
+
+def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> PositionVerdict:
+    there = standing.there.offset if standing.there is not None else None
+    if there == position.offset:
+        return PositionVerdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
+    if standing.there_state.active:
+        return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
+    if standing.kept and sync.on:
+        # It may have read on there, further than on the source; what we wrote now would pass for its own choice.
+        return _leave(
+            SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
+        )
+    if there is not None and there > position.offset:
+        return _when_before(standing, position, there, sync)
+    if not sync.on:
+        return _leave(SyncReason.SYNC_DISABLED, sync.why_not)
+    return _written(position.offset, "moved on" if there is not None else "set for the first time")
+
+
+def _when_before(
+    standing: GroupStanding, position: Position, there: int, sync: SyncSwitch
+) -> PositionVerdict:
+    """The translation lies before the position there: a rewind, which only a policy allows."""
+    rewinds = standing.policy is GroupSyncPolicy.FORCE or (
+        standing.policy is GroupSyncPolicy.FOLLOW and standing.ours
+    )
+    if rewinds and sync.on:
+        return _written(position.offset, f"taken back from {there} ({standing.policy})")
+    if standing.target is not None and there > standing.target.end:
+        text = f"its position {there} lies beyond the target's end {standing.target.end}; policy force would correct it"
+        return _wrong(SyncReason.BEYOND_END, text)
+    if standing.ours:
+        return _leave(
+            SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
+        )
+    return PositionVerdict(
+        SyncState.SYNCED, SyncReason.READ_ON_THERE, "it has read on there, or was moved there"
+    )
+
+
+def _written(offset: int, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.SYNCED, SyncReason.WRITTEN, text, write=offset)
+
+
+def _leave(reason: SyncReason, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.INTENTIONALLY_NOT, reason, text)
+
+
+def _wrong(reason: SyncReason, text: str) -> PositionVerdict:
+    return PositionVerdict(SyncState.WRONGLY_NOT, reason, text)
+
+
+def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint | None:
+    """Make the checkpoint that is due, None when the topic says it already.
+
+    MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a first one, a group that was rewound on the source, or
+    progress on the target.  Beside it: a last one that points beyond the target's end is corrected, and one that still
+    holds is repeated after `repeat_ms`, so that its age tells that somebody looked.
+    """
+    if (
+        standing.position is None
+        or standing.target is None
+        or standing.committed.offset > standing.source.end
+    ):
+        return None
+    due = Checkpoint(
+        standing.group,
+        standing.remote.topic,
+        standing.remote.partition,
+        standing.committed.offset,
+        standing.position.offset,
+        standing.committed.metadata,
+    )
+    if standing.last is None:
+        return due
+    last = standing.last.checkpoint
+    rewound = due.upstream_offset < last.upstream_offset
+    moved = due.downstream_offset > last.downstream_offset
+    holds = due.downstream_offset == last.downstream_offset
+    old = now_ms - standing.last.at_ms >= repeat_ms
+    wrong = last.downstream_offset > standing.target.end
+    return due if rewound or moved or wrong or (holds and old) else None
+
+
+def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
+    """Say why a checkpoint cannot be written, None when it can."""
+    try:
+        checkpoint.key()
+        checkpoint.value()
+    except FormatError:
+        size = len(checkpoint.metadata.encode())
+        text = f"its metadata of {size} bytes does not fit into a checkpoint (at most 32767)"
+        return _wrong(SyncReason.METADATA_TOO_LONG, text)
+    return None
+
+
+def row_of(
+    standing: GroupStanding, verdict: PositionVerdict, again: int | None, at_ms: int, skipped: int = 0
+) -> GroupPartitionRow:
+    """Make the row of the report.
+
+    `again` counts mapped records from the position there to the translation, `skipped` those from the translation to
+    a position beyond it.
+    """
+    position = standing.position
+    missing = position.missing if position is not None else 0
+    return GroupPartitionRow(
+        group=standing.group,
+        topic=standing.topic,
+        remote_topic=standing.remote.topic,
+        partition=standing.remote.partition,
+        upstream_offset=standing.committed.offset,
+        downstream_offset=position.offset if position is not None else None,
+        exact=position is not None and position.exact,
+        ahead=position is not None and position.ahead,
+        committed_there=standing.there.offset if standing.there is not None else None,
+        state=verdict.state,
+        reason=verdict.reason,
+        text=f"{verdict.text}; {_missing_there(missing)}" if missing else verdict.text,
+        expected_duplicates=None if again is None or position is None else again + position.slack,
+        at_ms=at_ms,
+        records_skipped=skipped,
+        records_missing=missing,
+    )
+
+
+def _missing_there(records: int) -> str:
+    return f"at most {records} unread record(s) are not on the target: expired there, or never copied"
+
+
+def stopped_row(
+    group: str,
+    topic: str,
+    remote: TopicPartition,
+    committed: CommittedOffset,
+    there: CommittedOffset | None,
+    reason: SyncReason,
+    text: str,
+    at_ms: int,
+) -> GroupPartitionRow:
+    """Make the row of a position that cannot be translated for now; `there` is the one on the target."""
+    return GroupPartitionRow(
+        group=group,
+        topic=topic,
+        remote_topic=remote.topic,
+        partition=remote.partition,
+        upstream_offset=committed.offset,
+        downstream_offset=None,
+        exact=False,
+        ahead=False,
+        committed_there=there.offset if there is not None else None,
+        state=SyncState.WRONGLY_NOT,
+        reason=reason,
+        text=text,
+        expected_duplicates=None,
+        at_ms=at_ms,
+    )
+
+
+def settled(
+    row: GroupPartitionRow, verdict: PositionVerdict, refused: PositionVerdict | None
+) -> GroupPartitionRow:
+    """Say in the row what came of a write: where it was taken nothing is skipped any more."""
+    if refused is not None:
+        # Where somebody else has just committed, nobody knows what that leaves out.
+        skipped = row.records_skipped if refused.reason is SyncReason.REFUSED else 0
+        return replace(
+            row, state=refused.state, reason=refused.reason, text=refused.text, records_skipped=skipped
+        )
+    return replace(row, committed_there=verdict.write, records_skipped=0)

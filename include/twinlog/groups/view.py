@@ -1,0 +1,267 @@
+"""What both clusters say about the flow's groups, read once.  Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.admin.group import CommittedOffset, GroupListing, GroupPartition, GroupType
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.groups.report import UncoveredGroup
+from twinlog.groups.translate import begun_empty, never_copied
+from twinlog.policy.replication import ReplicationPolicy
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
+from twinlog.state.progress import Maps, SourceLife, read_packed
+from twinlog.topics import discover
+from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
+from twinlog.topics.reverse_flows import read_way_back
+
+ASKED_SECONDS = 3_600
+"""After this long without a checkpoint a group is not asked for by its name any more."""
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where one partition of the source is on the target, and the map of the way.
+
+    `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the map is that of the
+    flow which copied it, read backwards.  `way_back` is the map of the flow the other way where both keep the topic's
+    name.  Either may be the reason why it cannot be read.  `gaps` are offsets that are in no copy, by the ledger of the
+    flow whose map that is; `begun_empty` says of one that goes `back` that its copy held no record when it began.
+    `trouble` says why nothing can be translated.  `remote_id` is the life of the topic on the target that this is
+    about, "" where it is not known.
+    """
+
+    remote: TopicPartition
+    source: PartitionOffsets
+    target: PartitionOffsets | None
+    packed: PackedMap | UnreadableMap | None
+    gaps: tuple[tuple[int, int], ...] = ()
+    back: bool = False
+    way_back: PackedMap | UnreadableMap | None = None
+    trouble: str = ""
+    remote_id: str = ""
+    begun_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A partition that the flow replicates and whose offsets could not be read, and why."""
+
+    remote: TopicPartition
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The flow's groups at `at_ms`.
+
+    `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
+    the target's groups.  `routes` has the partitions they can go to, `unread` those nobody can tell about now.
+    `checkpoints` is the topic's content; `gone` are groups in it that no longer exist on the source.
+    """
+
+    at_ms: int
+    committed: Mapping[str, Offsets]
+    uncovered: tuple[UncoveredGroup, ...]
+    routes: Mapping[TopicPartition, Route]
+    unread: Mapping[TopicPartition, Unread]
+    there: Mapping[str, Offsets]
+    there_refused: Mapping[str, TwinlogError]
+    states: Mapping[str, GroupListing]
+    checkpoints: Mapping[GroupPartition, DatedCheckpoint]
+    gone: frozenset[str]
+    ledger: Ledger
+    notes: tuple[str, ...]
+
+
+def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
+    """Read groups, positions, topics, maps and checkpoints.
+
+    Committed offsets are read before the logs' ends, so that no honest position lies beyond an end.  Raises
+    ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
+    """
+    at_ms = clock.now_ms()
+    listed = [it for it in clusters.source.groups() if flow.groups.accepts(it.group)]
+    followed = [it.group for it in listed if it.type.commits_offsets]
+    committed = clusters.source.committed_offsets(followed)
+    there = clusters.target.committed_offsets(committed.found)
+    states = {it.group: it for it in clusters.target.groups()}
+    ledger = read_ledger(flow, clusters.target)
+    wanted = {it for offsets in committed.found.values() for it in offsets}
+    checkpoints, unread = newest_checkpoints(flow, clusters.target)
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    discovery = discover.run(flow, clusters) if wanted else None
+    return GroupView(
+        at_ms=at_ms,
+        committed=committed.found,
+        uncovered=(*_uncovered(listed), *_refused(committed.refused)),
+        routes=dict(_routes(flow, clusters, ledger, discovery, wanted)) if discovery is not None else {},
+        unread=dict(_unread(flow, discovery, wanted)) if discovery is not None else {},
+        there=there.found,
+        there_refused=there.refused,
+        states=states,
+        checkpoints=checkpoints,
+        gone=_gone(flow, clusters.source, (it.group for it in listed), checkpoints, at_ms),
+        ledger=ledger,
+        notes=(f"{topic}: {unread} records are no checkpoints",) if unread else (),
+    )
+
+
+def _uncovered(listed: Iterable[GroupListing]) -> Iterator[UncoveredGroup]:
+    for it in listed:
+        if it.type in {"share", "streams"}:
+            reason = f"a {it.type} group keeps its progress in no offsets that could be translated"
+            yield UncoveredGroup(it.group, it.type, reason)
+
+
+def _refused(refused: Mapping[str, TwinlogError]) -> Iterator[UncoveredGroup]:
+    for name, error in refused.items():
+        yield UncoveredGroup(name, GroupType.OTHER, str(error), refused=True)
+
+
+def _gone(
+    flow: FlowSettings,
+    source: ClusterReader,
+    listed: Iterable[str],
+    checkpoints: Mapping[GroupPartition, DatedCheckpoint],
+    at_ms: int,
+) -> frozenset[str]:
+    """Groups that have checkpoints, and do not exist on the source any more.
+
+    A listing that hides nothing answers for those that it has not had for `ASKED_SECONDS`, a hundred thousand of them
+    as well as none.  Younger ones are asked for: one whose coordinator moves meanwhile is in nobody's listing.  So is
+    everybody where the listing leaves out what this user may not see: such a group is refused, and not gone.
+    """
+    newest: dict[str, int] = {}
+    known = set(listed)
+    for key, it in checkpoints.items():
+        if key.group not in known:
+            newest[key.group] = max(newest.get(key.group, 0), it.at_ms)
+    missing = {group for group in newest if flow.groups.accepts(group)}
+    young = {group for group in missing if clock.seconds_since(newest[group], at_ms) < ASKED_SECONDS}
+    long_gone = missing - young
+    if long_gone and not source.lists_every_group():
+        young, long_gone = missing, set()
+    asked = source.committed_offsets(sorted(young)).found if young else {}
+    return frozenset(long_gone | {group for group, offsets in asked.items() if not offsets})
+
+
+def _routes(
+    flow: FlowSettings,
+    clusters: Clusters,
+    ledger: Ledger,
+    discovery: Discovery,
+    wanted: set[TopicPartition],
+) -> Iterator[tuple[TopicPartition, Route]]:
+    packed = read_packed(flow, clusters.target)
+    ways_back = _ways_back(flow, clusters, discovery)
+    gaps = never_copied(ledger)
+    problems = {it.topic: it.message for it in discovery.problems if it.blocking}
+    for topic in discovery.topics:
+        for partition in topic.partitions:
+            life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+            it = TopicPartition(topic.topic, partition.partition)
+            if it in wanted:
+                yield (
+                    it,
+                    Route(
+                        remote=TopicPartition(topic.remote_topic, partition.partition),
+                        source=partition.source,
+                        target=partition.target,
+                        packed=packed.seen(life),
+                        gaps=tuple(gaps.get(life, ())),
+                        way_back=ways_back.get(it),
+                        trouble=problems.get(topic.topic, "is blocked") if topic.blocked else "",
+                        remote_id=topic.remote.topic_id if topic.remote is not None else "",
+                    ),
+                )
+    yield from _routes_back(flow, clusters, wanted)
+
+
+def _unread(
+    flow: FlowSettings, discovery: Discovery, wanted: set[TopicPartition]
+) -> Iterator[tuple[TopicPartition, Unread]]:
+    """Partitions whose topic the source would not describe, or whose offsets it would not tell."""
+    codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
+    problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
+    found = {
+        TopicPartition(topic.topic, it.partition) for topic in discovery.topics for it in topic.partitions
+    }
+    counts = {topic.topic: topic.partition_count for topic in discovery.topics}
+    for it in wanted - found:
+        if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
+            yield it, Unread(TopicPartition(remote_name(flow, it.topic), it.partition), problems[it.topic])
+
+
+def _ways_back(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery
+) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
+    """Maps of the flow the other way, of topics that both flows call the same; nothing when there is no such flow."""
+    same = [
+        topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
+    ]
+    way = read_way_back(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
+    if way is None:
+        return {}
+    nothing = PackedMap.of({})
+    return {
+        TopicPartition(topic.topic, it.partition): way.maps.seen(
+            SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
+        )
+        or nothing
+        for topic in same
+        if way.concerns(topic.topic)
+        for it in topic.partitions
+    }
+
+
+def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:
+    """Name on the target of a topic that was copied from there, None for every other one; one hop only."""
+    return policy.upstream_topic(topic) if policy.topic_source(topic) == target_alias else None
+
+
+def _routes_back(
+    flow: FlowSettings, clusters: Clusters, wanted: set[TopicPartition]
+) -> Iterator[tuple[TopicPartition, Route]]:
+    originals = {
+        it: TopicPartition(name, it.partition)
+        for it in wanted
+        if flow.topics.accepts(it.topic)
+        and (name := original_on_target(flow.policy, flow.target.alias, it.topic)) is not None
+    }
+    if not originals:
+        return
+    copies = clusters.source.describe_topics({it.topic for it in originals}).found
+    way = read_way_back(flow, clusters, {name: it.topic_id for name, it in copies.items()})
+    maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
+    gaps, empty = never_copied(ledger), begun_empty(ledger)
+    lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
+    here = clusters.source.offsets(originals)
+    there = clusters.target.offsets(it for it in originals.values() if it.topic in lives)
+    for it, original in originals.items():
+        if it in here.found:
+            topic_id = lives[original.topic].topic_id if original.topic in lives else ""
+            life = SourceLife(original.topic, topic_id, original.partition)
+            yield (
+                it,
+                Route(
+                    remote=original,
+                    source=here.found[it],
+                    target=there.found.get(original),
+                    packed=maps.seen(life),
+                    gaps=tuple(gaps.get(life, ())),
+                    back=True,
+                    remote_id=topic_id,
+                    begun_empty=life in empty,
+                ),
+            )

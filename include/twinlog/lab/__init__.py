@@ -1,0 +1,1 @@
+"""Two real clusters on one machine: embedded brokers, and the demo played on them."""

@@ -1,0 +1,1 @@
+"""The demo: sample producers and groups, the Dag through Airflow, a comparison of both sides."""

@@ -1,0 +1,220 @@
+"""What happens in the demo: fill topics, let records flow, watch cycles, stop the flow, compare both sides."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlog.errors import TerminalError, TransientError
+from twinlog.lab.demo.api import AirflowApi
+from twinlog.lab.demo.comparison import TopicComparison, compare_topic
+from twinlog.lab.demo.stage import DAG_ID, SOURCE, Stage
+from twinlog.lab.demo.workload import TOPICS, Stream, create_topics, freeze_compacted
+
+STREAM_S = 40
+LONGEST_S = 540
+"""Two cores with nothing else to do need less than three minutes; a busy machine gets the time it needs."""
+
+POLL_S = 1.0
+FINISHED = frozenset({"success", "failed"})
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One finished Dag run: what its tasks reported."""
+
+    run_id: str
+    state: str
+    records: int
+    seconds: float
+    copy_seconds: float
+    by_topic: dict[str, int]
+    lag_by_topic: dict[str, int]
+    heartbeat_latency_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutcome:
+    """One topic at the end.  `records_per_second` counts the seconds in which a Spark job was copying."""
+
+    topic: str
+    remote_topic: str
+    shows: str
+    source_records: int
+    target_records: int
+    lag_records: int
+    records_per_second: int
+    equal: bool
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """The demo's outcome.  `heartbeat_latency_ms` is how old the newest copied heartbeat was in the last cycle."""
+
+    topics: tuple[TopicOutcome, ...]
+    cycles: int
+    failed_cycles: int
+    seconds: float
+    heartbeat_latency_ms: int | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every record of every topic is equal on both sides."""
+        return bool(self.topics) and all(topic.equal for topic in self.topics)
+
+
+@dataclass
+class Watch:
+    """Follows the Dag's runs, and says what each finished one did."""
+
+    api: AirflowApi
+    say: Say
+    deadline: float
+    cycles: dict[str, Cycle] = field(default_factory=dict)
+
+    def until(self, enough: Callable[[list[dict[str, Any]]], bool]) -> bool:
+        """Look at the runs again and again until `enough` says so; False when time is up first."""
+        while time.monotonic() < self.deadline:
+            runs = self.api.runs(DAG_ID)
+            for run in runs:
+                if run["state"] in FINISHED and run["dag_run_id"] not in self.cycles:
+                    cycle = read_cycle(self.api, run)
+                    self.cycles[cycle.run_id] = cycle
+                    self.say(_describe(cycle))
+            if enough(runs):
+                return True
+            time.sleep(POLL_S)
+        return False
+
+
+def play(stage: Stage, say: Say) -> DemoReport:
+    """Play the demo on a stage: in less than three minutes, on a machine with nothing else to do.
+
+    Raises TerminalError when Airflow does not take the Dag, TransientError when the producer fails.
+    """
+    started = time.monotonic()
+    watch = Watch(stage.airflow.api, say, started + LONGEST_S)
+    stream = _prepare(stage, say)
+    _wait_for_dag(stage)
+    say(f"Airflow is up at {stage.airflow.api.url}, {DAG_ID} runs every minute; records keep flowing")
+    stream.start()
+    flowing = time.monotonic()
+    stage.airflow.api.pause(DAG_ID, paused=False)
+    watch.until(lambda _: time.monotonic() - flowing > STREAM_S)
+    stream.stop()
+    say(f"the stream has stopped after {stream.written:,} records; one more cycle takes what is left")
+    stopped = dt.datetime.now(dt.UTC)
+    stage.airflow.api.trigger(DAG_ID)
+    if not watch.until(lambda runs: any(is_finished_since(stopped, run) for run in runs)):
+        say(f"time is up after {LONGEST_S} s, before the last cycle was done: this machine is busy")
+    say("reading both sides, record by record")
+    compared = [
+        compare_topic(
+            stage.source.bootstrap_servers,
+            stage.target.bootstrap_servers,
+            topic.name,
+            f"{SOURCE}.{topic.name}",
+        )
+        for topic in TOPICS
+    ]
+    return make_report(compared, list(watch.cycles.values()), time.monotonic() - started)
+
+
+def _prepare(stage: Stage, say: Say) -> Stream:
+    """Create and fill the topics while Airflow starts."""
+    create_topics(stage.source.bootstrap_servers)
+    stream = Stream(stage.source.bootstrap_servers)
+    stream.fill()
+    freeze_compacted(stage.source.bootstrap_servers)
+    say(f"{len(TOPICS)} topics with {stream.written:,} records on {SOURCE}; waiting for Airflow")
+    return stream
+
+
+def _wait_for_dag(stage: Stage) -> None:
+    stage.airflow.wait_until_healthy()
+    deadline = time.monotonic() + 60
+    while DAG_ID not in stage.airflow.api.dag_ids():
+        errors = stage.airflow.api.import_errors()
+        if errors:
+            raise TerminalError(f"Airflow could not read the Dag: {errors[0].strip().splitlines()[-1]}")
+        if time.monotonic() > deadline:
+            raise TransientError(f"Airflow has not found {DAG_ID}", hint=f"see {stage.airflow.home / 'logs'}")
+        time.sleep(POLL_S)
+
+
+def is_finished_since(moment: dt.datetime, run: dict[str, Any]) -> bool:
+    """Whether a run, triggered or scheduled, began after `moment` and is done."""
+    started = run["start_date"]
+    return run["state"] in FINISHED and bool(started) and dt.datetime.fromisoformat(started) > moment
+
+
+def read_cycle(api: AirflowApi, run: dict[str, Any]) -> Cycle:
+    """Read what the tasks of a finished run returned; a task that failed or was skipped returned nothing."""
+    run_id = run["dag_run_id"]
+
+    def returned(task: str) -> dict[str, Any]:
+        try:
+            return dict(api.result(DAG_ID, run_id, task))
+        except TerminalError:
+            return {}
+
+    report, copied, beat = returned("publish"), returned("copy"), returned("heartbeats")
+    return Cycle(
+        run_id=run_id,
+        state=run["state"],
+        records=report.get("records", 0),
+        seconds=float(run.get("duration") or 0),
+        copy_seconds=copied.get("seconds", 0.0),
+        by_topic=dict(_sums(report, "copied_records")),
+        lag_by_topic=dict(_sums(report, "lag_records")),
+        heartbeat_latency_ms=beat.get("latency_ms"),
+    )
+
+
+def make_report(compared: list[TopicComparison], cycles: list[Cycle], seconds: float) -> DemoReport:
+    """Join what was compared with what the cycles reported.  Pure."""
+    copied: Counter[str] = Counter()
+    for cycle in cycles:
+        copied.update(cycle.by_topic)
+    copying = sum(cycle.copy_seconds for cycle in cycles) or 1.0
+    lag = cycles[-1].lag_by_topic if cycles else {}
+    shows = {topic.name: topic.why for topic in TOPICS}
+    return DemoReport(
+        topics=tuple(
+            TopicOutcome(
+                topic=it.topic,
+                remote_topic=it.remote_topic,
+                shows=shows[it.topic],
+                source_records=it.source_records,
+                target_records=it.target_records,
+                lag_records=lag.get(it.topic, it.source_records - it.target_records),
+                records_per_second=round(copied[it.topic] / copying),
+                equal=it.equal,
+                difference=it.difference,
+            )
+            for it in compared
+        ),
+        cycles=len(cycles),
+        failed_cycles=sum(cycle.state == "failed" for cycle in cycles),
+        seconds=round(seconds, 1),
+        heartbeat_latency_ms=next(
+            (it.heartbeat_latency_ms for it in reversed(cycles) if it.heartbeat_latency_ms is not None), None
+        ),
+    )
+
+
+def _sums(report: dict[str, Any], name: str) -> Iterator[tuple[str, int]]:
+    for topic in report.get("topics", ()):
+        yield topic["topic"], sum(partition[name] for partition in topic["partitions"])
+
+
+def _describe(cycle: Cycle) -> str:
+    kind = cycle.run_id.split("__", maxsplit=1)[0]
+    return f"cycle {cycle.state} ({kind}): {cycle.records:,} records in {cycle.seconds:.0f} s"

@@ -1,0 +1,137 @@
+"""Where the demo plays: two clusters, a configuration file and an Airflow, all in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from twinlog.errors import UsageError
+from twinlog.lab.demo.airflow_instance import AirflowInstance
+from twinlog.lab.demo.processes import stop_sessions
+from twinlog.lab.demo.workload import BROKER_SETTINGS
+from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lab.kafka.fleet import stop_clusters
+from twinlog.lab.kafka.state import ProcessId
+
+SOURCE, TARGET = "A", "B"
+DAG_ID = f"replicate__{SOURCE}__{TARGET}"
+_KEPT = "airflow-sessions.json"
+
+_CONFIGURATION = """\
+# Written by `twinlog demo`.
+clusters = {source.name}, {target.name}
+{source.name}.bootstrap.servers = {source.bootstrap_servers}
+{target.name}.bootstrap.servers = {target.bootstrap_servers}
+
+{source.name}->{target.name}.enabled = true
+{source.name}->{target.name}.topics = .*
+{target.name}->{source.name}.enabled = false
+
+twinlog.spark.master = local[2]
+replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Both clusters, the file that names them, and the Airflow that works from it."""
+
+    folder: Path
+    source: EmbeddedKafka
+    target: EmbeddedKafka
+    config: Path
+    airflow: AirflowInstance
+
+
+@contextmanager
+def open_stage(*, keep: bool = False) -> Iterator[Stage]:
+    """Start both clusters and Airflow; stop them and remove their folder at the end, whatever the end is.
+
+    With `keep` they go on, from the user's data folder, until `stop_kept`.  Raises UsageError when a kept
+    demo still runs, and what the clusters and Airflow raise.
+    """
+    folder = _kept_folder() if keep else Path(tempfile.mkdtemp(prefix="twinlog-demo-"))
+    finished = False
+    try:
+        with contextlib.ExitStack() as running:
+            source, target = _start_clusters(folder, running, keep=keep)
+            config = folder / "mm2.properties"
+            config.write_text(_CONFIGURATION.format(source=source, target=target))
+            airflow = AirflowInstance(folder / "airflow", config, watched=not keep)
+            running.callback(airflow.stop)
+            airflow.start()
+            if keep:
+                _note_leaders(folder, airflow.sessions)
+            yield Stage(folder, source, target, config, airflow)
+            finished = True
+            if keep:
+                running.pop_all()
+    finally:
+        if not (keep and finished):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def stop_kept() -> bool:
+    """End what `twinlog demo --keep` left running, and remove its data; False when there is nothing."""
+    folder = _default_folder()
+    if not folder.exists():
+        return False
+    if (folder / _KEPT).exists():
+        stop_sessions(_living_leaders(folder))
+    stop_clusters(folder)
+    shutil.rmtree(folder)
+    return True
+
+
+def _note_leaders(folder: Path, sessions: Sequence[int]) -> None:
+    (folder / _KEPT).write_text(json.dumps([asdict(ProcessId.of(leader)) for leader in sessions]))
+
+
+def _living_leaders(folder: Path) -> list[int]:
+    """Return the sessions that are still ours: after a reboot their ids may be anybody's."""
+    noted = [ProcessId(**each) for each in json.loads((folder / _KEPT).read_text())]
+    return [leader.pid for leader in noted if leader.is_alive()]
+
+
+def _default_folder() -> Path:
+    return platformdirs.user_data_path("twinlog") / "demo"
+
+
+def _kept_folder() -> Path:
+    folder = _default_folder()
+    if folder.exists():
+        raise UsageError(
+            f"a demo was kept in {folder}", hint="end it first: twinlog demo --stop", code="demo-kept"
+        )
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _start_clusters(
+    folder: Path, running: contextlib.ExitStack, *, keep: bool
+) -> tuple[EmbeddedKafka, EmbeddedKafka]:
+    """Start both side by side; a cluster that started is stopped with `running`, also when the other failed."""
+    source, target = clusters = [
+        EmbeddedKafka(name, folder / name, settings=BROKER_SETTINGS, outlives_us=keep)
+        for name in (SOURCE, TARGET)
+    ]
+    for cluster in clusters:
+        # Their data goes with them: nothing is gained by waiting for an orderly end.
+        running.callback(cluster.kill)
+    with ThreadPoolExecutor(len(clusters)) as pool:
+        for start in [pool.submit(cluster.start) for cluster in clusters]:
+            start.result()
+    return source, target

@@ -1,0 +1,1 @@
+"""Embedded Kafka brokers and MirrorMaker 2 from Maven jars."""

@@ -1,0 +1,206 @@
+"""Kafka's own jars, fetched once from Maven Central and checked at every use.
+
+The Ivy jar that pyspark carries does the fetching, so nothing but Java is needed.  A jar set lives in one
+folder of the user's cache beside a manifest of sizes and SHA-256 sums that is written last: a folder
+without a manifest, or one that does not agree with it, is half-done or damaged and is fetched again.
+Concurrent fetches wait for each other on a file lock.
+
+Cost: about 30 s and 35-46 MB per set once; 0.1 s per check.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import logging
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from twinlog.errors import TerminalError, TransientError
+from twinlog.lab.kafka.java import find_java
+
+_log = logging.getLogger(__name__)
+
+KAFKA_VERSION = "4.3.1"
+OLDER_KAFKA_VERSION = "3.9.2"
+"""The newest 3.9: what the compatibility tests run against."""
+
+_MANIFEST = "manifest.json"
+_FETCH_TIMEOUT_S = 600
+_SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
+"""Kafka's jars name no logging back end; this one writes to stderr, which is what we keep as the log."""
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """A class path by name: Maven coordinates (organisation, name, version), resolved transitively."""
+
+    name: str
+    coordinates: tuple[tuple[str, str, str], ...]
+
+
+def broker_jars(version: str = KAFKA_VERSION) -> JarSet:
+    """Return the set that a Kafka broker of `version` runs on."""
+    return JarSet(f"kafka-{version}", (("org.apache.kafka", "kafka_2.13", version), _SLF4J_SIMPLE))
+
+
+def mirror_maker_jars(version: str = KAFKA_VERSION) -> JarSet:
+    """Return the set with MirrorMaker 2's dedicated mode and RemoteClusterUtils."""
+    modules = ("connect-mirror", "connect-runtime", "connect-json")
+    coordinates = tuple(("org.apache.kafka", module, version) for module in modules)
+    return JarSet(f"mirror-maker-{version}", (*coordinates, _SLF4J_SIMPLE))
+
+
+def tools_jars(version: str = KAFKA_VERSION) -> JarSet:
+    """Return the set with Kafka's console tools (`org.apache.kafka.tools.*`)."""
+    return JarSet(f"kafka-tools-{version}", (("org.apache.kafka", "kafka-tools", version), _SLF4J_SIMPLE))
+
+
+def default_cache() -> Path:
+    """Folder that holds all jar sets of this user."""
+    return platformdirs.user_cache_path("twinlog") / "jars"
+
+
+def class_path(
+    jars: JarSet, cache: Path | None = None, fetch: Callable[[JarSet, Path], None] | None = None
+) -> str:
+    """Return Java's class path of `jars`, fetching them first when the cache has them not, or not whole.
+
+    Raises TransientError (code `jars`) when Maven Central cannot be reached, TerminalError when Java or
+    the Ivy jar is missing or the coordinates do not exist.
+    """
+    folder = (cache or default_cache()) / jars.name
+    if not is_whole(folder):
+        with _locked(folder.with_name(f"{folder.name}.lock")):
+            if not is_whole(folder):  # another process may have fetched while we waited
+                _refetch(jars, folder, fetch or fetch_with_ivy)
+    return str(folder / "*")
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every jar that the manifest names is there with its size and SHA-256, and no other."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+        return bool(manifest == _describe(folder))
+    except (OSError, ValueError):
+        return False
+
+
+def _describe(folder: Path) -> dict[str, dict[str, int | str]]:
+    described: dict[str, dict[str, int | str]] = {}
+    for jar in sorted(folder.glob("*.jar")):
+        with jar.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        described[jar.name] = {"size": jar.stat().st_size, "sha256": digest}
+    return described
+
+
+def _refetch(jars: JarSet, folder: Path, fetch: Callable[[JarSet, Path], None]) -> None:
+    """Fetch into a new folder beside the set's and move it in whole: a kill leaves no half set."""
+    # At warning level, since somebody waits for half a minute and wants to know what for.
+    _log.warning("fetching the jars of %s from Maven Central, once (about 30 s)", jars.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{jars.name}-", dir=folder.parent) as work:
+        arrived = Path(work, "jars")
+        arrived.mkdir()
+        fetch(jars, arrived)
+        manifest = _describe(arrived)
+        if not manifest:
+            raise TransientError(f"no jar of {jars.name} arrived", hint="try again", code="jars")
+        (arrived / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+        arrived.rename(folder)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def fetch_with_ivy(jars: JarSet, folder: Path) -> None:
+    """Put `jars` and all they depend on into `folder`; a failing download is tried three times."""
+    attempts = Retrying(
+        stop=stop_after_attempt(3),
+        wait=wait_fixed(5),
+        retry=retry_if_exception_type(TransientError),
+        reraise=True,
+    )
+    attempts(_run_ivy, jars, folder)
+
+
+def _run_ivy(jars: JarSet, folder: Path) -> None:
+    java, ivy = find_java().path, ivy_jar()
+    with tempfile.TemporaryDirectory(prefix="ivy-", dir=folder.parent) as work:
+        module = Path(work, "ivy.xml")
+        module.write_text(_module_description(jars))
+        pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
+        command: list[str | Path] = [
+            java,
+            "-jar",
+            ivy,
+            "-cache",
+            f"{work}/cache",
+            "-ivy",
+            module,
+            "-confs",
+            "default",
+        ]
+        command += ["-retrieve", pattern, "-types", "jar", "bundle"]
+        try:
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=_FETCH_TIMEOUT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise _not_fetched(jars, f"no answer in {_FETCH_TIMEOUT_S} s") from None
+    if answer.returncode:
+        raise _not_fetched(jars, _reason(answer.stdout + answer.stderr))
+
+
+def _not_fetched(jars: JarSet, reason: str) -> TransientError:
+    return TransientError(
+        f"the jars of {jars.name} could not be fetched from Maven Central: {reason}",
+        hint="check the network (Java reads its proxy from JAVA_TOOL_OPTIONS) and run the command again",
+        code="jars",
+    )
+
+
+def _reason(output: str) -> str:
+    """Pick Ivy's own words for what went wrong: its last line on a failed artifact, else its last."""
+    lines = [line.strip(" \t:") for line in output.splitlines() if line.strip(" \t:")]
+    telling = [line for line in lines if "not found" in line or "FAILED" in line or "Exception" in line]
+    return (telling or lines or ["Ivy failed without a word"])[-1]
+
+
+def _module_description(jars: JarSet) -> str:
+    dependencies = "".join(
+        f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="default"/>'
+        for organisation, name, version in jars.coordinates
+    )
+    info = f'<info organisation="twinlog" module="{jars.name}"/>'
+    return f'<ivy-module version="2.0">{info}<dependencies>{dependencies}</dependencies></ivy-module>'
+
+
+def ivy_jar() -> Path:
+    """Find the Ivy jar of the installed pyspark.  Raises TerminalError when there is none."""
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):
+            return jar
+    raise TerminalError("pyspark's Ivy jar is not installed", hint="run make setup", code="jars")

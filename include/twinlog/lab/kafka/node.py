@@ -1,0 +1,115 @@
+"""Doing, for one broker: format its folder, launch it, and ask a cluster whether it is there."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinlog.errors import TerminalError, TransientError
+from twinlog.lab.kafka.java import find_java
+from twinlog.lab.kafka.process import JavaProcess
+from twinlog.lab.kafka.server_properties import HOST, ClusterPlan, Listener, NodePlan, scram_arguments
+
+_READY_WITHIN_S = 60.0
+"""Five seconds are usual and fifteen a lot; beyond this something is wrong and waiting does not help."""
+_FORMAT_WITHIN_S = 60.0
+JVM = (
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+)
+"""For everything of Kafka's: out of memory it ends, and its log on stderr has times."""
+_HEAP = ("-Xms128m", "-Xmx512m")
+
+
+def new_cluster_id() -> str:
+    """Return a random id as Kafka writes them: a UUID in unpadded base64, with no dash to begin with."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+
+
+def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping[str, str]) -> None:
+    """Format a broker's empty folder, with the users' SCRAM credentials.  Raises TerminalError (`broker`)."""
+    command: list[str | Path] = [
+        find_java().path,
+        "-Xmx128m",
+        "-cp",
+        class_path,
+        "kafka.tools.StorageTool",
+        "format",
+    ]
+    command += ["-t", cluster_id, "-c", node.properties, *scram_arguments(users)]
+    answer = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=_FORMAT_WITHIN_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if answer.returncode:
+        reason = cause_of_death(answer.stderr + answer.stdout)
+        raise TerminalError(
+            f"folder {node.data} could not be formatted: {reason}",
+            hint="look at the settings and users that were given",
+            code="broker",
+        )
+
+
+def launch_node(node: NodePlan, class_path: str, *, watched: bool) -> JavaProcess:
+    """Start a formatted broker; it appends what it prints to its log."""
+    java = find_java().path
+    command: list[str | Path] = [java, *_HEAP, *JVM, "-cp", class_path, "kafka.Kafka", node.properties]
+    return JavaProcess(command, node.log, watched=watched)
+
+
+def wait_until_ready(name: str, plan: ClusterPlan, processes: Mapping[int, JavaProcess]) -> None:
+    """Return when every broker answers by itself, with metadata that names all of them and a controller.
+
+    Raises TerminalError (code `broker`) when a broker dies meanwhile, TransientError when time is up.
+    """
+    deadline = time.monotonic() + _READY_WITHIN_S
+    for node in plan.nodes:
+        while not _answers(node, len(plan.nodes)):
+            _require_alive(name, processes)
+            if time.monotonic() > deadline:
+                message = (
+                    f"broker {node.node_id} of cluster {name} did not answer within {_READY_WITHIN_S:.0f} s"
+                )
+                raise TransientError(message, hint=f"read {node.log}", code="broker")
+            time.sleep(0.1)
+
+
+def _answers(node: NodePlan, brokers: int) -> bool:
+    """Whether the broker itself answers: after a crash its fellows go on naming it for a session's length."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    address = f"{HOST}:{node.ports[Listener.PLAINTEXT]}"
+    try:
+        metadata = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=1.0)
+    except KafkaException:  # nobody listens yet
+        return False
+    return len(metadata.brokers) == brokers and metadata.controller_id >= 0
+
+
+def _require_alive(name: str, processes: Mapping[int, JavaProcess]) -> None:
+    for node_id, process in processes.items():
+        if not process.is_running():
+            raise TerminalError(
+                f"broker {node_id} of cluster {name} died while starting: {cause_of_death(process.output())}",
+                hint=f"read {process.log}",
+                code="broker",
+            )
+
+
+def cause_of_death(output: str) -> str:
+    """Return the last line of a Java program's output that names an error, or its last line of all."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    frameless = [line for line in lines if not line.startswith("at ")]
+    telling = [line for line in frameless if "Exception" in line or " ERROR " in line]
+    return (telling or lines or ["it printed nothing"])[-1]

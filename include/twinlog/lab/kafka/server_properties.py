@@ -1,0 +1,174 @@
+"""What a broker's server.properties says: pure, from a plan of the cluster to a dict of settings.
+
+Every node is broker and controller (KRaft combined mode).  PLAINTEXT is always there: the brokers, the
+readiness check and the tests' administrator use it, and its principal `User:ANONYMOUS` is a super user.
+The other listeners are for clients whose rights and log-in matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from twinlog.lab.kafka.certificates import Certificates
+
+HOST = "127.0.0.1"
+SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_CONTROLLER = "CONTROLLER"
+_LOGIN_MODULES = "org.apache.kafka.common.security"
+
+
+class Listener(StrEnum):
+    """A listener by its security protocol; each is offered on a port of its own."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """One broker: its id from 1 on, its folder, and the ports of its listeners and its controller."""
+
+    node_id: int
+    folder: Path
+    ports: Mapping[Listener, int]
+    controller_port: int
+
+    @property
+    def data(self) -> Path:
+        """Where the broker keeps its log segments and its metadata log."""
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the broker printed."""
+        return self.folder / "broker.log"
+
+    @property
+    def properties(self) -> Path:
+        """The broker's server.properties."""
+        return self.folder / "server.properties"
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """All that the settings of a cluster depend on.
+
+    `users`: user name to password, valid for PLAIN and both SCRAM mechanisms.  `settings`: broker
+    settings that win over ours.
+    """
+
+    nodes: tuple[NodePlan, ...]
+    users: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    certificates: Certificates | None = None
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners that every node offers."""
+        return tuple(self.nodes[0].ports)
+
+    def addresses(self, listener: Listener) -> str:
+        """Bootstrap servers of one listener, as clients take them."""
+        return ",".join(f"{HOST}:{node.ports[listener]}" for node in self.nodes)
+
+
+def server_properties(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
+    """Return the settings of `node`, with `cluster.settings` over them."""
+    properties = _identity(cluster, node) | _small_and_quick(cluster)
+    if cluster.certificates:
+        properties |= _tls(cluster.certificates)
+    for listener in (Listener.SASL_PLAINTEXT, Listener.SASL_SSL):
+        if listener in node.ports:
+            properties |= _sasl(listener, cluster.users)
+    return properties | dict(cluster.settings)
+
+
+def _identity(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
+    clients = [f"{listener}://{HOST}:{port}" for listener, port in node.ports.items()]
+    protocols = [f"{listener}:{listener}" for listener in node.ports]
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(
+            f"{each.node_id}@{HOST}:{each.controller_port}" for each in cluster.nodes
+        ),
+        "controller.listener.names": _CONTROLLER,
+        "listeners": ",".join([*clients, f"{_CONTROLLER}://{HOST}:{node.controller_port}"]),
+        "advertised.listeners": ",".join(clients),
+        "listener.security.protocol.map": ",".join([*protocols, f"{_CONTROLLER}:PLAINTEXT"]),
+        "inter.broker.listener.name": Listener.PLAINTEXT,
+        "log.dirs": str(node.data),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+        "auto.create.topics.enable": "false",
+    }
+
+
+def _small_and_quick(cluster: ClusterPlan) -> dict[str, str]:
+    """Few internal partitions, no waiting for a group to gather, little memory for the log cleaner, small indexes.
+
+    A segment's two indexes are mapped at their full size, 10 MB each by default, and Linux fills them with zeroes as
+    they are first written to: 4 to 30 ms for each partition's first records and for each roll.
+    """
+    copies = str(min(3, len(cluster.nodes)))
+    in_sync = str(min(2, len(cluster.nodes)))
+    internal = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    return {
+        "default.replication.factor": copies,
+        **{f"{topic}.replication.factor": copies for topic in internal},
+        **{f"{topic}.num.partitions": "4" for topic in internal},
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": "0",
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+        "log.index.size.max.bytes": str(256 * 1024),  # enough for a segment of 87 MB
+    }
+
+
+def _tls(certificates: Certificates) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificates.server.read_text(),
+        "ssl.keystore.key": certificates.server_key.read_text(),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.ca),
+        # A client that shows a certificate is known by its subject; one that shows none is ANONYMOUS.
+        "ssl.client.auth": "requested",
+    }
+
+
+def _sasl(listener: Listener, users: Mapping[str, str]) -> dict[str, str]:
+    prefix = f"listener.name.{listener.lower()}"
+    known = "".join(f" user_{name}={_quoted(password)}" for name, password in users.items())
+    properties = {
+        f"{prefix}.sasl.enabled.mechanisms": ",".join([*SCRAM_MECHANISMS, "PLAIN", "OAUTHBEARER"]),
+        f"{prefix}.plain.sasl.jaas.config": f"{_LOGIN_MODULES}.plain.PlainLoginModule required{known};",
+        # Kafka's development validator: any unsecured token that names a subject and has not expired.
+        f"{prefix}.oauthbearer.sasl.jaas.config": f"{_LOGIN_MODULES}.oauthbearer.OAuthBearerLoginModule"
+        ' required unsecuredLoginStringClaim_sub="broker";',
+    }
+    for mechanism in SCRAM_MECHANISMS:
+        key = f"{prefix}.{mechanism.lower()}.sasl.jaas.config"
+        properties[key] = f"{_LOGIN_MODULES}.scram.ScramLoginModule required;"
+    return properties
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def scram_arguments(users: Mapping[str, str]) -> list[str]:
+    """Arguments with which `StorageTool format` writes the users' SCRAM credentials (KIP-900)."""
+    return [
+        argument
+        for name, password in users.items()
+        for mechanism in SCRAM_MECHANISMS
+        for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+    ]

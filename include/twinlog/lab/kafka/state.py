@@ -1,0 +1,95 @@
+"""What a cluster's folder says about itself: one JSON file beside data and logs.
+
+With it a folder left by an earlier life is told from a strange one, a cluster that still runs from a dead
+one, and `twinlog kafka stop` finds the processes that `twinlog kafka start` left running.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from twinlog.errors import UsageError
+from twinlog.lab.kafka.process import born
+
+_FILE = "cluster.json"
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process named beyond doubt: its id and its time of birth (seconds since the epoch)."""
+
+    pid: int
+    born: float
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        """Name the process that has `pid` now; one already gone gets no birth and never counts as alive."""
+        return cls(pid, born(pid) or 0.0)
+
+    def is_alive(self) -> bool:
+        """Whether this very process lives, and not a later one with its id."""
+        birth = born(self.pid)
+        return birth is not None and abs(birth - self.born) < 1.0
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """A cluster's folder: whose it is, and where it was last offered by which processes."""
+
+    name: str
+    version: str
+    nodes: int
+    bootstrap_servers: str = ""
+    processes: tuple[ProcessId, ...] = ()
+
+    def is_running(self) -> bool:
+        """Whether any of its brokers lives."""
+        return any(process.is_alive() for process in self.processes)
+
+
+def read_state(folder: Path) -> ClusterState | None:
+    """Return what `folder` says about its cluster, None when it says nothing (readable)."""
+    try:
+        fields = json.loads((folder / _FILE).read_text())
+        processes = tuple(ProcessId(**process) for process in fields.pop("processes"))
+        return ClusterState(**fields, processes=processes)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_state(folder: Path, state: ClusterState) -> None:
+    """Replace what `folder` says; a kill in between leaves the old words."""
+    new = folder / f".{_FILE}"
+    new.write_text(json.dumps(asdict(state), indent=1))
+    new.replace(folder / _FILE)
+
+
+def claim(folder: Path, wanted: ClusterState) -> bool:
+    """Make sure that `wanted` may live in `folder`; True when its data is there from an earlier life.
+
+    Raises UsageError: code `cluster-running` when the folder's brokers live, `stale-folder` when it holds
+    another cluster's data, another version's, or anything we have not written (a half-made one included).
+    """
+    found = read_state(folder)
+    if found is None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise _stale(folder, "is not empty and holds no complete cluster")
+        return False
+    if found.is_running():
+        pids = ", ".join(str(process.pid) for process in found.processes if process.is_alive())
+        message = f"cluster {found.name} already runs from {folder} (pid {pids})"
+        raise UsageError(message, hint="stop it first", code="cluster-running", folder=str(folder))
+    if (found.name, found.version, found.nodes) != (wanted.name, wanted.version, wanted.nodes):
+        raise _stale(folder, f"holds {_words(found)}, not {_words(wanted)}")
+    return True
+
+
+def _words(state: ClusterState) -> str:
+    return f"cluster {state.name} of Kafka {state.version} with {state.nodes} node{'s'[: state.nodes > 1]}"
+
+
+def _stale(folder: Path, why: str) -> UsageError:
+    hint = "remove the folder or choose another"
+    return UsageError(f"folder {folder} {why}", hint=hint, code="stale-folder", folder=str(folder))

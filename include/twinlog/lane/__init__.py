@@ -1,0 +1,1 @@
+"""The transactional lane: one writer, its sequences and its transaction."""

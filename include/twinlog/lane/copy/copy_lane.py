@@ -1,0 +1,253 @@
+"""Copy a lane's ranges: the loop a Spark task runs.
+
+    receive a fetch answer -> cut it into batches -> ask for the next -> relabel and send -> ... -> commit
+
+A transaction holds the data, the progress and the offset map of every partition it moved: they commit together
+or not at all.  Trouble of one partition (poison, a gap, a deleted topic) ends that partition and not the others;
+trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences again.
+
+Invariant M: the memory of an answer, and of what was made of it, is written to again by the answer after the next; by
+then the one between has been taken, which waits until all of the first has gone out (docs/decisions/0018).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+
+from twinlog.batches.aborted import AbortedTransactions
+from twinlog.batches.columns.arena import Arena
+from twinlog.batches.echoes import Echoes, LaneWriters
+from twinlog.batches.header import OLD_MAGIC
+from twinlog.errors import FencedError, TerminalError, TwinlogError
+from twinlog.lane.copy import loops, range_errors, source_checks
+from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
+from twinlog.lane.copy.fence_watch import Recall
+from twinlog.lane.copy.range_errors import SourceTroubleError
+from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.producer import Lane
+from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
+from twinlog.lane.throttle import BURST_SECONDS, Throttle
+from twinlog.lane.transaction import Writer
+from twinlog.logs.reverse_ledgers import ReverseLedgers
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.error_codes import ANOTHER_LIFE, Code
+from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
+from twinlog.protocol.legacy import as_batches, is_old
+from twinlog.protocol.patience import Patience
+from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.wire import Fetched
+
+
+def copy_lane(spec: LaneSpec) -> LaneReport:
+    """Copy the ranges of one lane (task, once per lane).
+
+    Never raises for trouble with clusters: the report says what it was.
+    """
+    with Brokers(spec.source) as source, Brokers(spec.target) as target:
+        return LaneCopy(spec, source, target).run()
+
+
+class LaneCopy:
+    """The copy of one lane, from its spec to its report."""
+
+    def __init__(self, spec: LaneSpec, source: Brokers, target: Brokers) -> None:
+        self._spec = spec
+        transactional_id = spec.transactional_id if spec.exactly_once else None
+        self._lane = Lane(
+            target,
+            Writer(transactional_id, spec.producer_id, spec.producer_epoch),
+            sequences={(topic, partition): number for topic, partition, number in spec.sequences},
+        )
+        self._fetcher = Fetcher(
+            source,
+            max_bytes=_fetch_size(spec, spec.fetch_bytes),
+            partition_max_bytes=_fetch_size(spec, spec.partition_fetch_bytes),
+            read_committed=spec.read_committed,
+            max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(loops.IDLE_WAIT_SECONDS * 1000),
+            topic_ids={item.topic: item.topic_id for item in spec.ranges},
+            patience=Patience(),
+            buffers=2,  # of the last answer some may be under way to the target
+        )
+        self._source = source
+        self._arena = Arena()
+        ranges = [
+            RangeCopy.begin(item, quarantine=spec.quarantine_poison, arena=self._arena)
+            for item in spec.ranges
+        ]
+        if spec.way_back_ledger:
+            # Over connections of its own: answers to the fetcher are under way on the lane's.
+            ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
+            writers = LaneWriters(ledgers.latest)
+            for item in ranges:
+                if item.spec.remote_topic == item.spec.topic:
+                    item.cutter.echoes = Echoes.of(writers, item.spec.echoes)
+        self._by_source = {item.source: item for item in ranges}
+        by_target = {item.target: item for item in ranges}
+        self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
+
+    def run(self) -> LaneReport:
+        """Copy until every range is finished or in trouble; report what was committed."""
+        started = time.process_time()
+        error = ""
+        try:
+            self._leave_other_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            self._require_whole_copies()
+            self._keep_rhythm()
+            self._lane.settle()
+            state = LaneOutcome.FAILED if self.troubled else LaneOutcome.DONE
+        except FencedError as fenced:
+            state, error = LaneOutcome.FENCED, str(fenced)
+        except TerminalError as refused:
+            state, error = LaneOutcome.REFUSED, str(refused)
+        except TwinlogError as doubt:
+            state, error = LaneOutcome.FENCE_AGAIN, str(doubt)
+        return LaneReport(
+            lane=self._spec.lane,
+            state=state,
+            ranges=tuple(copy.report() for copy in self._by_source.values()),
+            transactions=self.transaction.count,
+            cpu_seconds=time.process_time() - started,
+            error=error,
+        )
+
+    def _keep_rhythm(self) -> None:
+        rate = self._spec.bytes_per_second
+        throttle = Throttle(rate, time.monotonic()) if rate else None
+        follow = self._spec.follow
+        if follow is None:
+            loops.drain(self, throttle)
+            return
+        pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
+        with Recall(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
+            loops.follow(self, pace, follow, throttle, recall.heard)
+
+    # --- what a rhythm is made of ----------------------------------------------------------------------------
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Upstream offsets to fetch next, of the partitions that are still wanted."""
+        return {copy.source: copy.sent for copy in self._by_source.values() if copy.wanted}
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a range has ended in trouble."""
+        return any(copy.trouble for copy in self._by_source.values())
+
+    def ask(self) -> None:
+        """Send the next fetches; end the ranges whose topic has gone, or that nobody leads."""
+        try:
+            refused = self._fetcher.request(self.positions())
+        except TwinlogError as error:
+            raise SourceTroubleError(error.message) from None
+        for source, why in refused.items():
+            self._by_source[source].trouble = range_errors.not_readable(self._by_source[source].name, why)
+
+    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+        """Read the answers on the way; with `within` (seconds) only those that come in time."""
+        try:
+            yield from self._fetcher.answers(within)
+        except TwinlogError as error:
+            raise SourceTroubleError(error.message) from None
+
+    def take(self, answer: list[Fetched], *, ahead: bool) -> int:
+        """Cut one answer, send what was cut, and commit when the transaction is full or old; return bytes sent.
+
+        `ahead` asks for the next answer before sending.  When it returns, the answer may still be under way to the
+        target, those before it are not.
+        """
+        queues: Queues = {}
+        self._arena.reset()
+        for fetched in answer:
+            copy = self._by_source[fetched.topic, fetched.partition]
+            if fetched.error:
+                self._fetch_refused(copy, fetched)
+            elif copy.wanted and len(fetched.block) and fetched.asked_offset == copy.sent:
+                self._cut(copy, fetched, queues)
+                self.transaction.begin()
+        size = sum(len(outgoing.buffer) for queue in queues.values() for outgoing in queue)
+        try:
+            if ahead:
+                self.ask()
+        finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
+            self._lane.flush()  # the last answer's memory is used for the next
+            kept = not queues or self.transaction.send(queues, size)
+        if kept:
+            self.transaction.commit_if_due()
+        return size
+
+    # --- one answer ----------------------------------------------------------------------------------------
+
+    def _cut(self, copy: RangeCopy, fetched: Fetched, queues: Queues) -> None:
+        """Cut one partition's block.
+
+        Only an answer to a question asked at `item.sent` may be cut: one asked before an abort begins further
+        on, and would make the records between look compacted away.
+        """
+        aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
+        try:
+            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
+            cut = copy.cutter.cut(block, copy.sent, aborted)
+        except TwinlogError as error:
+            copy.trouble = range_errors.unreadable(copy.name, error)
+            return
+        if cut.leader_epoch not in {copy.epoch, -1}:
+            copy.trouble = source_checks.other_history(self._source, copy)
+            if copy.trouble is not None:
+                return
+            copy.epoch = cut.leader_epoch
+        copy.reach(cut.next_upstream)
+        # Old messages behind batches are met again: by the next fetch, which begins with them.
+        if cut.poison is not None and cut.poison.code != OLD_MAGIC:
+            copy.trouble = range_errors.poison(copy.name, cut.poison)
+        if cut.outgoing:
+            queues[copy.target] = cut.outgoing
+
+    def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
+        """End the ranges whose copy was deleted and created again since they were settled.
+
+        One that is swapped later answers with offsets from before this lane began (invariant O of the lane).
+        """
+        for copy in self._by_source.values():
+            wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
+            if wanted and found and wanted != found:
+                copy.trouble = range_errors.copy_recreated(copy.name, copy.spec.remote_topic)
+
+    def _require_whole_copies(self) -> None:
+        """Raise a doubt where a copy ends before what was copied to it: the driver has seen it longer."""
+        reached = self._lane.transaction.ends.reached
+        for copy in self._by_source.values():
+            wanted = copy.copy_end
+            if copy.trouble is None and wanted is not None and reached.get(copy.target, wanted) < wanted:
+                raise self._lane.transaction.doubt(
+                    f"{copy.spec.remote_topic}-{copy.spec.partition} ends before offset {wanted}, up to which it was"
+                    " copied"
+                )
+
+    def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
+        """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""
+        return source_checks.recreated_ranges(self._source, progressed) if self._fetcher.asked_by_name else []
+
+    # --- trouble -------------------------------------------------------------------------------------------
+
+    def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
+        if fetched.error in ANOTHER_LIFE:
+            copy.trouble = source_checks.another_life(self._source, copy)
+        elif repeats(Request.FETCH, fetched.error):
+            return  # by the fetcher, in a while
+        elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
+            copy.trouble = source_checks.out_of_range(self._source, copy)
+        else:
+            copy.trouble = range_errors.source_refused(copy.name, fetched.error)
+
+    def end_all(self, code: str, why: str) -> None:
+        """End every range that is still wanted."""
+        for copy in self._by_source.values():
+            if copy.wanted:
+                copy.trouble = range_errors.stopped_at(copy.name, copy.sent, why, code)
+
+
+def _fetch_size(spec: LaneSpec, size: int) -> int:
+    """Under a throttle, fetch no more than it lets through at once; brokers give a whole batch at least."""
+    return (
+        size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
+    )

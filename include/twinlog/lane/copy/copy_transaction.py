@@ -1,0 +1,279 @@
+"""What a lane has open: the records it sent since the last commit, and how that ends.
+
+A transaction ends with progress, map and what is set aside, committed together; or, when the target refuses something,
+with an abort: every range goes back to what is committed, and on without what was refused.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from twinlog import clock
+from twinlog.batches import quarantine
+from twinlog.batches.outgoing import Outgoing
+from twinlog.errors import FormatError, TransientError
+from twinlog.lane.copy import loops, range_errors, state_records
+from twinlog.lane.copy.range_errors import Trouble, culprits
+from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.produced import Refused, Written
+from twinlog.lane.producer import Lane
+from twinlog.lane.spec import LaneSpec
+from twinlog.protocol.brokers import TopicPartition
+from twinlog.protocol.error_codes import REFUSED_RECORDS, TOO_LARGE, Code
+
+_NO_LEADER_SECONDS = 30.0
+"""How long partitions of the target may be without a leader before they are left to the next cycle."""
+
+_LONGEST_PAUSE_SECONDS = 0.5
+
+_FULL_STRETCHES = 200_000
+"""Stretches of offsets (Outgoing.stretches) from which on a transaction is full, whatever its bytes: each is a run of
+the map to be, 150 bytes until it is written.  Tiny records with every second one compacted away are a stretch each.
+"""
+
+Queues = dict[TopicPartition, list[Outgoing]]
+"""Batches to send, by target partition."""
+
+
+class CopyTransaction:
+    """The transactions of one lane's copy, one after the other.
+
+    `count` is how many were committed.  `recreated_ranges` tells which ranges have read another life of their topic
+    than they were settled for.
+    """
+
+    def __init__(
+        self,
+        spec: LaneSpec,
+        lane: Lane,
+        ranges: Mapping[TopicPartition, RangeCopy],
+        recreated_ranges: Callable[[Collection[RangeCopy]], Sequence[RangeCopy]],
+    ) -> None:
+        self._spec = spec
+        self._lane = lane
+        self._by_target = ranges
+        self._recreated_ranges = recreated_ranges
+        self._open_bytes = self._open_stretches = 0
+        self._opened_at: float | None = None
+        self._leaderless_since: float | None = None
+        self._foresees = True
+        self._last_targets: frozenset[TopicPartition] = frozenset()
+        self._streaming: frozenset[TopicPartition] = frozenset()
+        self.count = 0
+
+    def begin(self) -> None:
+        """Note that something was read: from now on the transaction grows old, also while nothing is to be sent.
+
+        A long stretch of aborted records, markers, or echoes is progress, too.
+        """
+        if self._opened_at is None:
+            self._opened_at = time.monotonic()
+
+    def commit_if_due(self) -> None:
+        """Commit when the transaction is full or old."""
+        held = self._open_bytes
+        if self._spec.quarantine_poison:
+            held += sum(item.captured_bytes for item in self._by_target.values())
+        full = held >= self._spec.transaction_bytes or self._open_stretches >= _FULL_STRETCHES
+        if full or self.age_ms() >= self._spec.transaction_ms:
+            self.commit()
+
+    def age_ms(self) -> float:
+        """For how long the transaction has been open; 0 when none is."""
+        return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
+
+    def send(self, queues: Queues, size: int) -> bool:
+        """Send what was cut, `size` bytes; return False if some was refused, and the transaction was given up."""
+        # Where their state will be written is added with them: it needs no question of its own.
+        places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
+        refused = self._lane.add([*queues, *places])
+        if refused:
+            self._require_state(refused)
+            self._give_up(refused)
+            return False
+        self._lane.send(queues)
+        self._open_bytes += size
+        self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)
+        self._note_written()
+        if self._lane.refused:
+            self._lane.drain()
+            self._give_up(self._lane.take_refused())
+            return False
+        return True
+
+    def _note_written(self) -> None:
+        for written in self._lane.take_written():
+            copy = self._by_target.get(written.partition)
+            if copy is not None:
+                copy.written(written.outgoing, written.base_offset)
+
+    def commit(self) -> bool:
+        """Write progress and map behind the data, and commit; return False if it was given up instead.
+
+        Without waiting for the data's answers first where it can be foreseen what they will say.
+        """
+        progressed = [copy for copy in self._by_target.values() if copy.sent > copy.committed]
+        foreseen = self._foreseen(progressed)
+        if foreseen is None:
+            self._lane.drain()
+        self._note_written()
+        if self._lane.refused:
+            self._lane.drain()
+            self._give_up(self._lane.take_refused())
+            return False
+        recreated = self._recreated_ranges(progressed)
+        if recreated:
+            self._abort()
+            for copy in recreated:
+                copy.trouble = range_errors.recreated(copy.name)
+            return False
+        if progressed:
+            if not self._write_state(progressed, foreseen or []):
+                return False
+            self._lane.commit()
+            self.count += 1
+            self._leaderless_since = None
+            for copy in progressed:
+                copy.confirm()
+        else:
+            self._lane.abort()  # it was opened ahead, and nothing came
+        before, self._last_targets = self._last_targets, frozenset(copy.target for copy in progressed)
+        self._streaming = self._last_targets & before
+        self._closed()
+        return True
+
+    def open_ahead(self) -> None:
+        """Begin the next transaction with the partitions that moved in each of the last two.
+
+        One that has nothing this time gets a marker for nothing, so not with those that move now and then.  At least
+        once there is nothing to begin.
+        """
+        ranges = [self._by_target[target] for target in self._streaming]
+        if ranges and self._spec.exactly_once:
+            self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
+
+    def _foreseen(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
+        """What is on its way and may be taken for written until the commit; None when it has to be waited for.
+
+        Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
+        """
+        if (
+            not self._foresees
+            or not self._spec.exactly_once
+            or any(it.newly_quarantined() for it in progressed)
+        ):
+            return None
+        return self._lane.foreseen()
+
+    def _write_state(self, progressed: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
+        """Write what is set aside, progress and map; return False if the transaction was given up instead.
+
+        Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
+        (invariant F of lane/predicted.py).
+        """
+        for batch in foreseen:
+            self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
+        now, state = clock.now_ms(), self._spec.state
+        queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
+        for copy in progressed:
+            try:
+                aside = list(quarantine.batches(copy.captured(), state.quarantine_max_bytes, now))
+            except FormatError as error:
+                self._abort()
+                copy.stop_at(error.data["offset"], Trouble("poison-record", error.message))
+                return False
+            if aside:
+                queues.setdefault((state.quarantine_topic, 0), []).extend(aside)
+        for part in self._in_order(queues):
+            refused = self._lane.write_state(part)
+            self._require_state(refused)
+            if refused:
+                self._give_up(refused)
+                return False
+        written = [it for it in self._lane.take_written() if it.partition in self._by_target]
+        # Brokers answer for a request's partitions in an order of their own.
+        if sorted(map(_where, written)) != sorted(map(_where, foreseen)):
+            self._foresees = False  # somebody else writes to the copy
+            self._abort()
+            return False
+        return True
+
+    def _in_order(self, queues: Queues) -> list[Queues]:
+        """Without a transaction progress goes last: what it speaks of is there (copying/mend/at_least_once.py)."""
+        if self._spec.exactly_once:
+            return [queues]
+        last = {it: queue for it, queue in queues.items() if it[0] == self._spec.state.offsets_topic}
+        return [{it: queue for it, queue in queues.items() if it not in last}, last]
+
+    def _require_state(self, refused: Collection[Refused]) -> None:
+        """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
+        final = [it for it in refused if not it.resend and it.partition not in self._by_target]
+        if final:
+            topic, partition = final[0].partition
+            raise TransientError(
+                f"state topic {topic}-{partition} refused progress or map: {final[0].message}",
+                hint="see what `twinlog check` says of permissions; a cycle creates what is missing",
+                code="fence-again",
+            )
+
+    def _give_up(self, refused: list[Refused]) -> None:
+        """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
+        self._abort()
+        for refusal in refused:
+            if not refusal.resend:
+                self._refuse(self._by_target[refusal.partition], refusal)
+        to_resend = [refusal for refusal in refused if refusal.resend]
+        # A leader that expects another sequence was found: nothing to wait for.
+        if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in to_resend):
+            self._wait_for_leaders(to_resend)
+
+    def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
+        """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
+        self._lane.brokers.forget_leaders()
+        now = time.monotonic()
+        if self._leaderless_since is None:
+            self._leaderless_since = now
+        waited = now - self._leaderless_since
+        if waited > _NO_LEADER_SECONDS:
+            for refusal in to_resend:
+                copy = self._by_target.get(refusal.partition)
+                if copy is None:
+                    raise self._lane.transaction.doubt(f"{refusal.partition[0]}: {refusal.message}")
+                copy.trouble = range_errors.no_leader(copy.name, copy.spec.remote_topic, refusal, waited)
+            self._leaderless_since = None
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, loops.PAUSE_SECONDS + waited)))
+
+    def _abort(self) -> None:
+        self._lane.drain()
+        self._note_written()
+        self._lane.take_refused()
+        self._lane.abort()
+        for copy in self._by_target.values():
+            copy.take_back()
+        self._closed()
+
+    def _closed(self) -> None:
+        self._open_bytes = self._open_stretches = 0
+        self._opened_at = None
+
+    def _refuse(self, copy: RangeCopy, refusal: Refused) -> None:
+        offsets = culprits(refusal)
+        if refusal.code in TOO_LARGE and refusal.outgoing is not None and not offsets:
+            # No record is at fault: the target compresses otherwise, or has another limit than it told.
+            copy.cutter.split_smaller_than(len(refusal.outgoing.buffer))
+            return
+        if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:
+            copy.cutter.excluded.update(dict.fromkeys(offsets, refusal.message))
+            return
+        why = range_errors.target_refused(copy.name, copy.spec.remote_topic, refusal, offsets)
+        batch_at_fault = refusal.code in REFUSED_RECORDS or refusal.code == Code.CORRUPT_MESSAGE
+        if refusal.outgoing is None or not batch_at_fault:
+            copy.trouble = why
+        else:
+            copy.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
+
+
+def _where(written: Written) -> tuple[TopicPartition, int]:
+    return written.partition, written.base_offset

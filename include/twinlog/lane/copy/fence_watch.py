@@ -1,0 +1,104 @@
+"""How a lane that stays learns that its flow was fenced anew: it listens to the ledger.
+
+A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would keep
+its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger (lane/fence/fence.py), so
+whoever sees a record of a later fence is fenced.  At least once nobody is fenced, and this is all that ends a lane.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from twinlog.batches.record import key_and_value, read_records
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import FormatError, TwinlogError
+from twinlog.formats.ledger.records import LaneFence, parse_ledger
+from twinlog.lane.spec import FenceMark
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.verified import walk_sound
+from twinlog.protocol.wire import Fetched
+
+_FETCH_BYTES = 1 << 20
+_WAIT_MS = 2_000
+_PAUSE_SECONDS = 2.0
+"""Before the ledger is asked for again that could not be read."""
+
+
+class Recall:
+    """Listens in a thread of its own, over a connection of its own, while the context is open.
+
+    `heard` is set when a fence later than `mark` is in the ledger, or may be: in a batch that is damaged.  The driver
+    then looks, and says what is wrong with its ledger.  Never raises: a ledger that is not served is asked for again.
+    """
+
+    def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
+        self.heard = threading.Event()
+        self._target = target
+        self._ledger: TopicPartition = ledger_topic, 0
+        self._mark = mark
+        self._position = mark.ledger_offset
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()  # and the thread ends with the answer it waits for
+
+    def _listen(self) -> None:
+        while not (self._over.is_set() or self.heard.is_set()):
+            with suppress(TwinlogError), Brokers(self._target) as brokers:
+                self._read(brokers)
+            self._over.wait(_PAUSE_SECONDS)
+
+    def _read(self, brokers: Brokers) -> None:
+        """Read on until there is a later fence, or trouble."""
+        fetcher = Fetcher(
+            brokers,
+            max_bytes=_FETCH_BYTES,
+            partition_max_bytes=_FETCH_BYTES,
+            read_committed=False,
+            max_wait_ms=_WAIT_MS,
+        )
+        while not (self._over.is_set() or self.heard.is_set()):
+            if fetcher.request({self._ledger: self._position}):
+                return
+            for fetched in (it for answer in fetcher.answers() for it in answer):
+                if fetched.error:
+                    return
+                try:
+                    self._take(fetched)
+                except FormatError:  # asked for again it would be no better, and hide every later fence
+                    self.heard.set()
+
+    def _take(self, fetched: Fetched) -> None:
+        for header, batch in walk_sound(fetched.block):
+            if header.last_offset < self._position:
+                continue
+            self._position = header.next_offset
+            if not header.control and any(
+                is_later_fence(*key_and_value(record), self._mark) for record in read_records(header, batch)
+            ):
+                self.heard.set()
+
+
+def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> bool:
+    """Whether a record of the ledger, from the mark on, is of another fence than the mark's own.  Pure.
+
+    Committed or not: where lanes are initialised, they were before.  What cannot be read is none.
+    """
+    if key is None or value is None:
+        return False
+    try:
+        record = parse_ledger(key, value)
+    except TwinlogError:
+        return False
+    return isinstance(record, LaneFence) and not mark.is_of(record)

@@ -1,0 +1,256 @@
+"""One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
+
+Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs`, and behind them the one that is `growing`, hold,
+ascending, exactly the records sent in the open transaction and acknowledged.  `piece` holds the runs committed since it
+was begun, `draft` what the open transaction has made of it.  `copy_end` is the downstream offset behind the last record
+that is committed, by this lane or before it, None where it is not known.  Between transactions `sent == committed` and
+`runs` is empty.  `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the
+last one committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from twinlog.batches.columns.arena import Arena
+from twinlog.batches.cutter import Cutter
+from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.quarantine import Captured
+from twinlog.formats.map.offset_map import PieceDraft
+from twinlog.lane.copy.range_errors import Trouble
+from twinlog.lane.spec import RangeReport, RangeSpec
+from twinlog.offsets.run import Run
+from twinlog.protocol.brokers import TopicPartition
+
+PIECE_RUNS = 128
+"""Runs from which on a new piece of the map is begun.
+
+Until then each commit writes the piece anew under the same key, and compaction keeps the last: a lane that commits
+thirty times a second would otherwise leave a key in the map for each commit.
+"""
+
+LARGEST_PIECE_RUNS = 16_384
+"""Runs one piece takes: 48 KB of small ones, 450 KB of the largest there can be, so that it fits into a message.
+
+A transaction's 64 MiB of tiny records, every second one compacted away, are a million runs.
+"""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was copied: records, bytes on the wire, and how many batches had to be rewritten."""
+
+    records: int = 0
+    bytes: int = 0
+    rewritten: int = 0
+
+    def add(self, outgoing: Outgoing) -> None:
+        """Count a batch."""
+        self.records += outgoing.header.record_count
+        self.bytes += len(outgoing.buffer)
+        self.rewritten += outgoing.rewritten
+
+    def add_all(self, other: Counts) -> None:
+        """Add other counts."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.rewritten += other.rewritten
+
+
+@dataclass(slots=True)
+class GrowingRun:
+    """The last run while batches behind it continue it."""
+
+    upstream: int
+    downstream: int
+    length: int
+
+    def continues(self, upstream: int, downstream: int) -> bool:
+        """Whether records that begin at these offsets belong to it."""
+        return self.upstream + self.length == upstream and self.downstream + self.length == downstream
+
+    def run(self) -> Run:
+        """Return the run, as long as it is now."""
+        return Run(self.upstream, self.downstream, self.length)
+
+
+@dataclass(slots=True)
+class RangeCopy:
+    """The state of one range in a lane's copy."""
+
+    spec: RangeSpec
+    cutter: Cutter
+    sent: int
+    committed: int
+    piece: PieceDraft
+    draft: PieceDraft | None = None
+    trouble: Trouble | None = None
+    barrier: tuple[int, Trouble] | None = None
+    runs: list[Run] = field(default_factory=list)
+    growing: GrowingRun | None = None
+    open_counts: Counts = field(default_factory=Counts)
+    counts: Counts = field(default_factory=Counts)
+    quarantined: list[int] = field(default_factory=list)
+    copy_end: int | None = None
+    epoch: int = -1
+    committed_epoch: int = -1
+
+    @classmethod
+    def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
+        """Start at the range's first offset; batches it makes lie in the lane's `arena`."""
+        cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
+        epoch = spec.leader_epoch
+        piece = PieceDraft.begin(spec.start)
+        return cls(
+            spec,
+            cutter,
+            spec.start,
+            spec.start,
+            piece,
+            copy_end=spec.copy_end,
+            epoch=epoch,
+            committed_epoch=epoch,
+        )
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition copied from."""
+        return self.spec.topic, self.spec.partition
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition copied to."""
+        return self.spec.remote_topic, self.spec.partition
+
+    @property
+    def name(self) -> str:
+        """`topic-partition` on the source, for messages."""
+        return f"{self.spec.topic}-{self.spec.partition}"
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is more to fetch."""
+        return self.trouble is None and self.sent < self.spec.end
+
+    @property
+    def sent_end(self) -> int | None:
+        """Where the copy will end with what the open transaction holds (downstream)."""
+        last = self.growing or (self.runs[-1] if self.runs else None)
+        return self.copy_end if last is None else last.downstream + last.length
+
+    def stop_at(self, offset: int, why: Trouble) -> None:
+        """End the range right before upstream `offset`, which the target refuses; what lies before it goes on."""
+        self.barrier = offset, why
+        self.cutter.end = offset
+        self.reach(self.sent)
+
+    def reach(self, position: int) -> None:
+        """Take note that everything below upstream offset `position` was sent."""
+        self.sent = position
+        if self.barrier is not None and position >= self.barrier[0] and self.trouble is None:
+            self.trouble = self.barrier[1]
+
+    def written(self, outgoing: Outgoing, downstream: int) -> None:
+        """Take note that a batch is in the target's log, its first record at offset `downstream`."""
+        growing = self.growing
+        for first, length in outgoing.stretches:
+            if growing is not None and growing.continues(first, downstream):
+                growing.length += length
+            else:
+                self._close_run()
+                self.growing = growing = GrowingRun(first, downstream, length)
+            downstream += length
+        self.open_counts.add(outgoing)
+
+    def _close_run(self) -> None:
+        if self.growing is not None:
+            self.runs.append(self.growing.run())
+            self.growing = None
+
+    def map_pieces(self) -> list[tuple[int, bytes]]:
+        """First upstream offset and value of each map piece that the open transaction writes, without a hole between.
+
+        The last one is `draft`, which may grow on; those before it are final.
+        """
+        self._close_run()
+        drafts = [self.piece]
+        for first in range(0, len(self.runs), LARGEST_PIECE_RUNS):
+            if first:
+                drafts.append(PieceDraft.begin(drafts[-1].upstream))
+            drafts[-1] = drafts[-1].extended(self.runs[first : first + LARGEST_PIECE_RUNS])
+        self.draft = drafts[-1]
+        ends = [*(following.first_upstream for following in drafts[1:]), self.sent]
+        return [(it.first_upstream, it.value(end)) for it, end in zip(drafts, ends, strict=True)]
+
+    def newly_quarantined(self) -> list[tuple[int, str]]:
+        """Upstream offsets left out in the open transaction, and why.
+
+        One that the source compacted away before it was read again was not left out: there was nothing.
+        """
+        captured = self.cutter.captured
+        return [
+            item
+            for item in sorted(self.cutter.excluded.items())
+            if item[0] < self.sent and item[0] in captured
+        ]
+
+    @property
+    def captured_bytes(self) -> int:
+        """What the records hold that are left out in the open transaction: memory until it commits."""
+        return sum(len(rest) for _, rest in self.cutter.captured.values())
+
+    def captured(self) -> Iterator[Captured]:
+        """Records left out in the open transaction."""
+        for offset, reason in self.newly_quarantined():
+            timestamp_ms, rest = self.cutter.captured[offset]
+            spec = self.spec
+            yield Captured(spec.topic, spec.topic_id, spec.partition, offset, timestamp_ms, rest, reason)
+
+    def confirm(self) -> None:
+        """The transaction committed: what was sent is copied."""
+        for offset, _ in self.newly_quarantined():
+            del self.cutter.excluded[offset], self.cutter.captured[offset]
+            self.quarantined.append(offset)
+        self.copy_end = self.sent_end
+        self.committed = self.sent
+        self.committed_epoch = self.epoch
+        assert self.draft is not None, "committed without its map"
+        self.piece = PieceDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
+        self.counts.add_all(self.open_counts)
+        self._begin()
+
+    def take_back(self) -> None:
+        """The transaction was aborted: go back to what is committed.
+
+        Trouble met in what is taken back will be met again, and is forgotten until then, so that records before
+        it are not held up by the abort.
+        """
+        if self.sent > self.committed:
+            self.trouble = None
+        self.epoch = self.committed_epoch
+        self._begin()
+        self.reach(self.committed)
+
+    def report(self) -> RangeReport:
+        """What became of the range, as committed."""
+        trouble = self.trouble or Trouble("", "")
+        copied = self.counts.records + len(self.quarantined)
+        return RangeReport(
+            topic=self.spec.topic,
+            remote_topic=self.spec.remote_topic,
+            partition=self.spec.partition,
+            records=self.counts.records,
+            bytes=self.counts.bytes,
+            next_upstream=self.committed,
+            skipped=self.committed - self.spec.start - copied,
+            rewritten_batches=self.counts.rewritten,
+            quarantined=tuple(self.quarantined),
+            error_code=trouble.code,
+            error=trouble.message,
+        )
+
+    def _begin(self) -> None:
+        self.draft = None
+        self.runs, self.growing = [], None
+        self.open_counts = Counts()

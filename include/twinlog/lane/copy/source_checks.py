@@ -1,0 +1,68 @@
+"""What the source is asked when an answer of its leaves open what became of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.errors import TwinlogError
+from twinlog.lane.copy import range_errors
+from twinlog.lane.copy.range_errors import SOURCE_LOST, Trouble
+from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.error_codes import Code
+from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
+from twinlog.protocol.list_offsets import EARLIEST
+
+_SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
+
+
+def other_history(source: Brokers, copy: RangeCopy) -> Trouble | None:
+    """Under another leader: whether the source's log still holds what was copied (KIP-320).
+
+    A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
+    """
+    if copy.epoch < 0:
+        return None
+    try:
+        ends = epoch_ends(source, {copy.source: ReadUpTo(copy.epoch, copy.sent)})
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    if copy.source not in ends:
+        return range_errors.stopped_at(copy.name, copy.sent, "its leader is moving")
+    at = diverged_at(copy.epoch, ends[copy.source], copy.sent)
+    return range_errors.diverged(copy.name, at) if at is not None else None
+
+
+def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[RangeCopy]:
+    """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
+
+    Ids never come back: one that is the same now was the same at every fetch before.  A source that is lost tells
+    nothing, and what it gave is worth keeping.
+    """
+    known = [copy for copy in progressed if copy.trouble is None or copy.trouble.code not in _SOURCE_LOST]
+    try:
+        found = source.metadata({copy.spec.topic for copy in known})
+    except TwinlogError:
+        return []
+    ids = {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
+    return [copy for copy in known if ids.get(copy.spec.topic, copy.spec.topic_id) != copy.spec.topic_id]
+
+
+def another_life(source: Brokers, copy: RangeCopy) -> Trouble | None:
+    """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
+    try:
+        found = source.metadata([copy.spec.topic])[copy.spec.topic]
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return range_errors.topic_deleted(copy.name)
+    return range_errors.recreated(copy.name) if found.topic_id != copy.spec.topic_id else None
+
+
+def out_of_range(source: Brokers, copy: RangeCopy) -> Trouble:
+    """Ask where the log begins, which this answer of a broker does not say."""
+    try:
+        begin = source.offsets([copy.source], EARLIEST)[copy.source]
+    except TwinlogError as error:
+        return range_errors.stopped_at(copy.name, copy.sent, error.message)
+    return range_errors.out_of_range(copy.name, copy.sent, begin)

@@ -1,0 +1,144 @@
+"""The records twinlog itself writes into a lane's transaction: progress, offset map, ledger entries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from twinlog.batches.columns.building import LARGEST_PREFIX
+from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.record import Headers, Record, build_batch, record_rest
+from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
+from twinlog.formats.ledger.parts import in_parts
+from twinlog.formats.ledger.records import Quarantine
+from twinlog.formats.ledger.topics import LeaderEpoch
+from twinlog.formats.map.offset_map import MapKey, encode_map_key
+from twinlog.formats.mm2.connect_offset import (
+    SourceOffsetKey,
+    copy_end_header,
+    offset_value,
+    parse_source_key,
+    source_offset_key,
+)
+from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.spec import StateTopics
+from twinlog.protocol.brokers import TopicPartition
+
+BATCH_BYTES = 512 * 1024
+"""Of records in one batch, well below Kafka's default of max.message.bytes.
+
+Ten thousand partitions that are copied for the first time leave 1.2 MB in the ledger's one partition.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """One record for a compacted topic: where it goes, its key, its value (None: a tombstone), its headers."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    headers: Headers = ()
+    splits: bool = False
+
+    @classmethod
+    def of_ledger(cls, ledger_topic: str, entry: LedgerEntry) -> StateRecord:
+        """Write a ledger record; one that is too large for one goes in parts, which readers of a ledger join."""
+        return cls(ledger_topic, LEDGER_PARTITION, entry.key(), entry.value(), splits=True)
+
+
+def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
+    """Progress, map pieces and quarantined offsets of what the open transaction brought further."""
+    for copy in progressed:
+        spec = copy.spec
+        yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
+        # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
+        for first_upstream, piece in copy.map_pieces():
+            key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
+            yield map_record(state, key, piece)
+        if copy.epoch != copy.committed_epoch:
+            known = LeaderEpoch(spec.topic, spec.topic_id, spec.partition, copy.epoch, copy.committed)
+            yield StateRecord.of_ledger(state.ledger_topic, known)
+        for offset, reason in copy.newly_quarantined():
+            entry = Quarantine(spec.topic, spec.partition, offset, reason, now_ms, spec.topic_id)
+            yield StateRecord.of_ledger(state.ledger_topic, entry)
+
+
+def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
+    """Where `of_ranges` writes progress and map of some ranges: known before anything of them was sent."""
+    progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
+    return progress | {(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
+
+
+def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
+    """Read a key of the progress topic, if it is this flow's: other connectors may share the topic."""
+    return parse_source_key(key, state.connector_name, state.source_alias)
+
+
+def progress_record(
+    state: StateTopics, topic: str, partition: int, last_upstream: int | None, copy_end: int | None = None
+) -> StateRecord:
+    """Say that a source partition is copied up to and with `last_upstream`; None forgets how far it is.
+
+    `copy_end` is where the copy ends with that (downstream), None where it is not known.
+    """
+    key, number = _progress_place(state, topic, partition)
+    value = None if last_upstream is None else offset_value(last_upstream)
+    return StateRecord(state.offsets_topic, number, key, value, copy_end_header(copy_end))
+
+
+def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
+    """Store a piece of the map; None forgets it."""
+    number = map_partition(key.topic, key.partition, state.map_partitions)
+    return StateRecord(state.map_topic, number, encode_map_key(key), piece)
+
+
+def _progress_place(state: StateTopics, topic: str, partition: int) -> tuple[bytes, int]:
+    return _key_and_partition(
+        state.connector_name, state.source_alias, topic, partition, state.offsets_partitions
+    )
+
+
+@cache
+def _key_and_partition(
+    connector_name: str, alias: str, topic: str, partition: int, partitions: int
+) -> tuple[bytes, int]:
+    key = source_offset_key(connector_name, alias, partition, topic)
+    return key, partition_for(key, partitions)
+
+
+@cache
+def map_partition(topic: str, partition: int, partitions: int) -> int:
+    """Which of the map topic's `partitions` has all pieces of a source partition: they are read together."""
+    return partition_for(f"{topic}-{partition}".encode(), partitions)
+
+
+def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, list[Outgoing]]:
+    """Build uncompressed batches for each partition, records in the order given, as many as BATCH_BYTES asks for."""
+    grouped: dict[TopicPartition, list[Record]] = {}
+    for record in records:
+        group = grouped.setdefault((record.topic, record.partition), [])
+        written: Iterable[tuple[bytes, bytes | None]] = [(record.key, record.value)]
+        if record.splits:
+            written = in_parts(record.key, record.value, timestamp_ms)
+        group += [Record(0, timestamp_ms, record_rest(*it, record.headers)) for it in written]
+    return {
+        partition: [Outgoing.built(build_batch(part, 0), ((0, len(part)),)) for part in _parts(group)]
+        for partition, group in grouped.items()
+    }
+
+
+def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
+    part: list[Record] = []
+    room = BATCH_BYTES
+    for record in records:
+        size = len(record.rest) + LARGEST_PREFIX
+        if part and size > room:
+            yield part
+            part, room = [], BATCH_BYTES
+        part.append(record)
+        room -= size
+    yield part

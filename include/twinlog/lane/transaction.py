@@ -1,0 +1,300 @@
+"""A transaction on the target, driven through its states by the answers of its coordinator.
+
+    state           event           next
+    idle            added           open            partitions are part of it; records may be sent
+    open            added           open
+    open            commit-sent     committing
+    committing      answered        idle            committed
+    committing      answer-lost     commit-unsure   ask again until answered: the outcome is already decided
+    commit-unsure   answered        idle            committed
+    open            abort-sent      aborting
+    aborting        answered        idle            aborted
+    any             doubt           stopped         only a new fence helps
+
+An event that is not in the table is a doubt.  Sources: KIP-98, KIP-360; the answers were seen on real brokers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
+from twinlog.lane.open_transactions import Ends
+from twinlog.protocol import kafka_python
+from twinlog.protocol.backoff import until
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.error_codes import COORDINATOR_MOVED, Code, code_name, error_for
+from twinlog.protocol.remedies import Remedy, Request, remedy, repeats
+from twinlog.protocol.socket.connection import Connection
+
+_FIRST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_SECONDS = 0.25
+_PATIENCE_SECONDS = 30.0
+
+_UNUSUAL_SECONDS = 1.0
+"""A coordinator that writes markers for so long misses a leader."""
+
+
+class LaneState(StrEnum):
+    """Where a lane and its transaction stand."""
+
+    IDLE = "idle"
+    OPEN = "open"
+    COMMITTING = "committing"
+    COMMIT_UNSURE = "commit-unsure"
+    ABORTING = "aborting"
+    STOPPED = "stopped"
+
+
+TRANSITIONS: Mapping[tuple[LaneState, str], LaneState] = {
+    (LaneState.IDLE, "added"): LaneState.OPEN,
+    (LaneState.OPEN, "added"): LaneState.OPEN,
+    (LaneState.OPEN, "commit-sent"): LaneState.COMMITTING,
+    (LaneState.COMMITTING, "answered"): LaneState.IDLE,
+    (LaneState.COMMITTING, "answer-lost"): LaneState.COMMIT_UNSURE,
+    (LaneState.COMMIT_UNSURE, "answered"): LaneState.IDLE,
+    (LaneState.COMMIT_UNSURE, "answer-lost"): LaneState.COMMIT_UNSURE,
+    (LaneState.OPEN, "abort-sent"): LaneState.ABORTING,
+    (LaneState.ABORTING, "answered"): LaneState.IDLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes.  `transactional_id` None is the at-least-once writer: idempotent, without transactions.
+
+    Raises ValueError for the producer id -1, with which brokers write outside any transaction.
+    """
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+
+    def __post_init__(self) -> None:
+        if self.producer_id < 0:
+            raise ValueError(f"producer id {self.producer_id} writes outside any transaction")
+
+
+@dataclass(slots=True)
+class Transaction:
+    """The transactions of one writer, one after the other.  Single-threaded.
+
+    For a writer without a transactional id it only keeps the states: nothing is asked of the target.  `ends` holds that
+    partitions are added only behind the end of what they were part of before.  `end_at_large` says that a broker may
+    still end this epoch's next transaction, because an end was not answered at first.
+    """
+
+    brokers: Brokers
+    writer: Writer
+    state: LaneState = LaneState.IDLE
+    ends: Ends = field(init=False)
+    end_at_large: bool = field(default=False, init=False)
+    _added: set[TopicPartition] = field(default_factory=set)
+    _ended: bool | None = None
+    _known_coordinator: Connection | None = None
+
+    def __post_init__(self) -> None:
+        self.ends = Ends(self.brokers, self.writer.producer_id)
+
+    @property
+    def added(self) -> frozenset[TopicPartition]:
+        """The partitions of the open transaction."""
+        return frozenset(self._added)
+
+    def move(self, event: str) -> None:
+        """Follow the table.  Raises a doubt for an event that may not happen now."""
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise self.doubt(f"{event} while {self.state.value}")
+        self.state = following
+
+    def doubt(self, why: str) -> TransientError:
+        """Stop.  The caller raises the result; the driver fences again."""
+        self.state = LaneState.STOPPED
+        return TransientError(
+            f"lane {self.writer.transactional_id} stopped: {why}",
+            hint="nothing of its open transaction counts; the driver fences again",
+            code="fence-again",
+        )
+
+    def stop(self, request: Request, code: int, doing: str) -> Exception:
+        """Stop for an error code, as the table of remedies says; the caller raises the result."""
+        if remedy(request, code) is Remedy.FENCE_AGAIN:
+            return self.doubt(f"{doing} was answered {code_name(code)}")
+        self.state = LaneState.STOPPED
+        return error_for(code, doing, self.brokers.settings.alias)
+
+    def add(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Make partitions part of the transaction; return those refused with their codes (then none was added).
+
+        A partition that nobody leads, and that may lack the end of the transaction before, is refused with
+        LEADER_NOT_AVAILABLE.  Raises FencedError when another driver has taken the lane.
+        """
+        if self.end_at_large:
+            raise self.doubt("an end that was not answered may still be done, to the next transaction")
+        missing = [item for item in partitions if item not in self._added]
+        if self.writer.transactional_id is None or not missing:
+            if self.state is LaneState.IDLE:
+                self.move("added")
+            return {}
+        codes = self._until_settled(
+            Request.ADD_PARTITIONS,
+            lambda: self._without_ends(missing) or self._ask_to_add(missing),
+            "add partitions",
+        )
+        refused = {
+            item: code
+            for item, code in codes.items()
+            if code and remedy(Request.ADD_PARTITIONS, code) in {Remedy.END_RANGE, Remedy.RESEND}
+        }
+        if refused:
+            return refused
+        for code in filter(None, codes.values()):
+            raise self.stop(
+                Request.ADD_PARTITIONS, code, f"AddPartitionsToTxn of {self.writer.transactional_id}"
+            )
+        if unseen := self.ends.doubted(missing):
+            raise self.doubt(f"{next(iter(unseen))[0]} was gone and is there again")
+        self._added.update(missing)
+        self.ends.added(missing)
+        self.move("added")
+        return {}
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort; nothing happens when none is open.
+
+        When the answer to a commit is lost its outcome is nevertheless decided, so the question is repeated until
+        it is answered.  Raises FencedError if the answer is that we were fenced: then only progress knows.
+        """
+        if self.state is LaneState.IDLE:
+            return
+        self.move("commit-sent" if commit else "abort-sent")
+        if self.writer.transactional_id is not None and self._added:
+            answer = self._until_settled(
+                Request.END_TXN, lambda: {"": self._ask_to_end(commit)}, "end the transaction"
+            )
+            if answer[""]:
+                raise self.stop(Request.END_TXN, answer[""], f"EndTxn of {self.writer.transactional_id}")
+            self._ended = commit
+        self.move("answered")
+        self._added.clear()
+
+    def settle(self) -> None:
+        """Wait until the end of the last transaction is in the logs, and every reader sees a commit.
+
+        An end is answered when it is decided, before its markers are written; asked to end it once more the same
+        way, the coordinator answers CONCURRENT_TRANSACTIONS until they are.  It counts whatever becomes of that.
+        """
+        ended = self._ended
+        if self.state is LaneState.IDLE and ended is not None:
+            with suppress(TwinlogError):
+                self._until_settled(
+                    Request.END_TXN, lambda: {"": self._end_once(commit=ended)}, "see the transaction through"
+                )
+
+    def _ask_to_end(self, commit: bool) -> int:
+        try:
+            return self._end_once(commit=commit)
+        except ClusterUnreachable:
+            if commit:
+                self.move("answer-lost")
+            raise
+
+    def _end_once(self, *, commit: bool) -> int:
+        answer = self._coordinator().call(
+            kafka_python.END_TXN,
+            transactional_id=self.writer.transactional_id,
+            producer_id=self.writer.producer_id,
+            producer_epoch=self.writer.producer_epoch,
+            committed=commit,
+        )
+        return int(answer.error_code)
+
+    def _without_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Refuse what cannot be looked at.  Raises a doubt for what lacks the end of an earlier transaction."""
+        try:
+            return dict.fromkeys(self.ends.unseen(partitions), Code.LEADER_NOT_AVAILABLE)
+        except TransientError as error:
+            raise self.doubt(error.message) from None
+
+    def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        entry = kafka_python.ADD_PARTITIONS.request.AddPartitionsToTxnTopic
+        answer = self._coordinator().call(
+            kafka_python.ADD_PARTITIONS,
+            v3_and_below_transactional_id=self.writer.transactional_id,
+            v3_and_below_producer_id=self.writer.producer_id,
+            v3_and_below_producer_epoch=self.writer.producer_epoch,
+            v3_and_below_topics=[entry(name=name, partitions=numbers) for name, numbers in topics.items()],
+        )
+        return {
+            (topic.name, item.partition_index): int(item.partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+            for item in topic.results_by_partition
+        }
+
+    def _coordinator(self) -> Connection:
+        """Who was found to coordinate, until an answer says that it has moved, or none comes."""
+        if self._known_coordinator is None:
+            self._known_coordinator = self.brokers.coordinator(self.writer.transactional_id or "")
+        self._known_coordinator.keep_login()
+        return self._known_coordinator
+
+    def _until_settled(
+        self, request: Request, ask: Callable[[], dict[Any, int]], what: str
+    ) -> dict[Any, int]:
+        """Repeat a question while the coordinator moves, writes our last markers, fences us, or cannot be reached.
+
+        Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
+        the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.  The end
+        that was not answered may wait in a broker still, and would be done to the epoch's next transaction, which
+        therefore never begins: `add` is a doubt from then on.
+        """
+        failure = ""
+        began = time.monotonic()
+
+        def answer() -> dict[Any, int] | None:
+            nonlocal failure
+            try:
+                codes = ask()
+            except ClusterUnreachable as error:
+                self.brokers.forget_coordinators()
+                self._known_coordinator = None
+                self.ends.doubt()
+                self.end_at_large |= request is Request.END_TXN
+                failure = error.message
+                return None
+            bad = [code for code in codes.values() if code]
+            if any(remedy(request, code) is Remedy.FENCED for code in bad):
+                raise self._fenced()
+            busy = [code for code in bad if repeats(request, code)]
+            if busy:
+                failure = code_name(busy[0])
+                moved = not COORDINATOR_MOVED.isdisjoint(busy)
+                if moved:
+                    self._known_coordinator = None
+                if moved or time.monotonic() - began > _UNUSUAL_SECONDS:
+                    self.ends.doubt()
+            return None if busy else codes
+
+        return until(
+            answer,
+            lambda: self.doubt(f"could not {what} within {_PATIENCE_SECONDS:.0f} s ({failure})"),
+            seconds=_PATIENCE_SECONDS,
+            first_seconds=_FIRST_PAUSE_SECONDS,
+            longest_seconds=_LONGEST_PAUSE_SECONDS,
+        )
+
+    def _fenced(self) -> FencedError:
+        self.state = LaneState.STOPPED
+        return FencedError(
+            f"lane {self.writer.transactional_id} was fenced: another twinlog runs this flow",
+            hint="this one wrote nothing more; let one of them run",
+        )

@@ -1,0 +1,256 @@
+"""What a cycle does about topics as they live, before it copies: part of the step `sync_topics`.
+
+`twinlog.lifecycle.plan` decides; this does it.  What changes the meaning of progress is planned a second time
+behind the fence, from what is read there, and written in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ownership import held
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.records import Gap
+from twinlog.formats.ledger.topics import DeletedTopic
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lifecycle import rebuild
+from twinlog.lifecycle.forget import all_about
+from twinlog.lifecycle.gap_record import describe
+from twinlog.lifecycle.plan import LifePlan, epochs_of, plan_lives, told
+from twinlog.lifecycle.rebuild_plan import REFUSED, shared
+from twinlog.lifecycle.records import adoption, crossing, rewinding
+from twinlog.protocol.leader_epochs import ReadUpTo
+from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.state.progress import Maps, read_packed, read_progress
+from twinlog.topics import discover
+from twinlog.topics.discovery import Discovery
+from twinlog.topics.incarnations import differ
+from twinlog.topics.other_writers import other_writers
+from twinlog.topics.refusal import Refusal
+
+SHARED = "copy-shared"
+"""Code of the refusal to delete a copy that others write to, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeResult:
+    """What was done (in a dry run: would be), source topics by name.
+
+    `appended` go on behind their earlier life, `rebuilt` are copied anew, `deleted_copies` (names on the target)
+    outlived their source topic for long enough.  `gaps` were noted in this cycle.
+    """
+
+    appended: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
+    deleted_copies: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether what is copied, or where to, is not what it was."""
+        return bool(
+            self.appended or self.rebuilt or self.deleted_copies or any(g.copied_past for g in self.gaps)
+        )
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    *,
+    dry_run: bool = False,
+    run_id: str | None = None,
+) -> LifeResult:
+    """Bring the flow's memory of its topics up to date, and do what its policies say.
+
+    What needs the fence takes it, as `run_id` when the caller is a driver that holds it itself: its lanes then end
+    in doubt and fence again.
+    Raises FencedError when another twinlog takes the flow meanwhile, and errors of clusters.
+    """
+    progress = read_progress(flow, clusters.target)
+    ledger = read_ledger(flow, clusters.target)
+    if not ledger.incarnations:
+        return LifeResult()
+    todo = make_plan(flow, clusters, discovery, ledger, progress)
+    if todo.empty or dry_run:
+        return _promise(flow, clusters, todo, ledger)
+    write_ledger(flow, clusters.target, todo.gone)
+    for record in todo.back:
+        forget(flow, clusters.target, record)
+    gaps = [*_note_gaps(flow, clusters, todo, ledger)]
+    done = LifeResult()
+    if todo.fenced:
+        done = _behind_the_fence(flow, clusters, run_id)
+    done = replace(done, gaps=(*gaps, *done.gaps))
+    done = _delete_due(flow, clusters, todo.due, ledger, done, run_id)
+    return _rebuild(flow, clusters, todo.rebuilt, done, run_id)
+
+
+def make_plan(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    ledger: Ledger,
+    progress: Mapping[TopicPartition, int],
+) -> LifePlan:
+    """Read what planning needs beyond that, and plan.
+
+    A copy may go on meanwhile, and must not look like a source that lost records.  So logs' beginnings are read first
+    (in the discovery), then progress, then the ledger with the leader epochs of what was copied, then logs' ends.
+    """
+    topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
+    noted = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
+    read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
+    ends = clusters.source.epoch_ends(read)
+    return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
+
+
+def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
+    """What doing the plan would come to."""
+    kept = [
+        refusal
+        for it in todo.due
+        if (refusal := _kept(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id))
+    ]
+    names = {refusal.name for refusal in kept}
+    return LifeResult(
+        appended=tuple(it.topic for it in todo.adopted),
+        rebuilt=todo.rebuilt,
+        deleted_copies=tuple(it.remote_topic for it in todo.due if it.remote_topic not in names),
+        gaps=tuple(describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost),
+        refused=tuple(kept),
+        notes=_notes(flow, todo),
+    )
+
+
+def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> Iterable[Gap]:
+    """Note gaps a partition stops in front of: that needs no fence, since nothing goes on."""
+    found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
+    write_ledger(flow, clusters.target, found)
+    return found
+
+
+def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifeResult:
+    """Adopt lives and cross gaps, as everything is once nobody else can write."""
+    with held(flow, clusters, "lives", run_id) as fence:
+        ledger = read_ledger(flow, clusters.target)
+        discovery = discover.run(flow, clusters)
+        todo = make_plan(flow, clusters, discovery, ledger, fence.progress)
+        now, records = clock.now_ms(), list[StateRecord]()
+        for topic in todo.adopted:
+            records += adoption(fence.state, topic, ledger, fence.progress, discovery.source_cluster_id, now)
+        past = [it for it in todo.lost if it.past]
+        maps = (
+            read_packed(flow, clusters.target)
+            if any(it.truncated for it in past)
+            else Maps[PackedMap]({}, {})
+        )
+        gaps: list[Gap] = []
+        refused: list[Refusal] = []
+        for lost in past:
+            gap = describe(clusters, lost, ledger, now)
+            try:
+                records += (
+                    [*rewinding(fence.state, lost, gap, maps, ledger)]
+                    if lost.truncated
+                    else [*crossing(fence.state, lost, gap)]
+                )
+                gaps.append(gap)
+            except UnreadableMap as error:
+                refused.append(Refusal.of(lost.topic, error))
+        fence.write(records)
+    return LifeResult(
+        appended=tuple(it.topic for it in todo.adopted),
+        gaps=tuple(gaps),
+        refused=tuple(refused),
+        notes=_notes(flow, todo),
+    )
+
+
+def _notes(flow: FlowSettings, todo: LifePlan) -> tuple[str, ...]:
+    return (
+        *(
+            f"{it.topic} lives again on {flow.source.alias}: its records go behind the earlier ones in"
+            f" {it.remote_topic}"
+            for it in todo.adopted
+        ),
+        *(f"{told(it)}; the copy goes on behind them" for it in todo.lost if it.past),
+    )
+
+
+def _delete_due(
+    flow: FlowSettings,
+    clusters: Clusters,
+    due: Iterable[DeletedTopic],
+    ledger: Ledger,
+    done: LifeResult,
+    run_id: str | None,
+) -> LifeResult:
+    """Delete copies that outlived their source topic, if they are still the ones that were written."""
+    for it in due:
+        seen = clusters.target.describe_topics([it.remote_topic])
+        found = seen.found.get(it.remote_topic)
+        known = ledger.incarnations[it.topic].remote_topic_id
+        refusal: Refusal | None = None
+        if found is not None and not differ(known, found.topic_id):
+            refusal = _kept(flow, clusters, it, found.topic_id) or _deleted(clusters, it.remote_topic)
+        if refusal is not None:
+            done = replace(done, refused=(*done.refused, refusal))
+            continue
+        with held(flow, clusters, "delete", run_id) as fence:
+            fence.write(all_about(flow, clusters, fence.state, it.topic, [it.remote_topic], fence.progress))
+        done = replace(
+            done,
+            deleted_copies=(*done.deleted_copies, it.remote_topic),
+            notes=(*done.notes, f"{it.remote_topic} is deleted: {it.topic} has been gone for long enough"),
+        )
+    return done
+
+
+def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topic_id: str) -> Refusal | None:
+    """Say why a copy that is due stays: others' records in it have not lost their source."""
+    writers = other_writers(flow, clusters, due.topic, due.remote_topic, remote_topic_id)
+    if not writers:
+        return None
+    error = shared(flow, due.topic, due.remote_topic, writers)
+    return Refusal(due.remote_topic, SHARED, error.message, error.hint)
+
+
+def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
+    """Delete a copy; say why it could not be."""
+    error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
+    return None if error is None else Refusal.of(remote_topic, error)
+
+
+def _rebuild(
+    flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifeResult, run_id: str | None
+) -> LifeResult:
+    """Begin the rebuilds that policy asks for, and go on with those that were begun."""
+    for topic in topics:
+        try:
+            result = rebuild.run(
+                flow,
+                clusters,
+                topic,
+                by="twinlog",
+                reason="twinlog.on.recreated=new-incarnation",
+                request="",
+                run_id=run_id,
+            )
+        except TwinlogError as error:
+            if error.code != REFUSED:
+                raise
+            refusal = Refusal.of(topic, error)
+            done = replace(done, refused=(*done.refused, refusal))
+            continue
+        if result.deleted:
+            done = replace(done, rebuilt=(*done.rebuilt, topic), notes=(*done.notes, *result.notes))
+    return done

@@ -1,0 +1,241 @@
+"""Forget a topic that both clusters have lost: by hand (`twinlog forget`), or when policy says that it is time.
+
+    1. plan      both sides are asked by name; refused while either has it, or cannot say, and while the flow is not
+                 active: a failover may need what is known
+    2. forget    behind the fence, looked at once more, one transaction: progress, map and ledger records of the topic
+
+A topic of the same name is then one that was never seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from twinlog import clock
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ownership import held
+from twinlog.copying.rounds import state_topics
+from twinlog.errors import TerminalError, UsageError
+from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.records import LedgerRecord
+from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
+from twinlog.lane.copy.state_records import StateRecord
+from twinlog.lane.spec import StateTopics
+from twinlog.lifecycle.records import Stored, piece, progress
+from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_ledger
+from twinlog.state.progress import read_progress, stored_pieces
+from twinlog.topics.discovery import remote_name
+from twinlog.topics.incarnations import differ
+from twinlog.topics.pauses import why_standing_by
+
+REFUSED = "forget-refused"
+"""Code of the refusal to forget a topic."""
+
+_KINDS: Mapping[str, str] = {
+    kind.KIND: kind.IDENTITY[0]
+    for kind in get_args(LedgerRecord)
+    if kind.IDENTITY and kind.IDENTITY[0] in {"topic", "remote_topic"}
+}
+"""Kinds of ledger records that are about a topic, and by which of its names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetResult:
+    """What was forgotten of a source topic (in a dry run: would be), counted by what it is.
+
+    `dropped` counts records of `progress` and `map`, and those of the ledger by their kind.
+    """
+
+    flow: str
+    topic: str
+    remote_topics: tuple[str, ...]
+    dry_run: bool
+    dropped: Mapping[str, int]
+
+
+def run(
+    flow: FlowSettings, clusters: Clusters, topic: str, *, dry_run: bool = False, run_id: str | None = None
+) -> ForgetResult:
+    """Forget all that the flow knows of a source topic.
+
+    Raises UsageError for a topic it knows nothing of, TerminalError `forget-refused` while either cluster has it or its
+    state may be needed, FencedError, and errors of clusters.  Nothing is changed then.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    remotes = _require_gone(flow, clusters, ledger, topic)
+    if dry_run:
+        state, stored = state_topics(flow, clusters), read_progress(flow, clusters.target)
+        return _result(flow, topic, remotes, True, _records(flow, clusters, state, topic, remotes, stored))
+    with held(flow, clusters, "forget", run_id) as fence:
+        ledger = read_ledger(flow, clusters.target)
+        remotes = _require_gone(flow, clusters, ledger, topic)
+        records = _records(flow, clusters, fence.state, topic, remotes, fence.progress)
+        fence.write([record for _, record in records])
+    return _result(flow, topic, remotes, False, records)
+
+
+def forget_due(
+    flow: FlowSettings, clusters: Clusters, gone: Collection[str], run_id: str | None = None
+) -> tuple[str, ...]:
+    """Note since when topics are missed on both sides, forget those whose time has come; return lines for people.
+
+    `gone` are the source topics that were asked for just now and do not exist.  Raises as `run`; a refusal is a line.
+    """
+    after = flow.lives.forget_after_ms
+    if after is None:
+        return ()
+    ledger, now = read_ledger(flow, clusters.target), clock.now_ms()
+    deleted = [it for it in ledger.deleted.values() if it.topic in gone]
+    asked = clusters.target.fresh.describe_topics([it.remote_topic for it in deleted])
+    # One that may not be seen counts as there.
+    there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
+    noted = [seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it]
+    write_ledger(flow, clusters.target, noted)
+    lines = []
+    for topic in due(deleted, now, after):
+        if topic.remote_topic in there or topic.topic in ledger.pauses:
+            continue
+        try:
+            done = run(flow, clusters, topic.topic, run_id=run_id)
+        except TerminalError as error:
+            if error.code != REFUSED:
+                raise
+            lines.append(str(error))
+        else:
+            lines.append(f"{told(done)}: both sides have been without it for long enough")
+    return tuple(lines)
+
+
+def due(deleted: Collection[DeletedTopic], now_ms: int, after_ms: int) -> Iterator[DeletedTopic]:
+    """Choose the topics that both sides have been missing for so long.  Pure."""
+    return (it for it in deleted if 0 < it.copy_gone_ms <= now_ms - after_ms)
+
+
+def told(done: ForgetResult) -> str:
+    """Say in one line what was forgotten.  Pure."""
+    what = ", ".join(f"{count} of {kind}" for kind, count in done.dropped.items())
+    return f"{done.topic} {'would be' if done.dry_run else 'is'} forgotten ({what})"
+
+
+def _seen(it: DeletedTopic, there: bool, now_ms: int) -> DeletedTopic:
+    """Note that a copy is missed since now, or that it is there again."""
+    return replace(it, copy_gone_ms=0 if there else it.copy_gone_ms or now_ms)
+
+
+def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic: str) -> tuple[str, ...]:
+    """See that neither cluster has the topic and nobody needs what is known; name its copies."""
+    lives = [it for it in ledger.lives if it.topic == topic]
+    copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
+    if not lives and not copied:
+        raise UsageError(
+            f"flow {flow.name} knows nothing of topic {topic}",
+            hint="--topic takes the name of a source topic; `twinlog status` lists those that were copied",
+            flow=flow.name,
+            topic=topic,
+        )
+    standing_by = why_standing_by(ledger)
+    if standing_by:
+        raise _refused(flow, topic, f"the flow is {standing_by}", "`twinlog resume` first")
+    known = lives[-1].source_cluster_id if lives else ""
+    seen = clusters.source.fresh.cluster_id()
+    if differ(known, seen):
+        why = (
+            f"{flow.source.alias} is another cluster than the one it was copied from, and has deleted nothing"
+        )
+        raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
+    # Of a topic that only progress tells of, as MM2's, the copy has the name that the policy gives.
+    remotes = tuple(dict.fromkeys(it.remote_topic for it in lives)) or (remote_name(flow, topic),)
+    if topic not in _missing(clusters.source, [topic]):
+        raise _refused(flow, topic, f"{flow.source.alias} has it", "delete it there, or exclude it")
+    if there := sorted(set(remotes) - _missing(clusters.target, remotes)):
+        hint = "delete it there when nobody needs it, or set twinlog.on.deleted"
+        raise _refused(flow, topic, f"{flow.target.alias} has {', '.join(there)}", hint)
+    return remotes
+
+
+def _missing(cluster: ClusterReader, names: Collection[str]) -> set[str]:
+    """Name the topics that a cluster says do not exist.  Raises what else it refuses: nobody knows then."""
+    refused = cluster.fresh.describe_topics(names).refused
+    for error in refused.values():
+        if error.code != NO_SUCH_TOPIC:
+            raise error
+    return set(refused)
+
+
+def _refused(flow: FlowSettings, topic: str, why: str, hint: str) -> TerminalError:
+    return TerminalError(
+        f"{flow.name} does not forget topic {topic}: {why}",
+        hint=hint,
+        code=REFUSED,
+        flow=flow.name,
+        topic=topic,
+    )
+
+
+def all_about(
+    flow: FlowSettings,
+    clusters: Clusters,
+    state: StateTopics,
+    topic: str,
+    remotes: Collection[str],
+    stored: Mapping[TopicPartition, int],
+) -> list[StateRecord]:
+    """Make the records that forget a topic whose copy policy deleted; `stored` is progress, read behind the fence.
+
+    A pause stays: a person made it, and the topic may come back.
+    """
+    records = _records(flow, clusters, state, topic, remotes, stored)
+    return [record for kind, record in records if kind != TopicPause.KIND]
+
+
+def _records(
+    flow: FlowSettings,
+    clusters: Clusters,
+    state: StateTopics,
+    topic: str,
+    remotes: Collection[str],
+    stored: Mapping[TopicPartition, int],
+) -> list[tuple[str, StateRecord]]:
+    """Read what there is of the topic."""
+    pieces = stored_pieces(flow, clusters.target)
+    ledger = latest_or_empty(clusters.target, flow.ledger_topic)
+    return [*tombstones(state, topic, remotes, stored, pieces, ledger)]
+
+
+def tombstones(
+    state: StateTopics,
+    topic: str,
+    remotes: Collection[str],
+    stored: Mapping[TopicPartition, int],
+    pieces: Stored,
+    ledger: Collection[bytes],
+) -> Iterator[tuple[str, StateRecord]]:
+    """Yield a tombstone for everything that is about a topic, of whichever of its lives, and what it is.  Pure."""
+    for partition in sorted(stored):
+        if partition.topic == topic:
+            yield "progress", progress(state, partition, None)
+    for life, firsts in pieces.items():
+        if life.topic == topic:
+            yield from (("map", piece(state, life, first, None)) for first in firsts)
+    names = {"topic": {topic}, "remote_topic": set(remotes)}
+    for key in ledger:
+        kind, *identity = json.loads(key)
+        if kind in _KINDS and identity[0] in names[_KINDS[kind]]:
+            yield kind, StateRecord(state.ledger_topic, LEDGER_PARTITION, key, None)
+
+
+def _result(
+    flow: FlowSettings,
+    topic: str,
+    remotes: tuple[str, ...],
+    dry_run: bool,
+    records: list[tuple[str, StateRecord]],
+) -> ForgetResult:
+    return ForgetResult(flow.name, topic, remotes, dry_run, dict(Counter(kind for kind, _ in records)))

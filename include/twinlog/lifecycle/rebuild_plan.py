@@ -1,0 +1,238 @@
+"""What a rebuild of a topic would do, and why it may not be begun: its pure half, but for what is read.
+
+`twinlog.lifecycle.rebuild` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, TransientError
+from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
+from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import SourceLife, read_maps
+from twinlog.topics import discover
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
+from twinlog.topics.incarnations import differ
+from twinlog.topics.other_writers import other_writers
+
+REFUSED = "rebuild-refused"
+"""Code of the refusal to begin a rebuild."""
+
+LIFE_CODES = frozenset({
+    ProblemCode.RECREATED,
+    ProblemCode.SOURCE_CHANGED,
+    ProblemCode.COPY_DELETED,
+    ProblemCode.COPY_RECREATED,
+    ProblemCode.COPY_RENAMED,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What a rebuild of one topic would do.
+
+    `copied_records` lie in the copy (as downstream offsets, an upper bound), `source_records` can be copied again;
+    `begins` is the upstream offset the new copy begins at, by partition.  `groups` are positions on the copy, those
+    without an upstream offset cannot be kept.  `active_groups` and `other_writers` keep it from being rebuilt.
+    """
+
+    flow: str
+    topic: str
+    topic_id: str
+    remote_topic: str
+    remote_topic_id: str
+    phase: str
+    copied_records: int
+    source_records: int
+    begins: Mapping[int, int]
+    groups: tuple[GroupPosition, ...]
+    active_groups: tuple[str, ...]
+    notes: tuple[str, ...]
+    other_writers: tuple[str, ...] = ()
+
+
+def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
+    """Say what a rebuild would do.  Raises TerminalError `rebuild-refused` for a topic the flow does not copy."""
+    discovery = discover.run(flow, clusters)
+    return plan_of(flow, clusters, discovery, read_ledger(flow, clusters.target), topic)
+
+
+def stale(discovery: Discovery, topic: str) -> bool:
+    """Whether what was rebuilt is not what is there any more."""
+    return any(it.topic == topic and it.code in LIFE_CODES for it in discovery.problems)
+
+
+def plan_of(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger, topic: str
+) -> RebuildPlan:
+    """Say what a rebuild would do, by what was discovered and by a ledger that was read behind the fence."""
+    found = wanted(flow, discovery, topic)
+    life = ledger.incarnations.get(topic)
+    same_life = life is not None and not differ(life.topic_id, found.topic_id)
+    known = ledger.rebuilds.get(topic)
+    begun = known is not None and known.phase is RebuildPhase.DELETING
+    remote = found.remote
+    same_copy = life is None or remote is None or not differ(life.remote_topic_id, remote.topic_id)
+    partitions = range(remote.partitions if remote is not None else 0)
+    positions = [TopicPartition(found.remote_topic, number) for number in partitions]
+    bounds = clusters.target.offsets(positions).found
+    using = readers(clusters.target, found.remote_topic)
+    copied_now = {SourceLife(topic, life.topic_id, it) for it in partitions} if life is not None else set()
+    maps = read_maps(flow, clusters.target, copied_now)
+    groups = (
+        known.groups
+        if begun and known is not None
+        else (
+            *upstream_positions(found, using, maps, life, same_life, same_copy),
+            *carried_over(known, found, using),
+        )
+    )
+    copied = sum(it.stable_end - it.log_start for it in bounds.values())
+    committed = flow.copy.read_committed
+    source = sum(
+        it.source.readable_end(read_committed=committed) - it.source.log_start for it in found.partitions
+    )
+    begins = {it.partition: it.source.log_start for it in found.partitions}
+    writers = _writers(flow, clusters, found, known if begun else None)
+    refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
+    return RebuildPlan(
+        flow=flow.name,
+        topic=topic,
+        topic_id=found.topic_id,
+        remote_topic=found.remote_topic,
+        remote_topic_id=remote.topic_id if remote is not None else "",
+        phase=known.phase.value if known is not None else "",
+        copied_records=copied,
+        source_records=source,
+        begins=begins,
+        groups=groups,
+        active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
+        notes=(*refused, *_notes(flow, topic, begins, same_life or life is None, groups)),
+        other_writers=writers,
+    )
+
+
+def _notes(
+    flow: FlowSettings,
+    topic: str,
+    begins: Mapping[int, int],
+    same_life: bool,
+    groups: Iterable[GroupPosition],
+) -> Iterator[str]:
+    """What does not come back."""
+    if any(begins.values()):
+        yield (
+            f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
+            " copy has cannot be copied again"
+        )
+    if not same_life:
+        yield f"{topic} lives another life on {flow.source.alias}: nothing of the earlier one comes back"
+    unknown = sorted({it.group for it in groups if it.upstream is None})
+    if unknown:
+        yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
+
+
+def _writers(
+    flow: FlowSettings, clusters: Clusters, found: DiscoveredTopic, begun: Rebuild | None
+) -> tuple[str, ...]:
+    """Others who write to the copy that would be deleted; with a rebuild `begun` that is the noted one only."""
+    remote = found.remote
+    if remote is None or (begun is not None and begun.old_remote_topic_id != remote.topic_id):
+        return ()
+    return other_writers(flow, clusters, found.topic, found.remote_topic, remote.topic_id)
+
+
+def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTopic:
+    """Return the topic, if it can be read as a whole.  Raises TerminalError `rebuild-refused`."""
+    if discovery.stands_by:
+        raise TerminalError(
+            f"flow {flow.name} is {discovery.stands_by}", hint="resume it first", code=REFUSED, flow=flow.name
+        )
+    found = next((it for it in discovery.topics if it.topic == topic), None)
+    if found is None:
+        reason = next(
+            (it.reason for it in discovery.left_out if it.topic == topic), "the source has no such topic"
+        )
+        raise TerminalError(
+            f"flow {flow.name} does not copy {topic}: {reason}",
+            hint=f"nothing was touched; its copy, if any, stays on {flow.target.alias}",
+            code=REFUSED,
+            flow=flow.name,
+            topic=topic,
+        )
+    if len(found.partitions) < found.partition_count:
+        raise TerminalError(
+            f"some partitions of {topic} have no leader on {flow.source.alias}",
+            hint="try again when the source can be read",
+            code=REFUSED,
+            topic=topic,
+        )
+    return found
+
+
+def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
+    """Raise TerminalError `rebuild-refused` while groups with members read the copy."""
+    if todo.active_groups:
+        raise TerminalError(
+            f"{todo.remote_topic} is being read on {flow.target.alias} by {', '.join(todo.active_groups)}",
+            hint="stop these groups first: their positions are kept, but a running reader would lose its place",
+            code=REFUSED,
+            topic=todo.topic,
+            groups=list(todo.active_groups),
+        )
+
+
+def refuse_while_shared(flow: FlowSettings, todo: RebuildPlan) -> None:
+    """Raise TerminalError `rebuild-refused` when others write to the copy, too."""
+    if todo.other_writers:
+        raise shared(flow, todo.topic, todo.remote_topic, todo.other_writers)
+
+
+def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str, ...]) -> TerminalError:
+    """Make the error for a copy that holds records of others, which would go with it."""
+    return TerminalError(
+        f"{remote_topic} on {flow.target.alias} is also written by {'; '.join(writers)}: their records would go, too",
+        hint=f"when they may go, stop who writes there and delete {remote_topic} by hand first",
+        code=REFUSED,
+        flow=flow.name,
+        topic=topic,
+        writers=list(writers),
+    )
+
+
+def overtaken(before: Rebuild | None, now: Rebuild, request: str) -> bool:
+    """Whether another run has since done what is asked for; `now` is behind `deleting`.  Pure."""
+    if before is not None and before.at_ms == now.at_ms:
+        return before.phase is RebuildPhase.DELETING
+    return serves(now, request)
+
+
+def serves(now: Rebuild, request: str) -> bool:
+    """Whether a rebuild behind `deleting` is what a request asks for, so that nothing is to be begun.  Pure.
+
+    A cycle, which has no request, goes on with whatever is being copied.  Who asks anew means the copy as it is by now:
+    it may have stopped, and would keep its groups waiting for ever.
+    """
+    return now.asked_by(request) or (not request and now.phase is RebuildPhase.COPYING)
+
+
+def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
+    """Return the rebuild that was begun as the ledger has it now: another run may have brought it further.  Pure.
+
+    Raises TransientError when another one was begun since.
+    """
+    standing = ledger.rebuilds.get(begun.topic)
+    if standing is None or (standing.phase is RebuildPhase.DELETING and standing.at_ms != begun.at_ms):
+        raise TransientError(
+            f"another rebuild of {begun.topic} was begun meanwhile",
+            hint="the next cycle goes on with it",
+            code="rebuild-overtaken",
+            topic=begun.topic,
+        )
+    return standing

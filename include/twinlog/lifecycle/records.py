@@ -1,0 +1,211 @@
+"""The records that change which life stored progress and the offset map are about.  Pure.
+
+All of a change goes into one transaction behind the fence: progress, map and ledger never tell different stories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from twinlog.cluster.values import TopicPartition
+from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
+from twinlog.formats.ledger.topics import Beginning, Incarnation, LeaderEpoch, LifeReason
+from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_piece
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
+from twinlog.lane.spec import StateTopics
+from twinlog.lifecycle.plan import Lost, lost_tails
+from twinlog.offsets.run import Run
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps, SourceLife
+from twinlog.topics.discovery import DiscoveredTopic
+
+Stored = Mapping[SourceLife, Sequence[int]]
+"""First upstream offsets of the pieces that are stored of each map."""
+
+
+def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
+    """Write a ledger record."""
+    return StateRecord.of_ledger(state.ledger_topic, record)
+
+
+def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
+    """Forget a ledger record."""
+    return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), None)
+
+
+def progress(state: StateTopics, partition: TopicPartition, last: int | None) -> StateRecord:
+    """Set the last copied upstream offset; None (or one below 0) forgets it."""
+    return progress_record(state, *partition, None if last is None or last < 0 else last)
+
+
+def piece(state: StateTopics, life: SourceLife, first_upstream: int, made: MapPiece | None) -> StateRecord:
+    """Write the map piece that begins at an upstream offset; None forgets it."""
+    return map_record(state, MapKey(*life, first_upstream), None if made is None else encode_piece(made))
+
+
+def first_life(
+    topic: DiscoveredTopic, ledger: Ledger, source_cluster_id: str, now_ms: int, reason: LifeReason
+) -> Incarnation:
+    """The life that is copied from now on, into the copy as it is."""
+    before = ledger.incarnations.get(topic.topic)
+    return Incarnation(
+        topic.topic,
+        topic.topic_id,
+        now_ms,
+        topic.remote_topic,
+        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+        source_cluster_id=source_cluster_id,
+        number=1 if before is None else before.number + 1,
+        reason=reason,
+    )
+
+
+def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False) -> Beginning | None:
+    """Where the copy of a life begins; None while offsets of some partitions cannot be read."""
+    if len(topic.partitions) < topic.partition_count:
+        return None
+    starts = {str(it.partition): it.source.log_start for it in topic.partitions}
+    latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
+    copies = [it.target for it in topic.partitions]
+    empty = topic.remote is None or all(it is not None and it.log_start == it.end for it in copies)
+    return Beginning(topic.topic, topic.topic_id, latest if from_latest else starts, starts, now_ms, empty)
+
+
+def adoption(
+    state: StateTopics,
+    topic: DiscoveredTopic,
+    ledger: Ledger,
+    stored: Mapping[TopicPartition, int],
+    source_cluster_id: str,
+    now_ms: int,
+) -> Iterator[StateRecord]:
+    """Let a recreated topic go on behind its earlier life, from its own first record.
+
+    Progress of the earlier life is forgotten in the same transaction: from then on progress is the new life's.
+    """
+    for partition in stored:
+        if partition.topic == topic.topic:
+            yield progress(state, partition, None)
+    yield from (forgotten(state, it) for it in _ended_with(ledger, topic.topic))
+    yield noted(state, first_life(topic, ledger, source_cluster_id, now_ms, LifeReason.APPEND))
+    begins = beginning(topic, now_ms)
+    if begins is not None:
+        yield noted(state, begins)
+    yield from (noted(state, gap) for gap in ended(ledger, topic.topic, now_ms))
+
+
+def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
+    """What is noted of lives of which nothing more is copied; else a topic made anew each night grows for ever."""
+    yield from (it for it in ledger.leader_epochs if it.topic == topic)
+    if topic in ledger.beginnings:
+        yield ledger.beginnings[topic]
+
+
+def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
+    """What is known to have been lost with the life that ended."""
+    life = ledger.incarnations[topic]
+    for partition, first, last in lost_tails(ledger, topic):
+        yield Gap(
+            topic,
+            partition,
+            first,
+            last,
+            GapCause.RECREATED,
+            now_ms,
+            last - first + 1,
+            life.topic_id,
+            copied_past=True,
+        )
+
+
+def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
+    """Go on behind offsets the source has deleted; the map says that nothing of them was copied."""
+    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    yield noted(state, gap)
+    yield progress(state, lost.source, lost.last_offset)
+    yield piece(state, life, lost.first_offset, MapPiece(lost.first_offset, lost.last_offset + 1, ()))
+
+
+def rewinding(
+    state: StateTopics, lost: Lost, gap: Gap, maps: Maps[PackedMap], ledger: Ledger
+) -> Iterator[StateRecord]:
+    """Go on where a truncated log and its copy part.
+
+    The copy keeps what the source has lost, but the map forgets it: those upstream offsets hold other records now.
+    What was audited is forgotten with it: the next audit begins anew, and none of the new records counts as proved.
+    Raises UnreadableMap when what it knows cannot be told.
+    """
+    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    packed = maps.get(life)
+    known = packed.pieces() if packed is not None else None
+    yield noted(state, gap)
+    yield progress(state, lost.source, lost.first_offset - 1)
+    if known is not None:
+        for row in np.flatnonzero(known.end > lost.first_offset).tolist():
+            one = known.piece(row)
+            yield piece(state, life, one.first_upstream, cut(one, lost.first_offset))
+    yield noted(state, LeaderEpoch(lost.topic, lost.topic_id, lost.partition, lost.epoch, lost.first_offset))
+    audited: tuple[PartitionAudit | SampleAudit, ...] = (*ledger.audits, *ledger.sampled)
+    yield from (forgotten(state, it) for it in audited if (it.topic, it.topic_id, it.partition) == life)
+    begins = ledger.beginnings.get(lost.topic)
+    number = str(lost.partition)
+    if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
+        offsets = {**begins.offsets, number: lost.first_offset}
+        yield noted(state, replace(begins, offsets=offsets))
+
+
+def cut(known: MapPiece, at: int) -> MapPiece | None:
+    """What a piece says of upstream offsets below `at`; None when that is nothing."""
+    if known.first_upstream >= at:
+        return None
+    runs = tuple(
+        Run(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
+        for run in known.runs
+        if run.upstream < at
+    )
+    return MapPiece(known.first_upstream, min(known.end_upstream, at), runs)
+
+
+def erasure(
+    state: StateTopics,
+    topic: str,
+    stored: Iterable[TopicPartition],
+    stored_pieces: Stored,
+    ledger: Ledger,
+) -> Iterator[StateRecord]:
+    """Forget all that is about the copy of a topic: progress, map, gaps, audits, what was left out, where it begins.
+
+    A map that cannot be read is forgotten like any other.
+    """
+    for partition in stored:
+        if partition.topic == topic:
+            yield progress(state, partition, None)
+    for life, firsts in stored_pieces.items():
+        if life.topic == topic:
+            yield from (piece(state, life, first, None) for first in firsts)
+    records: Iterator[LedgerRecord] = (
+        it
+        for group in (
+            ledger.gaps,
+            ledger.quarantined,
+            ledger.acknowledged,
+            ledger.map_holes,
+            ledger.leader_epochs,
+            ledger.audits,
+            ledger.sampled,
+        )
+        for it in group
+        if it.topic == topic
+    )
+    yield from (forgotten(state, it) for it in records)
+    for one in ledger.lives:
+        if one.topic == topic:  # the ledger shows the beginning of the newest life only
+            yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
+    if topic in ledger.deleted:
+        yield forgotten(state, ledger.deleted[topic])

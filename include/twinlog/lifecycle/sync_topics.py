@@ -1,0 +1,195 @@
+"""Step `sync_topics`: give every replicated topic its copy on the target, with enough partitions.
+
+`plan` (twinlog.topics.plan) lists the changes, `apply` walks exactly that list.  One refused topic does
+not stop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster, ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.metadata import TopicConfigsSet
+from twinlog.formats.ledger.records import Incarnation, LedgerRecord
+from twinlog.lifecycle import apply as lives
+from twinlog.lifecycle import forget
+from twinlog.lifecycle.apply import LifeResult
+from twinlog.lifecycle.records import beginning
+from twinlog.state.internal_topics import internal_topics
+from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.topics import discover
+from twinlog.topics.discovery import Discovery, Problem, ProblemCode
+from twinlog.topics.own_topic_rules import InternalState
+from twinlog.topics.plan import Change, ChangeKind, TopicPlan, plan
+from twinlog.topics.refusal import Refusal
+from twinlog.topics.reverse_flows import unknown_ledgers
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTopicsResult:
+    """What was changed on the target (in a dry run: would be), what was refused, and lines for people."""
+
+    flow: str
+    dry_run: bool
+    changes: tuple[Change, ...]
+    refused: tuple[Refusal, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    lives: LifeResult = field(default_factory=LifeResult)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every topic of the flow has its place on the target."""
+        return not self.refused and not any(problem.blocking for problem in self.problems)
+
+
+def run(
+    flow: FlowSettings, clusters: Clusters, dry_run: bool = False, run_id: str | None = None
+) -> SyncTopicsResult:
+    """Create remote and internal topics, add partitions, and bring the memory of topics' lives up to date.
+
+    A flow that is paused, or failing over, changes nothing.  `run_id` is the caller's when it holds the fence itself.
+
+    Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused when a topic that
+    exactly-once rests on cannot be had.
+    """
+    discovery = discover.run(flow, clusters)
+    if discovery.stands_by:
+        note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
+        return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
+    done_to_lives = lives.run(flow, clusters, discovery, dry_run=dry_run, run_id=run_id)
+    if done_to_lives.changed and not dry_run:
+        discovery = discover.run(flow, clusters)
+    todo = make_plan(flow, clusters, discovery)
+    kept: tuple[str, ...] = ()
+    if dry_run:
+        done, refused = todo.changes, todo.refused
+    else:
+        done, refused, kept = apply(flow, todo, clusters.target, discovery)
+        gone = {it.topic for it in discovery.problems if it.code is ProblemCode.DELETED}
+        kept += forget.forget_due(flow, clusters, gone, run_id)
+    return SyncTopicsResult(
+        flow.name,
+        dry_run,
+        done,
+        (*done_to_lives.refused, *refused),
+        discovery.problems,
+        (*done_to_lives.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
+        done_to_lives,
+    )
+
+
+def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...]:
+    """Ledgers on the source that may be of a flow the other way, where that matters."""
+    keeps_names = any(topic.remote_topic == topic.topic for topic in discovery.topics)
+    return unknown_ledgers(flow, clusters) if keeps_names else ()
+
+
+def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> TopicPlan:
+    """Read what planning needs beyond the discovery, and plan."""
+    new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
+    return plan(
+        flow,
+        discovery,
+        clusters.source.topic_configs(new),
+        read_internal(flow, clusters.target),
+        read_ledger(flow, clusters.target),
+    )
+
+
+def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
+    """Read how the flow's own topics stand on the target."""
+    topics = target.describe_topics(topic.name for topic in internal_topics(flow))
+    return InternalState(topics, target.topic_configs(topics.found))
+
+
+def apply(
+    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery
+) -> tuple[tuple[Change, ...], tuple[Refusal, ...], tuple[str, ...]]:
+    """Make the changes of the plan in its order; return those made, those refused with the reason, and notes.
+
+    A note, no more, are settings of an internal topic that stay as they are: nothing is copied wrongly because of them.
+    """
+    errors: dict[str, TwinlogError] = {}
+    errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE_INTERNAL)]).refused
+    _stop_without_vital(todo, errors)
+    kept = _configure(todo, target)
+    errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE)]).refused
+    errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
+    failed = {*errors, *(refusal.name for refusal in todo.refused)}
+    since = clock.now_ms()
+    write_ledger(
+        flow,
+        target,
+        [
+            TopicConfigsSet(it.name, it.configs, since)
+            for it in _of(todo, ChangeKind.CREATE)
+            if it.name not in errors and it.configs
+        ],
+    )
+    write_ledger(flow, target, _first_lives(flow, todo, target, discovery, failed))
+    return (
+        tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
+        (*todo.refused, *_refusals(errors)),
+        tuple(kept.values()),
+    )
+
+
+def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
+    """Set what internal topics lack; say of those that refuse, by name, what to set by hand."""
+    wanted = {it.name: it.configs or {} for it in _of(todo, ChangeKind.CONFIGURE_INTERNAL)}
+    refused = target.alter_topic_configs(wanted).refused if wanted else {}
+    return {
+        topic: f"{config} of {topic} on {target.alias} should be {wanted[topic][config]} at least: {error}"
+        for (topic, config), error in refused.items()
+    }
+
+
+def _first_lives(
+    flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, failed: Collection[str]
+) -> list[LedgerRecord]:
+    """The lives seen for the first time, each with the copy it goes into and where that begins."""
+    topics = {it.topic: it for it in discovery.topics}
+    seen = [it for it in todo.first_seen if it.remote_topic not in failed]
+    copies = target.describe_topics(it.remote_topic for it in seen).found
+    now = clock.now_ms()
+    records: list[LedgerRecord] = []
+    for it in seen:
+        if it.remote_topic not in copies:
+            continue
+        copy = copies[it.remote_topic].topic_id
+        cluster = discovery.source_cluster_id
+        since = it.since_ms or now
+        records.append(Incarnation(it.topic, it.topic_id, since, it.remote_topic, copy, cluster, it.number))
+        begins = beginning(topics[it.topic], now, from_latest=flow.copy.start_from_latest)
+        if begins is not None and not it.since_ms:
+            records.append(begins)
+    return records
+
+
+def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:
+    return tuple(change for change in todo.changes if change.kind is kind)
+
+
+def _stop_without_vital(todo: TopicPlan, errors: Mapping[str, TwinlogError]) -> None:
+    for change in todo.changes:
+        if change.vital and change.name in errors:
+            raise errors[change.name]
+
+
+def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:
+    return (
+        Refusal(name, error.code, error.message, error.hint or _hint(error)) for name, error in errors.items()
+    )
+
+
+def _hint(error: TwinlogError) -> str:
+    """A copy is not made with fewer settings than its topic has: some of them decide how long records live."""
+    if error.data.get("kafka_error") == "INVALID_CONFIG":
+        return "leave that config out by config.properties.exclude, or create the topic by hand"
+    return ""

@@ -1,0 +1,258 @@
+"""Read a compacted topic as it is: latest committed value per key, transactions resolved by their markers.
+
+A `StateLog` that is read again continues where it stopped: a driver that fences every minute, and steps that look
+every few seconds, pay for what is new only.
+
+Not a read_committed consumer: that stops at the last stable offset, and a stranger's open transaction in the same
+partition would hide our own committed record behind it.  So everything up to the high watermark taken at the
+start is read, and a transactional batch counts when its producer's next marker says COMMIT.  A transaction
+without a marker is not committed; after a fence none of ours is like that, unless the target lost the marker
+(lane/fence/fence.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import ClusterRefused, FormatError, TerminalError
+from twinlog.logs import cache
+from twinlog.logs.log_state import KeptRecord, LogState, Resolver, state_of
+from twinlog.logs.reading import read_while
+from twinlog.protocol.brokers import Brokers, TopicMetadata, TopicPartition
+from twinlog.protocol.error_codes import AUTHORIZATION, Code, error_for
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
+from twinlog.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.verified import naming
+from twinlog.protocol.wire import Fetched
+
+COSTLY_RECORDS = 50_000
+"""Read at once, they are worth a cache: about a quarter of a second."""
+
+_FETCH_BYTES = 8 << 20
+
+
+class StateLog:
+    """One compacted topic, read again and again.  Single-threaded.
+
+    Invariant: what `read` returns is what reading from the beginning would return.  Read from its beginning is a topic
+    that was deleted and made anew in between (another topic id, or another cluster), a partition whose log was cut off
+    since, though it may have grown beyond that again (told by leader epochs), and all of it by a reader that has slept
+    for so long that tombstones may have come and gone.
+
+    With `cached` a large topic is kept on this machine for the next process (logs/cache.py).  `overshadowed` is
+    then empty.
+    """
+
+    def __init__(self, topic: str, *, cached: bool = False) -> None:
+        self._topic = topic
+        self._cached = cached
+        self._life = ("", "")
+        self._led: dict[int, int] = {}
+        self._read_at = 0.0
+        self._resolvers: dict[TopicPartition, Resolver] = {}
+        self._positions: dict[TopicPartition, int] = {}
+
+    def read(self, brokers: Brokers) -> LogState:
+        """Read up to the high watermarks of now.
+
+        Raises TerminalError when the topic does not exist, FormatError when it is damaged, TransientError when the
+        cluster does not serve it.
+        """
+        self.catch_up(brokers)
+        return state_of(self._resolvers.values())
+
+    def catch_up(self, brokers: Brokers) -> None:
+        """Read as `read` does, for who asks for `records` only."""
+        self._follow_topic(brokers, _described(brokers, self._topic))
+        before = sum(self._positions.values())
+        _read_to_the_end(brokers, self._positions, self._resolvers)
+        if self._cached and sum(self._positions.values()) - before >= COSTLY_RECORDS:
+            self._save()
+        for resolver in self._resolvers.values():
+            resolver.forget_deleted()
+
+    @property
+    def records(self) -> dict[bytes, KeptRecord]:
+        """What the last reading found, with offsets and times; tombstoned keys left out."""
+        return {
+            key: record
+            for resolver in self._resolvers.values()
+            for key, record in resolver.committed.items()
+            if record.value is not None
+        }
+
+    def position(self, partition: int) -> int:
+        """Offset up to which the last reading has read a partition."""
+        return self._positions[self._topic, partition]
+
+    def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
+        life, now = (metadata.cluster_id, metadata.topic_id), time.time()
+        slept = not 0 <= now - self._read_at < cache.MAX_AGE_SECONDS
+        if life != self._life or slept:
+            self._resolvers, self._positions, self._led, self._life = {}, {}, {}, life
+            if self._cached and all(life):
+                self._load()
+        self._read_at = now
+        for number in sorted(metadata.leaders):
+            self._resolvers.setdefault((self._topic, number), Resolver(number, sees_all=not self._cached))
+            self._positions.setdefault((self._topic, number), 0)
+        self._forget_what_was_cut(brokers, metadata)
+
+    def _forget_what_was_cut(self, brokers: Brokers, metadata: TopicMetadata) -> None:
+        """Ask where a partition is led anew, or was read by another process, whether its log holds what was read.
+
+        Only a new leader cuts logs off.  Where that is not answered the partition is read again.
+        """
+        asked = {
+            item: ReadUpTo(self._resolvers[item].epoch, position)
+            for item, position in self._positions.items()
+            if position and self._led.get(item[1]) != metadata.epochs.get(item[1], -1)
+        }
+        known = {item: read for item, read in asked.items() if read.epoch >= 0}
+        ends = epoch_ends(brokers, known) if known else {}
+        for item, read in asked.items():
+            if item not in ends or diverged_at(read.epoch, ends[item], read.next_offset) is not None:
+                self._resolvers[item].forget()
+                self._positions[item] = 0
+        self._led = {number: metadata.epochs.get(number, -1) for number in metadata.leaders}
+
+    def _load(self) -> None:
+        for number, it in (cache.load(self._cache_file()) or {}).items():
+            kept = {key: KeptRecord(*record, number) for key, record in it.records.items()}
+            self._resolvers[self._topic, number] = Resolver(
+                number, committed=kept, sees_all=False, epoch=it.epoch
+            )
+            self._positions[self._topic, number] = it.position
+
+    def _cache_file(self) -> Path:
+        cluster_id, topic_id = self._life
+        return cache.cache_file(cluster_id, self._topic, topic_id)
+
+    def _save(self) -> None:
+        """Keep what is decided; a partition with an open transaction is read from the beginning next time."""
+        partitions = {
+            number: cache.CachedPartition(
+                self._positions[topic, number],
+                {
+                    key: (it.offset, it.value, it.timestamp)
+                    for key, it in resolver.committed.items()
+                    if it.value is not None
+                },
+                resolver.epoch,
+            )
+            for (topic, number), resolver in self._resolvers.items()
+            if not resolver.undecided
+        }
+        if all(self._life):
+            cache.clear(cache.folder())
+            cache.save(self._cache_file(), partitions)
+
+
+def read_state(brokers: Brokers, topic: str) -> LogState:
+    """Read `topic` once, up to the high watermarks of now.  Raises as `StateLog.read`."""
+    return StateLog(topic).read(brokers)
+
+
+def _described(brokers: Brokers, topic: str) -> TopicMetadata:
+    metadata = brokers.metadata([topic])[topic]
+    if metadata.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TerminalError(
+            f"topic {topic} does not exist on cluster {brokers.settings.alias}",
+            hint="run a cycle first, which creates twinlog's topics; in a take-over check --offsets-topic",
+            code="no-internal-topic",
+            topic=topic,
+        )
+    if metadata.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "see", "DESCRIBE", topic)
+    if metadata.error:
+        raise error_for(metadata.error, f"metadata of {topic}", brokers.settings.alias)
+    return metadata
+
+
+def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> ClusterRefused:
+    alias = brokers.settings.alias
+    return ClusterRefused(
+        f"{alias} does not allow this user to {doing} topic {topic}",
+        hint=f"grant {right} on topic {topic}",
+        code="unauthorised",
+        cluster=alias,
+        topic=topic,
+    )
+
+
+class StateReader:
+    """Reads the state topics of one cluster, each going on where its last reading stopped.  Single-threaded."""
+
+    def __init__(self, connection: ConnectionSettings) -> None:
+        self._connection = connection
+        self._logs: dict[str, StateLog] = {}
+
+    def latest(self, topic: str) -> dict[bytes, bytes | None]:
+        """Return the latest committed value per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        return {key: record.value for key, record in self.latest_records(topic).items()}
+
+    def latest_records(self, topic: str) -> dict[bytes, KeptRecord]:
+        """Return the latest committed record per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        log = self._logs.setdefault(topic, StateLog(topic, cached=True))
+        with Brokers(self._connection) as brokers:
+            log.catch_up(brokers)
+        return log.records
+
+
+def _read_to_the_end(
+    brokers: Brokers, positions: dict[TopicPartition, int], resolvers: Mapping[TopicPartition, Resolver]
+) -> None:
+    starts = brokers.offsets(positions, EARLIEST)
+    ends = brokers.offsets(positions, LATEST)
+    for item, start in starts.items():
+        if (
+            ends[item] < positions[item]
+        ):  # an unclean election cut the log: what we know of it is not true any more
+            resolvers[item].forget()
+            positions[item] = 0
+        resolvers[item].forget_before(start)
+        positions[item] = max(start, positions[item])
+    fetcher = Fetcher(brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=False)
+    read_while(
+        brokers,
+        fetcher,
+        lambda: {item: at for item, at in positions.items() if at < ends[item]},
+        lambda fetched: _take(brokers, fetched, positions, resolvers),
+    )
+
+
+def _take(
+    brokers: Brokers,
+    fetched: Fetched,
+    positions: dict[TopicPartition, int],
+    resolvers: Mapping[TopicPartition, Resolver],
+) -> bool:
+    item = fetched.topic, fetched.partition
+    if repeats(Request.FETCH, fetched.error):
+        brokers.forget_leaders()
+        return False
+    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
+        start = brokers.offsets([item], EARLIEST)[item]
+        if start > positions[item]:
+            positions[item] = start  # records were deleted below us: their keys are gone with them
+            return True
+    if fetched.error in AUTHORIZATION:
+        raise _not_allowed(brokers, "read", "READ", fetched.topic)
+    if fetched.error:
+        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
+    try:
+        with naming(fetched, brokers.settings.alias):
+            next_offset = resolvers[item].add(fetched.block, positions[item])
+    except FormatError:
+        # Half of a block was taken, and reading it again would decide some of its transactions twice.
+        resolvers[item].forget()
+        positions[item] = 0
+        raise
+    moved = next_offset > positions[item]
+    positions[item] = next_offset
+    return moved

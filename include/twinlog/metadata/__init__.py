@@ -1,0 +1,1 @@
+"""Topic configs, ACLs, quotas and SCRAM users: planned, applied, remembered."""

@@ -1,0 +1,113 @@
+"""Make the changes of a metadata plan on the target, each by itself: a refused one does not stop the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramUser
+from twinlog.cluster.api import Cluster
+from twinlog.cluster.values import Answers
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.metadata.values import AclChange, ConfigChange, MetadataChange, QuotaChange, ScramChange
+from twinlog.topics.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Changes that were made, and those the target refused."""
+
+    done: tuple[MetadataChange, ...]
+    refused: tuple[Refusal, ...]
+
+
+def make_changes(flow: FlowSettings, changes: Sequence[MetadataChange], target: Cluster) -> Applied:
+    """Make changes, in an order in which no DENY is ever missing and nobody is without a right in between.
+
+    New DENYs come before new ALLOWs (none, if a DENY was refused), stale ALLOWs go after that, stale DENYs last.
+    Raises ClusterUnreachable when the target stops answering; doing it all again is safe.
+    """
+    acls = [it for it in changes if isinstance(it, AclChange)]
+    errors: dict[MetadataChange, TwinlogError] = {}
+    denials = _ask([it for it in acls if it.add and _denies(it)], target.create_acls)
+    grants = [it for it in acls if it.add and not _denies(it)]
+    errors |= denials
+    errors |= {it: _held_back() for it in grants} if denials else _ask(grants, target.create_acls)
+    errors |= _ask([it for it in acls if not it.add and not _denies(it)], target.delete_acls)
+    errors |= _ask([it for it in acls if not it.add and _denies(it)], target.delete_acls)
+    errors |= _set_configs(target, [it for it in changes if isinstance(it, ConfigChange)])
+    errors |= _set_quotas(target, [it for it in changes if isinstance(it, QuotaChange)])
+    errors |= _give_credentials(flow, target, [it for it in changes if isinstance(it, ScramChange)])
+    return Applied(
+        tuple(change for change in changes if change not in errors),
+        tuple(_refusal(change, errors[change]) for change in changes if change in errors),
+    )
+
+
+Errors = Mapping[MetadataChange, TwinlogError]
+
+
+def _denies(change: AclChange) -> bool:
+    return change.binding.permission == "DENY"
+
+
+def _held_back() -> TwinlogError:
+    return ClusterRefused("held back: a DENY that belongs before it was refused", code="held-back")
+
+
+def _ask(
+    changes: Sequence[AclChange], ask: Callable[[Iterable[AclBinding]], Answers[AclBinding, None]]
+) -> Errors:
+    if not changes:
+        return {}
+    by_binding = {it.binding: it for it in changes}
+    answers = ask(by_binding)
+    return {by_binding[binding]: error for binding, error in answers.refused.items()}
+
+
+def _set_configs(target: Cluster, changes: Sequence[ConfigChange]) -> Errors:
+    if not changes:
+        return {}
+    by_item = {(it.topic, it.config): it for it in changes}
+    wanted: dict[str, dict[str, str | None]] = {}
+    for it in changes:
+        wanted.setdefault(it.topic, {})[it.config] = it.after
+    answers = target.alter_topic_configs(wanted)
+    return {by_item[item]: error for item, error in answers.refused.items()}
+
+
+def _set_quotas(target: Cluster, changes: Sequence[QuotaChange]) -> Errors:
+    if not changes:
+        return {}
+    by_item = {(it.entity, it.key): it for it in changes}
+    wanted: dict[QuotaEntity, dict[str, float | None]] = {}
+    for it in changes:
+        wanted.setdefault(it.entity, {})[it.key] = it.after
+    answers = target.alter_quotas(wanted)
+    return {by_item[item]: error for item, error in answers.refused.items()}
+
+
+def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[ScramChange]) -> Errors:
+    """Give users what their declaration says; a plan carries no secret, so one made before may have lost its user."""
+    declared = {(it.name, it.mechanism): it.password for it in flow.metadata.scram_users}
+    known = [it for it in changes if (it.user, it.credential.mechanism) in declared]
+    lost = [it for it in changes if it not in known]
+    errors: dict[MetadataChange, TwinlogError] = {
+        it: ClusterRefused(
+            f"{it.user} is no longer in twinlog.scram.users with {it.credential.mechanism}",
+            hint="make a new plan",
+            code="undeclared",
+        )
+        for it in lost
+    }
+    for it in known:  # one user may get two mechanisms, and answers are by user
+        secret = declared[it.user, it.credential.mechanism]
+        answers = target.upsert_scram_users([ScramUser(it.user, it.credential, secret)])
+        if it.user in answers.refused:
+            errors[it] = answers.refused[it.user]
+    return errors
+
+
+def _refusal(change: MetadataChange, error: TwinlogError) -> Refusal:
+    return Refusal.of(change.row.label, error)

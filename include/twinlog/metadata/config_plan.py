@@ -1,0 +1,178 @@
+"""Which configs of the copies the metadata sync would change.  Pure.
+
+Profile `mm2` is MirrorSourceConnector's incremental sync: whatever the source has is set, whatever
+it has by default is removed.  The other profiles compare three ways: what somebody set on the target is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, TopicDescription
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.metadata import TopicConfigsSet
+from twinlog.metadata.values import (
+    ChangeKind,
+    ConfigChange,
+    Drift,
+    Part,
+    SettledConfig,
+    ThreeWay,
+    three_way,
+)
+from twinlog.policy.filters import NameFilter
+from twinlog.topics.plan import clamped, creation_configs, excluded_configs
+from twinlog.topics.refusal import Refusal
+
+Configs = Mapping[str, ConfigValue]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigState:
+    """The flow's topics that have a copy: the copies by the name of their topic, and the configs of both."""
+
+    copies: Mapping[str, TopicDescription]
+    source: Answers[str, Configs]
+    target: Answers[str, Configs]
+    target_brokers: int
+
+
+def plan_topic_configs(
+    flow: FlowSettings, state: TopicConfigState, memory: Iterable[TopicConfigsSet]
+) -> Part:
+    """Compare every topic with its copy."""
+    remembered = {record.remote_topic: record.configs for record in memory}
+    judged: list[_Judged] = []
+    refused: list[Refusal] = []
+    for topic, copy in state.copies.items():
+        error = state.source.refused.get(topic) or state.target.refused.get(copy.name)
+        if error is not None:
+            refused.append(Refusal.of(f"configs of {copy.name}", error))
+            continue
+        there = state.target.found[copy.name]
+        wanted = wanted_configs(flow, state.source.found[topic], there)
+        one = _Topic(flow, copy.name, wanted, there, remembered.get(copy.name, {}))
+        judged.extend(_judge(one))
+    refused += [it for it in judged if isinstance(it, Refusal)]
+    return Part(
+        changes=tuple(it for it in judged if isinstance(it, ConfigChange)),
+        drift=(
+            *(it for it in judged if isinstance(it, Drift)),
+            *_replication(flow, state.copies.values(), state.target_brokers),
+        ),
+        refused=tuple(refused),
+        settled=tuple(it for it in judged if isinstance(it, SettledConfig)),
+        notes=tuple(_clamped(flow, state)),
+        unknown=(ChangeKind.TOPIC_CONFIG,) if refused else (),
+    )
+
+
+def wanted_configs(flow: FlowSettings, source: Configs, target: Configs) -> dict[str, str | None]:
+    """Return what the copy should have by name, None for "not set on the topic"; what is not named is left alone."""
+    excluded = excluded_configs(flow)
+    with_defaults = flow.use_defaults_from == "source"
+    wanted: dict[str, str | None] = {}
+    if flow.metadata.profile is Profile.MM2:
+        wanted |= {entry.name: None for entry in source.values() if _is_default(entry, excluded)}
+    else:
+        # Also what the source has from a broker's file: such a value is not for another cluster.
+        own = {entry.name for entry in target.values() if entry.source is ConfigSource.TOPIC}
+        wanted |= {name: None for name in own if not excluded.excludes(name)}
+    return wanted | creation_configs(source, excluded=excluded, with_defaults=with_defaults)
+
+
+def _is_default(entry: ConfigValue, excluded: NameFilter) -> bool:
+    return (
+        entry.source is ConfigSource.DEFAULT
+        and not entry.read_only
+        and not entry.sensitive
+        and not excluded.excludes(entry.name)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """One copy: what it should have, what it has, and what twinlog gave it."""
+
+    flow: FlowSettings
+    name: str
+    wanted: Mapping[str, str | None]
+    there: Configs
+    remembered: Mapping[str, str]
+
+
+_Judged = ConfigChange | Drift | Refusal | SettledConfig
+
+
+def _judge(topic: _Topic) -> Iterator[_Judged]:
+    mm2 = topic.flow.metadata.profile is Profile.MM2
+    forgotten = topic.remembered.keys() - topic.wanted.keys()
+    for name in sorted({*topic.wanted, *forgotten}):
+        wanted, remembered = topic.wanted.get(name), topic.remembered.get(name)
+        if name not in topic.there:
+            if wanted is not None:
+                yield _unknown(topic, name)
+            continue
+        there = _own_value(topic.there[name])
+        match three_way(wanted, there, remembered):
+            case ThreeWay.SETTLED:
+                if remembered != wanted:
+                    yield SettledConfig(topic.name, name, wanted)
+            case ThreeWay.KEEP if not mm2:
+                yield _kept(topic, name, there, remembered)
+            case _ if name not in forgotten:
+                yield ConfigChange(topic.name, name, there, wanted)
+
+
+def _own_value(entry: ConfigValue) -> str | None:
+    return entry.value if entry.source is ConfigSource.TOPIC else None
+
+
+def _unknown(topic: _Topic, name: str) -> Refusal:
+    return Refusal(
+        f"topic {topic.name}: {name}",
+        "unknown-config",
+        f"{topic.flow.target.alias} knows no topic config {name}",
+        "add it to config.properties.exclude",
+    )
+
+
+def _kept(topic: _Topic, name: str, there: str | None, remembered: str | None) -> Drift:
+    alias = topic.flow.target.alias
+    why = f"changed on {alias} since twinlog set it" if remembered is not None else f"set on {alias}"
+    return Drift(
+        ChangeKind.TOPIC_CONFIG,
+        f"topic {topic.name}",
+        name,
+        topic.wanted.get(name),
+        there,
+        f"{why}: kept; delete it there to follow {topic.flow.source.alias} again",
+    )
+
+
+def _clamped(flow: FlowSettings, state: TopicConfigState) -> Iterator[str]:
+    factor = clamped(flow.replication_factor, state.target_brokers)
+    if state.copies and factor != flow.replication_factor:
+        yield (
+            f"replication.factor is {flow.replication_factor}; copies get {factor}:"
+            f" {flow.target.alias} has {state.target_brokers} broker(s)"
+        )
+
+
+def _replication(flow: FlowSettings, copies: Iterable[TopicDescription], brokers: int) -> Iterator[Drift]:
+    """Report copies with other replicas than `replication.factor`; what a cluster cannot hold is not asked of it."""
+    if flow.replication_factor < 1:
+        return
+    wanted = clamped(flow.replication_factor, brokers)
+    for copy in copies:
+        if copy.replication_factor != wanted:
+            yield Drift(
+                ChangeKind.REPLICATION_FACTOR,
+                f"topic {copy.name}",
+                "replication factor",
+                str(wanted),
+                str(copy.replication_factor),
+                f"replication.factor asks for {wanted}; reassign its partitions on {flow.target.alias}",
+            )

@@ -1,0 +1,102 @@
+"""A metadata plan or result as lines for people: what comes in green, what goes in red, what stays in yellow.  Pure.
+
+Names and values are those of clusters, where principals and configs may hold anything: each line is made visible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from twinlog.metadata.sync import MetadataResult
+from twinlog.metadata.values import Drift, LeftOutAcl, MetadataChange, MetadataPlan
+from twinlog.topics.refusal import Refusal
+from twinlog.visible import visible
+
+StyledLine = tuple[str, str]
+"""A rich style (`green`), and the text it is for: its first sign says the same as the colour."""
+
+COMES, GOES, CHANGES, STAYS, REFUSED, QUIET, HEADING = (
+    "green",
+    "red",
+    "cyan",
+    "yellow",
+    "bold red",
+    "dim",
+    "bold",
+)
+
+
+def plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
+    """Yield what would be changed."""
+    return _visible(_plan_lines(plan))
+
+
+def _plan_lines(plan: MetadataPlan) -> Iterator[StyledLine]:
+    yield HEADING, f"{plan.flow}, profile {plan.profile.value}: {_count(len(plan.changes), 'change')}"
+    yield from _change_lines(plan.changes)
+    yield from _drift_lines(plan.drift)
+    yield from _refusal_lines(plan.refused)
+    yield from _left_out_lines(plan.left_out)
+    yield from ((QUIET, f"note: {note}") for note in plan.notes)
+
+
+def result_lines(result: MetadataResult) -> Iterator[StyledLine]:
+    """Yield what was changed."""
+    return _visible(_result_lines(result))
+
+
+def _result_lines(result: MetadataResult) -> Iterator[StyledLine]:
+    made = _count(len(result.applied), "change")
+    yield HEADING, f"{result.flow}, profile {result.profile.value}: {made} made"
+    yield from _change_lines(result.applied)
+    yield from _drift_lines(result.drift)
+    yield from _refusal_lines(result.refused)
+    yield from ((QUIET, f"note: {note}") for note in result.notes)
+
+
+def _visible(lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
+    return ((style, visible(line)) for style, line in lines)
+
+
+def _change_lines(changes: Iterable[MetadataChange]) -> Iterator[StyledLine]:
+    """Yield changes under the resource they are about, resources in the order in which they first appear."""
+    rows = [change.row for change in changes]
+    first = {row.resource: index for index, row in reversed(list(enumerate(rows)))}
+    in_groups = sorted(rows, key=lambda row: first[row.resource])
+    for resource, group in groupby(in_groups, lambda row: row.resource):
+        yield HEADING, resource
+        for row in group:
+            if row.before is None:
+                yield COMES, f"  + {row.name}: {row.after}"
+            elif row.after is None:
+                yield GOES, f"  - {row.name}: {row.before}"
+            else:
+                yield CHANGES, f"  ~ {row.name}: {row.before} -> {row.after}"
+
+
+def _drift_lines(drift: Iterable[Drift]) -> Iterator[StyledLine]:
+    for index, it in enumerate(drift):
+        if not index:
+            yield HEADING, "differences that are left as they are"
+        sides = f"is {it.target or 'unset'}, source {it.source or 'unset'}"
+        yield STAYS, f"  ! {it.resource}: {it.name} {sides}; {it.message}"
+
+
+def _refusal_lines(refused: Iterable[Refusal]) -> Iterator[StyledLine]:
+    for index, it in enumerate(refused):
+        if not index:
+            yield HEADING, "refused"
+        hint = f"; {it.hint}" if it.hint else ""
+        yield REFUSED, f"  x {it.name}: {it.message}{hint}"
+
+
+def _left_out_lines(left_out: Iterable[LeftOutAcl]) -> Iterator[StyledLine]:
+    """Yield how many ACLs of the source stay there, by reason."""
+    for reason, count in sorted(Counter(it.reason for it in left_out).items()):
+        yield QUIET, f"{_count(count, 'ACL')} of the source left out: {reason}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,70 @@
+"""Whose settings the metadata sync may follow: those of the lives that are copied, and of their cluster.  Pure.
+
+A topic that was made anew has none of the settings of the one before, and a cluster that was made anew none at all.
+What they lack would be taken off the only copy there is: its brokers would delete records that nobody has any more.
+So what is not the life that is copied stays as it is, as its copy does (docs/decisions/0010-lives-of-topics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.cluster.values import TopicDescription
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.state.ledger import Ledger
+from twinlog.topics.discover import left_out_reason
+from twinlog.topics.incarnations import differ
+from twinlog.topics.refusal import Refusal
+
+
+def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refusal | None:
+    """Refuse everything while a topic of the flow was copied from another cluster than the source is now."""
+    alias = flow.source.alias
+    for topic, life in sorted(ledger.incarnations.items()):
+        if left_out_reason(flow, topic) is None and differ(life.source_cluster_id, cluster_id):
+            return Refusal(
+                f"settings of {alias}",
+                "source-changed",
+                f"{alias} is another cluster than the one {topic} was copied from: its id was"
+                f" {life.source_cluster_id} and is {cluster_id}; nothing is changed on {flow.target.alias}",
+                f"check {alias}.bootstrap.servers; if it is meant, rebuild the topics, and exclude those it lacks",
+            )
+    return None
+
+
+def another_life(
+    flow: FlowSettings, ledger: Ledger, topic: str, source: TopicDescription, copy: TopicDescription
+) -> Refusal | None:
+    """Refuse the configs of a topic, or of a copy, that was made anew since it was copied."""
+    known = ledger.incarnations.get(topic)
+    if known is None:
+        return None
+    made_anew = {
+        f"topic {topic} on {flow.source.alias}": differ(known.topic_id, source.topic_id),
+        f"{copy.name}, its copy on {flow.target.alias},": differ(known.remote_topic_id, copy.topic_id),
+    }
+    which = next((name for name, is_so in made_anew.items() if is_so), None)
+    if which is None:
+        return None
+    return Refusal(
+        f"configs of {copy.name}",
+        "recreated",
+        f"{which} was deleted and created again; {copy.name} keeps its settings",
+        f"`twinlog rebuild --topic {topic}` copies it anew, or set twinlog.on.recreated",
+    )
+
+
+def copied_lives(
+    flow: FlowSettings,
+    ledger: Ledger,
+    source: Mapping[str, TopicDescription],
+    copies: Mapping[str, TopicDescription],
+) -> tuple[dict[str, TopicDescription], tuple[Refusal, ...]]:
+    """Split copies (by the name of their topic) into those whose configs follow, and refusals of the others."""
+    refused = {
+        topic: refusal
+        for topic, copy in copies.items()
+        if topic in source and (refusal := another_life(flow, ledger, topic, source[topic], copy))
+    }
+    follow = {topic: copy for topic, copy in copies.items() if topic in source and topic not in refused}
+    return follow, tuple(refused.values())

@@ -1,0 +1,121 @@
+"""What the ledger is to remember after changes were made: the records that differ from before.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
+from twinlog.formats.ledger.metadata import AclsAdded, MetadataRecord, QuotasSet, TopicConfigsSet
+from twinlog.metadata.acl_plan import bindings_of, records_of
+from twinlog.metadata.values import (
+    AclChange,
+    ConfigChange,
+    GoneAcl,
+    MetadataChange,
+    QuotaChange,
+    SettledConfig,
+    SettledQuota,
+    SettledSetting,
+)
+from twinlog.state.ledger import MetadataMemory
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value", str, float)
+
+
+def intended_acls(
+    memory: MetadataMemory, changes: Iterable[MetadataChange], at_ms: int
+) -> tuple[AclsAdded, ...]:
+    """Return what to write before ACLs are created: a crash in between must not leave one that nobody revokes."""
+    added = {it.binding for it in changes if isinstance(it, AclChange) and it.add}
+    return _changed_acls(memory, _remembered(memory) | added, at_ms)
+
+
+def with_acls(memory: MetadataMemory, written: Iterable[AclsAdded]) -> MetadataMemory:
+    """Return the memory as it is once these records are written."""
+    by_resource = {_resource(it): it for it in (*memory.acls, *written)}
+    return replace(memory, acls=tuple(by_resource.values()))
+
+
+def after(
+    memory: MetadataMemory,
+    changes: Collection[MetadataChange],
+    done: Collection[MetadataChange],
+    settled: Iterable[SettledSetting],
+    at_ms: int,
+) -> tuple[MetadataRecord, ...]:
+    """Return what to write once `done` of the `changes` are made: the records that `memory` does not hold as such.
+
+    `memory` knows of the ACLs that were to be added; those that were refused are forgotten.
+    """
+    agreed = list(settled)
+    acls = _remembered(memory)
+    acls -= {it.binding for it in changes if isinstance(it, AclChange) and it.add == (it not in done)}
+    acls -= {it.binding for it in agreed if isinstance(it, GoneAcl)}
+    return (
+        *_configs(memory, done, agreed, at_ms),
+        *_changed_acls(memory, acls, at_ms),
+        *_quotas(memory, done, agreed, at_ms),
+    )
+
+
+def _remembered(memory: MetadataMemory) -> set[AclBinding]:
+    return {binding for record in memory.acls for binding in bindings_of(record)}
+
+
+def _resource(record: AclsAdded) -> tuple[str, str, str]:
+    return record.resource_type, record.pattern, record.name
+
+
+def _changed_acls(memory: MetadataMemory, bindings: set[AclBinding], at_ms: int) -> tuple[AclsAdded, ...]:
+    before = {_resource(it): it for it in memory.acls}
+    now = {_resource(it): it for it in records_of(bindings, at_ms)}
+    emptied = [
+        AclsAdded(*resource, (), at_ms)
+        for resource, it in before.items()
+        if it.grants and resource not in now
+    ]
+    changed = [
+        it for resource, it in now.items() if resource not in before or before[resource].grants != it.grants
+    ]
+    return (*changed, *emptied)
+
+
+def _configs(
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
+) -> Iterable[TopicConfigsSet]:
+    values = [
+        *((it.topic, it.config, it.after) for it in made if isinstance(it, ConfigChange)),
+        *((it.topic, it.config, it.value) for it in agreed if isinstance(it, SettledConfig)),
+    ]
+    before = {it.remote_topic: it.configs for it in memory.configs}
+    for topic, configs in _updated(before, values).items():
+        yield TopicConfigsSet(topic, configs, at_ms)
+
+
+def _quotas(
+    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: list[SettledSetting], at_ms: int
+) -> Iterable[QuotasSet]:
+    values = [
+        *((it.entity, it.key, it.after) for it in made if isinstance(it, QuotaChange)),
+        *((it.entity, it.key, it.value) for it in agreed if isinstance(it, SettledQuota)),
+    ]
+    before = {QuotaEntity.of(it.entity): it.quotas for it in memory.quotas}
+    for entity, quotas in _updated(before, values).items():
+        yield QuotasSet(dict(entity.parts), quotas, at_ms)
+
+
+def _updated(
+    before: Mapping[Owner, Mapping[str, Value]], values: Iterable[tuple[Owner, str, Value | None]]
+) -> dict[Owner, dict[str, Value]]:
+    """Put values into what was remembered, None taking one away; return the owners whose memory changed."""
+    now: dict[Owner, dict[str, Value]] = {}
+    for owner, name, value in values:
+        own = now.setdefault(owner, dict(before.get(owner, {})))
+        if value is None:
+            own.pop(name, None)
+        else:
+            own[name] = value
+    return {owner: own for owner, own in now.items() if own != before.get(owner, {})}

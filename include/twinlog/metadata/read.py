@@ -1,0 +1,177 @@
+"""What the metadata sync reads from both clusters before it plans.  A part that is refused does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from twinlog.cluster.admin.access_values import Quotas
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused
+from twinlog.metadata.acl_plan import AclState
+from twinlog.metadata.config_plan import TopicConfigState
+from twinlog.metadata.incarnations import another_source, copied_lives
+from twinlog.metadata.scram_plan import Users
+from twinlog.metadata.values import ChangeKind
+from twinlog.state.ledger import Ledger, why_not_own
+from twinlog.topics.discover import left_out_reason
+from twinlog.topics.discovery import remote_name
+from twinlog.topics.refusal import Refusal
+
+T = TypeVar("T")
+
+
+class Subject(StrEnum):
+    """What can be synced by itself."""
+
+    CONFIGS = "configs"
+    ACLS = "acls"
+    QUOTAS = "quotas"
+    SCRAM = "scram"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaState:
+    """The client quotas of both clusters."""
+
+    source: Quotas
+    target: Quotas
+
+
+@dataclass(frozen=True, slots=True)
+class ScramState:
+    """The SCRAM users of both clusters; the source's are None when it does not tell."""
+
+    source: Users | None
+    target: Users
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataState:
+    """Both clusters as they stand; what was not asked for, or could not be read, is None.
+
+    What would change is not known of kinds that are `unknown`: a cluster refused to tell.
+    """
+
+    configs: TopicConfigState | None = None
+    acls: AclState | None = None
+    quotas: QuotaState | None = None
+    scram: ScramState | None = None
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    unknown: tuple[ChangeKind, ...] = ()
+
+
+def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
+    """Return what a flow syncs, by its settings; MM2 knows neither quotas nor users."""
+    extended = flow.metadata.profile is not Profile.MM2
+    chosen = {
+        Subject.CONFIGS: flow.sync_topic_configs,
+        Subject.ACLS: flow.sync_topic_acls,
+        Subject.QUOTAS: flow.metadata.quotas and extended,
+        Subject.SCRAM: bool(flow.metadata.scram_users) and extended,
+    }
+    return frozenset(subject for subject, is_on in chosen.items() if is_on)
+
+
+def read_state(
+    flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject], ledger: Ledger
+) -> MetadataState:
+    """Read what the subjects need, of the cluster and of the lives of topics that are copied.
+
+    Raises ClusterUnreachable when a cluster does not answer at all.
+    """
+    source_id = clusters.source.cluster_id()
+    refusal = why_not_own(flow, ledger, source_id, clusters.target.cluster_id())
+    strange = (
+        another_source(flow, ledger, source_id)
+        if refusal is None
+        else Refusal.of(f"settings of {flow.source.alias}", refusal)
+    )
+    if strange is not None:
+        return MetadataState(refused=(strange,), unknown=tuple(ChangeKind))
+    asking = _Asking()
+    topics = _topics(flow, clusters) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
+    return MetadataState(
+        configs=_configs(flow, clusters, topics, ledger, asking) if Subject.CONFIGS in subjects else None,
+        acls=_acls(clusters, topics, asking) if Subject.ACLS in subjects else None,
+        quotas=_quotas(clusters, asking) if Subject.QUOTAS in subjects else None,
+        scram=_scram(clusters, asking) if Subject.SCRAM in subjects else None,
+        refused=tuple(asking.refused),
+        notes=tuple(asking.notes),
+        unknown=tuple(asking.unknown),
+    )
+
+
+class _Asking:
+    """Asks for one thing at a time and keeps what was refused."""
+
+    def __init__(self) -> None:
+        self.refused: list[Refusal] = []
+        self.notes: list[str] = []
+        self.unknown: list[ChangeKind] = []
+
+    def ask(self, what: str, question: Callable[[], T], kind: ChangeKind | None) -> T | None:
+        """Return the answer; None when it is refused, or when there are no ACLs to speak of.
+
+        Refused, changes of that `kind` are unknown; None where they do not hang on the answer.
+        """
+        try:
+            return question()
+        except ClusterRefused as error:
+            if error.code == "no-authorizer":
+                self.notes.append(f"{error.message}, so no ACLs are synced")
+            else:
+                self.refused.append(Refusal.of(what, error))
+                self.unknown += [kind] if kind is not None else []
+            return None
+
+
+def _topics(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
+    return tuple(name for name in clusters.source.topic_names() if left_out_reason(flow, name) is None)
+
+
+def _configs(
+    flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _Asking
+) -> TopicConfigState:
+    remote = {topic: remote_name(flow, topic) for topic in topics}
+    there = clusters.target.describe_topics(remote.values()).found
+    remote = {topic: name for topic, name in remote.items() if name in there}
+    source, target = clusters.source.topic_configs(remote), clusters.target.topic_configs(remote.values())
+    # Ids are read after configs: what was made anew in between shows that these may be of another life.
+    lives = clusters.source.fresh.describe_topics(remote).found
+    described = clusters.target.fresh.describe_topics(remote.values()).found
+    copied = {topic: described[name] for topic, name in remote.items() if name in described}
+    copies, refused = copied_lives(flow, ledger, lives, copied)
+    asking.refused += refused
+    asking.unknown += [ChangeKind.TOPIC_CONFIG] if refused else []
+    return TopicConfigState(copies, source, target, clusters.target.broker_count())
+
+
+def _acls(clusters: Clusters, topics: tuple[str, ...], asking: _Asking) -> AclState | None:
+    source = asking.ask(f"ACLs of {clusters.source.alias}", clusters.source.describe_acls, ChangeKind.ACL)
+    target = asking.ask(f"ACLs of {clusters.target.alias}", clusters.target.describe_acls, ChangeKind.ACL)
+    return None if source is None or target is None else AclState(source, target, topics)
+
+
+def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:
+    source = asking.ask(
+        f"quotas of {clusters.source.alias}", clusters.source.describe_quotas, ChangeKind.QUOTA
+    )
+    target = asking.ask(
+        f"quotas of {clusters.target.alias}", clusters.target.describe_quotas, ChangeKind.QUOTA
+    )
+    return None if source is None or target is None else QuotaState(source, target)
+
+
+def _scram(clusters: Clusters, asking: _Asking) -> ScramState | None:
+    # Whether declared users are there the target tells alone.
+    source = asking.ask(f"SCRAM users of {clusters.source.alias}", clusters.source.describe_scram_users, None)
+    target = asking.ask(
+        f"SCRAM users of {clusters.target.alias}", clusters.target.describe_scram_users, ChangeKind.SCRAM_USER
+    )
+    return None if target is None else ScramState(source, target)

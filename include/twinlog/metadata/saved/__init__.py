@@ -1,0 +1,1 @@
+"""Metadata plans that wait in a file for approval."""

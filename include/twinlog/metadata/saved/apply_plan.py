@@ -1,0 +1,108 @@
+"""Apply a saved metadata plan: only on its own clusters, only if nothing drifted since, and only once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import replace
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
+from twinlog.formats.ledger.metadata import PlanApplied
+from twinlog.metadata import sync
+from twinlog.metadata.saved.plan_check import outdated, read_touched
+from twinlog.metadata.saved.plan_file import SavedPlan
+from twinlog.metadata.sync import MetadataResult
+from twinlog.metadata.values import AclChange, MetadataChange, MetadataPlan
+from twinlog.state.ledger import read_ledger, write_ledger
+
+SHOWN = 3
+
+
+def with_profile(flow: FlowSettings, profile: Profile) -> FlowSettings:
+    """Return the flow under another profile than its file says."""
+    return replace(flow, metadata=replace(flow.metadata, profile=profile))
+
+
+def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataResult:
+    """Check a saved plan against both clusters, and apply it.
+
+    A plan of profile `promoted` may be applied while the source is gone: that is what it was approved for.  Raises
+    UsageError `plan-flow` for another flow's plan; TerminalError `plan-cluster` for other clusters, `plan-applied` for
+    the second time, `plan-drifted` when the state changed since; ClusterUnreachable, ClusterRefused.
+    """
+    flow = with_profile(flow, saved.profile)
+    _require_same_place(flow, clusters, saved)
+    fresh, notes = _plan_again(flow, clusters, saved)
+    touched = read_touched(saved.changes, clusters.target)
+    reasons = list(outdated(saved.changes, touched, fresh))
+    if reasons:
+        more = f" (and {len(reasons) - SHOWN} more)" if len(reasons) > SHOWN else ""
+        raise TerminalError(
+            f"the plan no longer fits: {'; '.join(reasons[:SHOWN])}{more}",
+            hint="make a new plan and have it approved",
+            code="plan-drifted",
+            flow=flow.name,
+            reasons=reasons,
+        )
+    # An ACL that somebody else made meanwhile stays theirs: what is remembered as ours is revoked one day.
+    todo = tuple(
+        it
+        for it in saved.changes
+        if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
+    )
+    plan = MetadataPlan(flow.name, saved.profile, todo, notes=notes)
+    result = sync.apply(flow, plan, clusters.target)
+    if result.complete:
+        now = clock.now_ms()
+        applied = PlanApplied(saved.digest, saved.profile.value, len(result.applied), now)
+        write_ledger(flow, clusters.target, [applied])
+    return result
+
+
+def _require_same_place(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> None:
+    if saved.flow != flow.name:
+        raise UsageError(
+            f"the plan is for flow {saved.flow}, not {flow.name}",
+            hint=f"apply it with --flow '{saved.flow}'",
+            code="plan-flow",
+            flow=flow.name,
+        )
+    found = clusters.target.cluster_id()
+    if found != saved.target_cluster_id:
+        raise TerminalError(
+            f"the plan is for cluster {saved.target_cluster_id}; {flow.target.alias} is {found}",
+            hint="make a new plan for this cluster",
+            code="plan-cluster",
+            flow=flow.name,
+        )
+    applied = read_ledger(flow, clusters.target).metadata.applied.get(saved.digest)
+    if applied is not None:
+        when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(applied.at_ms / 1000))
+        raise TerminalError(
+            f"the plan was applied already, on {when}",
+            hint="make a new plan",
+            code="plan-applied",
+            flow=flow.name,
+        )
+
+
+def _plan_again(
+    flow: FlowSettings, clusters: Clusters, saved: SavedPlan
+) -> tuple[Collection[MetadataChange] | None, tuple[str, ...]]:
+    try:
+        if clusters.source.cluster_id() != saved.source_cluster_id:
+            raise TerminalError(
+                f"the plan is for another source than the cluster that {flow.source.alias} is now",
+                hint="make a new plan",
+                code="plan-cluster",
+                flow=flow.name,
+            )
+        return frozenset(sync.make_plan(flow, clusters).changes), ()
+    except ClusterUnreachable as error:
+        if saved.profile is not Profile.PROMOTED or error.data.get("cluster") != flow.source.alias:
+            raise
+        return None, (f"{flow.source.alias} does not answer: applied as approved",)

@@ -1,0 +1,142 @@
+"""Step `sync_metadata`: bring topic configs, ACLs, quotas and declared users of the source to the target.
+
+`make_plan` reads both sides and lists changes, `apply` makes exactly those, item by item, and remembers in the ledger
+what twinlog gave, so that it can take back that and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.jsonable import to_json
+from twinlog.metadata.acl_plan import plan_acls
+from twinlog.metadata.apply import make_changes
+from twinlog.metadata.config_plan import plan_topic_configs
+from twinlog.metadata.memory import after, intended_acls, with_acls
+from twinlog.metadata.quota_plan import plan_quotas
+from twinlog.metadata.read import MetadataState, Subject, read_state, subjects_of
+from twinlog.metadata.scram_plan import plan_scram
+from twinlog.metadata.scram_secrets import given, undeclared
+from twinlog.metadata.values import Drift, MetadataChange, MetadataPlan, Part, change_document, join
+from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.topics.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResult:
+    """What was changed on the target, what it refused item by item, and the differences that stay."""
+
+    flow: str
+    profile: Profile
+    applied: tuple[MetadataChange, ...]
+    refused: tuple[Refusal, ...]
+    drift: tuple[Drift, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was refused."""
+        return not self.refused
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {
+            "flow": self.flow,
+            "profile": self.profile.value,
+            "complete": self.complete,
+            "applied": [change_document(change) for change in self.applied],
+            "refused": to_json(self.refused),
+            "drift": to_json(self.drift),
+            "notes": list(self.notes),
+        }
+
+
+def run(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | None = None) -> MetadataResult:
+    """Plan and apply at once; raises what `make_plan` and `apply` raise."""
+    return apply(flow, make_plan(flow, clusters, subjects), clusters.target)
+
+
+def make_plan(
+    flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | None = None
+) -> MetadataPlan:
+    """List what would change on the target; `subjects` None means all that the flow syncs.  Changes nothing.
+
+    Raises ClusterUnreachable, and TerminalError `promoted` when the flow was failed over and the profile would take
+    back what producers need.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    _respect_phase(flow, ledger)
+    chosen = subjects_of(flow) if subjects is None else subjects & subjects_of(flow)
+    state = read_state(flow, clusters, chosen, ledger)
+    return join(flow.name, flow.metadata.profile, _parts(flow, state, ledger))
+
+
+def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataResult:
+    """Make the changes of a plan, and remember them.
+
+    What is refused is reported item by item.  Raises ClusterUnreachable, and TerminalError `no-ledger` while the
+    target has no place to remember anything.
+    """
+    if plan.changes or plan.settled:
+        _require_ledger(flow, target)
+    now = clock.now_ms()
+    memory = read_ledger(flow, target).metadata
+    intended = intended_acls(memory, plan.changes, now)
+    write_ledger(flow, target, intended)
+    made = make_changes(flow, plan.changes, target)
+    known = with_acls(memory, intended)
+    write_ledger(flow, target, after(known, plan.changes, set(made.done), plan.settled, now))
+    write_ledger(flow, target, given(flow, made.done, now))
+    for record in undeclared(flow, memory.secrets):
+        forget(flow, target, record)
+    return MetadataResult(
+        flow.name, plan.profile, made.done, (*plan.refused, *made.refused), plan.drift, plan.notes
+    )
+
+
+def _parts(flow: FlowSettings, state: MetadataState, ledger: Ledger) -> list[Part]:
+    memory = ledger.metadata
+    parts = [Part(refused=state.refused, notes=state.notes, unknown=state.unknown)]
+    if state.configs is not None:
+        parts.append(plan_topic_configs(flow, state.configs, memory.configs))
+    if state.acls is not None:
+        parts.append(plan_acls(flow, state.acls, memory.acls))
+    if state.quotas is not None:
+        parts.append(plan_quotas(flow, state.quotas.source, state.quotas.target, memory.quotas))
+    if state.scram is not None:
+        parts.append(plan_scram(flow, state.scram.source, state.scram.target, memory.secrets))
+    return parts
+
+
+def _respect_phase(flow: FlowSettings, ledger: Ledger) -> None:
+    if ledger.phase.failed_over and flow.metadata.profile is not Profile.PROMOTED:
+        raise TerminalError(
+            f"{flow.name} is {ledger.phase.value}: profile {flow.metadata.profile.value} would take rights from"
+            f" those who now work on {flow.target.alias}",
+            hint="use profile promoted",
+            code="promoted",
+            flow=flow.name,
+        )
+
+
+def _require_ledger(flow: FlowSettings, target: Cluster) -> None:
+    error = target.describe_topics([flow.ledger_topic]).refused.get(flow.ledger_topic)
+    if error is None:
+        return
+    if error.code != NO_SUCH_TOPIC:
+        raise error
+    raise TerminalError(
+        f"{flow.target.alias} has no ledger of {flow.name} yet, so twinlog could not remember what it changed",
+        hint=f"let a cycle run first: twinlog run --once --flow '{flow.name}'",
+        code="no-ledger",
+        flow=flow.name,
+    )

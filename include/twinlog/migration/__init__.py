@@ -1,0 +1,1 @@
+"""From MirrorMaker 2 and back to it."""

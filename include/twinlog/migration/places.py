@@ -1,0 +1,181 @@
+"""Which partitions are to be proved, and which are refused before anything is compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import ConfigValue, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.migration.proof import Place
+from twinlog.migration.takeover_report import PartitionProof, refusal_of
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.discover import left_out_reason, read_source, read_target
+from twinlog.topics.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    Problem,
+    ProblemCode,
+    remote_name,
+)
+from twinlog.topics.discovery_rules import decide
+
+Configs = Mapping[str, ConfigValue]
+
+TRY_AGAIN = "wait until it has a leader that answers, and try again"
+
+
+def discover_all(
+    flow: FlowSettings, clusters: Clusters, positions: Iterable[TopicPartition] = ()
+) -> Discovery:
+    """Discover as a cycle does, of a flow that is paused too: handing over is what paused it.
+
+    Topics of `positions` that the source does not list are asked for by name: a missing DESCRIBE is no deletion.
+    """
+    copied = {it.topic for it in positions if left_out_reason(flow, it.topic) is None}
+    source = read_source(flow, clusters.source, copied)
+    target = read_target(flow, clusters.target, source.topics.found)
+    ledger = replace(read_ledger(flow, clusters.target), flow_state=None)
+    return decide(flow, source, target, ledger)
+
+
+def places(
+    flow: FlowSettings,
+    clusters: Clusters,
+    discovery: Discovery,
+    positions: Mapping[TopicPartition, int],
+    topics: Collection[str] | None = None,
+) -> tuple[list[Place], list[PartitionProof]]:
+    """Sort the flow's partitions into those to prove and those refused at once; copies nobody began are neither.
+
+    What could not be looked at is refused: it may be copied further than anybody knows.  Raises UsageError for a name
+    in `topics` that the flow does not replicate.
+    """
+    hidden = [it for it in discovery.problems if it.code is ProblemCode.SOURCE_REFUSED]
+    known = {it.topic for it in discovery.topics} | {it.topic for it in hidden}
+    for name in sorted(set(topics or ()) - known):
+        raise UsageError(
+            f"flow {flow.name} does not replicate topic {name}", hint="--topics takes source topics"
+        )
+    chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
+    source = clusters.source.topic_configs(it.topic for it in chosen).found
+    target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
+    said = _by_topic(positions)
+    blocking = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
+    found = [
+        it
+        for topic in chosen
+        for it in _sorted(
+            flow,
+            topic,
+            blocking.get(topic.topic),
+            said.get(topic.topic, {}),
+            source.get(topic.topic, {}),
+            target.get(topic.remote_topic, {}),
+        )
+    ]
+    wanted = [it for it in found if isinstance(it, Place)]
+    refused = [it for it in found if isinstance(it, PartitionProof)]
+    for problem in hidden:
+        if topics is None or problem.topic in topics:
+            refused += _hidden(flow, problem, said.get(problem.topic, {}))
+    return wanted, refused
+
+
+def _by_topic(positions: Mapping[TopicPartition, int]) -> Mapping[str, Mapping[int, int]]:
+    found: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for at, last in positions.items():
+        found[at.topic][at.partition] = last
+    return found
+
+
+def _hidden(flow: FlowSettings, problem: Problem, said: Mapping[int, int]) -> Iterator[PartitionProof]:
+    """Refuse the known partitions of a topic the source does not describe; its first where none is known."""
+    for number in sorted(said) or [0]:
+        remote = remote_name(flow, problem.topic)
+        yield refusal_of(
+            problem.topic, remote, number, said.get(number), problem.message, problem.hint or TRY_AGAIN
+        )
+
+
+def _sorted(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    problem: Problem | None,
+    said_of: Mapping[int, int],
+    source: Configs,
+    target: Configs,
+) -> Iterator[Place | PartitionProof]:
+    compacted = any("compact" in _value(configs, "cleanup.policy") for configs in (source, target))
+    for it in topic.partitions:
+        said = said_of.get(it.partition)
+        reason = (problem.message, problem.hint) if problem else _against(topic, it, said)
+        if reason is not None:
+            yield refusal_of(topic.topic, topic.remote_topic, it.partition, said, *reason)
+        elif it.target is not None:
+            yield Place(
+                source=TopicPartition(topic.topic, it.partition),
+                target=TopicPartition(topic.remote_topic, it.partition),
+                topic_id=topic.topic_id,
+                source_offsets=it.source,
+                target_offsets=it.target,
+                said=said,
+                compacted=compacted,
+                timestamps=_value(target, "message.timestamp.type") != "LogAppendTime",
+                began_at_start=not flow.copy.start_from_latest,
+            )
+    seen = {it.partition for it in topic.partitions}
+    for number in sorted({*range(topic.partition_count), *said_of} - seen):
+        reason = (problem.message, problem.hint) if problem else _unseen(topic, number)
+        yield refusal_of(topic.topic, topic.remote_topic, number, said_of.get(number), *reason)
+
+
+def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:
+    """Why a partition has no offsets on the source: message and hint."""
+    if number < topic.partition_count:
+        return f"the offsets of {topic.topic}-{number} cannot be read on the source", TRY_AGAIN
+    return (
+        f"{topic.topic}-{number} has a position, and the topic only {topic.partition_count} partition(s): it was"
+        " recreated since it was copied",
+        "exclude the topic, or give the new one another name",
+    )
+
+
+def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) -> tuple[str, str] | None:
+    """What keeps a partition from being compared at all: message and hint; None when nothing does."""
+    name = f"{topic.topic}-{it.partition}"
+    copy = f"{topic.remote_topic}-{it.partition}"
+    if it.target is None and topic.remote is not None and it.partition < topic.remote.partitions:
+        return f"the offsets of {copy}, the copy of {name}, cannot be read", TRY_AGAIN
+    if it.target is None:
+        return (
+            None
+            if said is None
+            else (f"{copy}, the copy of {name}, is gone", "exclude the topic, or copy it anew")
+        )
+    if said is not None and said >= it.source.end:
+        return (
+            f"{name} ends at upstream offset {it.source.end}, before the position {said}: the topic was recreated or"
+            " truncated since it was copied",
+            "exclude the topic, or give the new one another name",
+        )
+    if said is not None and it.target.end == 0:
+        return (
+            f"{copy} has never held a record, though {name} was copied up to upstream offset {said}",
+            "the copy was deleted and created again: exclude the topic, or copy it anew",
+        )
+    if it.target.stable_end < it.target.end:
+        return (
+            f"{copy}: a transaction is open behind downstream offset {it.target.stable_end}",
+            "wait until it has ended (a killed MirrorMaker's ends after transaction.timeout.ms), and try again",
+        )
+    return None
+
+
+def _value(configs: Configs, name: str) -> str:
+    entry = configs.get(name)
+    return (entry.value or "") if entry is not None else ""

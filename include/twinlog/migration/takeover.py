@@ -1,0 +1,335 @@
+"""Taking a flow over from MirrorMaker 2: prove where its copies end, and go on from there.
+
+MM2 writes its positions a minute apart and copies at least once, so a copy may go further than its position says, and
+may hold records twice.  Going on from the positions alone would copy records again.  Here the ends of both logs are
+compared record by record; positions and a first stretch of the exact offset map are then written in one
+transaction, behind the fence.  Unless every partition is proved, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.mend.state import fence_and_mend
+from twinlog.copying.rounds import state_topics
+from twinlog.errors import TerminalError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.takeover import MapHole, TakenOver
+from twinlog.formats.map.offset_map import MapKey, encode_piece
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
+from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.spec import StateTopics
+from twinlog.lifecycle import sync_topics
+from twinlog.migration import mirror_maker
+from twinlog.migration.alignment import Alignment
+from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.places import discover_all, places
+from twinlog.migration.proof import Place, prove
+from twinlog.migration.review import review_checkpoints, review_syncs, syncs_by_partition
+from twinlog.migration.takeover_report import PartitionProof, TakeoverReport, proof_of
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.protocol.brokers import Brokers
+from twinlog.state.ledger import read_ledger
+from twinlog.state.mm2_topics import Syncs, read_checkpoints, read_syncs
+from twinlog.state.progress import SourceLife, read_packed
+from twinlog.topics.discovery import Discovery
+
+DEPTH = 10_000
+"""Records compared before the position.  Must be more than MM2 copies of one partition between two flushes (60 s)."""
+
+RUNS_PER_PIECE = 4_000
+PARTITIONS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A place and what comparing it came to."""
+
+    place: Place
+    found: Alignment
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    origin: Origin,
+    *,
+    run_id: str,
+    depth: int = DEPTH,
+    topics: Collection[str] | None = None,
+    dry_run: bool = False,
+    watch_seconds: float | None = None,
+) -> TakeoverReport:
+    """Take the flow over from `origin`; with `dry_run` only say what would be done.
+
+    Raises TerminalError `mm2-running`, `no-positions`, `no-internal-topic` or `phase`, FencedError when another
+    twinlog runs the flow, UsageError for a depth below 1, and what clusters refuse.  Nothing is written then.
+    """
+    require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
+    positions = mirror_maker.read_positions(flow, clusters.target, origin)
+    discovery = discover_all(flow, clusters, positions)
+    seen = mirror_maker.require_stopped(flow, clusters, origin, copies_of(discovery), watch_seconds)
+    state, grant = (None, None) if dry_run else fenced(flow, clusters, run_id)
+    if not dry_run:
+        positions = mirror_maker.read_positions(flow, clusters.target, origin)
+        discovery = discover_all(flow, clusters, positions)  # copies of new topics are there now
+    wanted, refused = places(flow, clusters, discovery, positions, topics)
+    proved = prove_all(clusters, wanted, depth)
+    syncs = read_syncs(flow, clusters)
+    checkpoints = read_checkpoints(flow, clusters.target)
+    report = TakeoverReport(
+        flow=flow.name,
+        direction="from-mirror-maker",
+        state="refused",
+        run_id=run_id,
+        connector=origin.connector,
+        offsets_topic=origin.offsets_topic,
+        partitions=_reviewed(proved, refused, syncs.records),
+        checkpoints=review_checkpoints(checkpoints, {it.place.target: it.found for it in proved}),
+        notes=tuple(_notes(discovery, positions, syncs, topics)),
+    )
+    if report.refused:
+        return report
+    pieces = _pieces(flow, clusters, proved)
+    report = _with_map(report, pieces)
+    if state is None or grant is None:
+        return replace(report, state="dry-run")
+    mirror_maker.require_unmoved(
+        flow, seen, mirror_maker.traces(flow, clusters.target, origin, copies_of(discovery))
+    )
+    moved = [*_progress(state, grant, proved), *left_as_they_are(state, grant, origin, positions, topics)]
+    with Brokers(flow.target.connection) as target:
+        kept = [_noted(state, it) for it in _taken_over(flow, clusters, discovery, proved)]
+        left = {} if topics is None else {at: it for at, it in positions.items() if at.topic not in topics}
+        known = read_packed(flow, clusters.target)
+        kept += [_noted(state, it) for it in left_unmapped(known, pieces, left, clock.now_ms())]
+        write_fenced(target, grant.lanes[0], [*moved, *_map_records(state, pieces), *kept, _active(state)])
+    return replace(report, state="done", positions_written=len(moved))
+
+
+def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[FlowPhase]) -> None:
+    """Raise TerminalError `phase` for a flow that was failed over: who copies is not the question there."""
+    phase = read_ledger(flow, clusters.target).phase
+    if phase not in allowed:
+        raise TerminalError(
+            f"flow {flow.name} is {phase.value}",
+            hint="a later release of twinlog failed it over: go on with that one",
+            code="phase",
+        )
+
+
+def copies_of(discovery: Discovery) -> list[TopicPartition]:
+    """Every copy that is there."""
+    return [
+        TopicPartition(topic.remote_topic, it.partition)
+        for topic in discovery.topics
+        for it in topic.partitions
+        if it.target is not None
+    ]
+
+
+def fenced(flow: FlowSettings, clusters: Clusters, run_id: str) -> tuple[StateTopics, Grant]:
+    """Make sure of the flow's own topics, and fence it: whoever copied for twinlog stops here."""
+    if read_ledger(flow, clusters.target).phase is FlowPhase.ACTIVE:
+        sync_topics.run(flow, clusters)
+    state = state_topics(flow, clusters)
+    with Brokers(flow.target.connection) as target:
+        return state, fence_and_mend(flow, target, state, run_id=run_id, lanes=1)
+
+
+def prove_all(clusters: Clusters, wanted: Sequence[Place], depth: int) -> list[Proved]:
+    """Prove each place, a few at a time."""
+    with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
+        found = pool.map(lambda place: prove(clusters, place, depth), wanted)
+        return [Proved(*it) for it in zip(wanted, found, strict=True)]
+
+
+def _reviewed(
+    proved: Sequence[Proved], refused: Sequence[PartitionProof], syncs: Sequence[OffsetSync]
+) -> tuple[PartitionProof, ...]:
+    by_partition = syncs_by_partition(syncs)
+    rows = [
+        review_syncs(proof_of(it.place, it.found), it.found, by_partition.get(it.place.source, ()))
+        for it in proved
+    ]
+    return tuple(sorted((*rows, *refused), key=lambda it: (it.topic, it.partition)))
+
+
+def _notes(
+    discovery: Discovery,
+    positions: Mapping[TopicPartition, int],
+    syncs: Syncs,
+    topics: Collection[str] | None,
+) -> Iterator[str]:
+    known = {it.topic for it in discovery.topics}
+    others = sorted({it.topic for it in positions} - known)
+    if others:
+        yield f"positions of topics this flow does not replicate are left alone: {', '.join(others)}"
+    if topics is not None and known - set(topics):
+        yield (
+            f"{len(known - set(topics))} topic(s) were not looked at: their positions stand as MM2 left them, or where"
+            " twinlog was before if that is further"
+        )
+    if not syncs.records:
+        yield f"{syncs.topic} on {syncs.cluster} holds no offset-syncs"
+    if syncs.unreadable:
+        yield f"{syncs.unreadable} record(s) of {syncs.topic} on {syncs.cluster} are no offset-syncs"
+
+
+def _pieces(
+    flow: FlowSettings, clusters: Clusters, proved: Sequence[Proved]
+) -> list[tuple[Place, tuple[MapPiece, ...]]]:
+    """Make map pieces of what was proved, behind what the map knows already."""
+    known = {
+        (life.topic, life.topic_id, life.partition): it
+        for life, it in read_packed(flow, clusters.target).items()
+    }
+    result = []
+    for it in proved:
+        place, found = it.place, it.found
+        map_of = known.get((place.source.topic, place.topic_id, place.source.partition))
+        floor = map_of.end_upstream if map_of is not None else 0
+        result.append((place, tuple(pieces_of(found, floor))))
+    return result
+
+
+def pieces_of(found: Alignment, floor: int) -> Iterator[MapPiece]:
+    """Cut the proved runs into pieces that cover everything from the first one to the end of the copy.  Pure.
+
+    Nothing below upstream offset `floor` is said again.
+    """
+    runs = [_above(run, floor) for run in found.runs if run.upstream_end > floor]
+    for at in range(0, len(runs), RUNS_PER_PIECE):
+        part = runs[at : at + RUNS_PER_PIECE]
+        behind = runs[at + RUNS_PER_PIECE : at + RUNS_PER_PIECE + 1]
+        end = behind[0].upstream if behind else found.last_upstream + 1
+        # From the floor on where the proof reaches down to it: then there is no hole between the two.
+        first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
+        yield MapPiece(first, end, tuple(part))
+
+
+def _above(run: Run, floor: int) -> Run:
+    cut = max(0, floor - run.upstream)
+    return Run(run.upstream + cut, run.downstream + cut, run.length - cut)
+
+
+def _with_map(report: TakeoverReport, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]) -> TakeoverReport:
+    mapped = {
+        place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
+    }
+    rows = tuple(
+        replace(it, mapped=mapped.get(TopicPartition(it.topic, it.partition), 0)) for it in report.partitions
+    )
+    return replace(report, partitions=rows, records_mapped=sum(mapped.values()))
+
+
+def _progress(state: StateTopics, grant: Grant, proved: Sequence[Proved]) -> Iterator[StateRecord]:
+    """Positions that differ from what stands there."""
+    for it in proved:
+        topic, partition = it.place.source
+        last = it.found.last_upstream
+        if last >= 0 and grant.progress.get((topic, partition)) != last:
+            yield progress_record(state, topic, partition, last)
+
+
+def left_as_they_are(
+    state: StateTopics,
+    grant: Grant,
+    origin: Origin,
+    positions: Mapping[TopicPartition, int],
+    topics: Collection[str] | None,
+) -> Iterator[StateRecord]:
+    """Positions of topics that are not taken over now, where MirrorMaker 2 kept them under other names than the flow.
+
+    Without them the flow, which is active then, would copy these topics a second time from their first record; and
+    with its own of before a hand-over, all that MirrorMaker 2 has copied since.  Where the flow itself came further,
+    that counts.  No map covers what lies between, and nothing says where the copies end.
+    """
+    if topics is None or (origin.connector, origin.offsets_topic) == (
+        state.connector_name,
+        state.offsets_topic,
+    ):
+        return
+    for (topic, partition), last in positions.items():
+        if topic not in topics and last > grant.progress.get((topic, partition), -1):
+            yield progress_record(state, topic, partition, last)
+
+
+def _map_records(
+    state: StateTopics, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]
+) -> Iterator[StateRecord]:
+    for place, found in pieces:
+        topic, partition = place.source
+        for piece in found:
+            key = MapKey(topic, place.topic_id, partition, piece.first_upstream)
+            yield map_record(state, key, encode_piece(piece))
+
+
+def _taken_over(
+    flow: FlowSettings, clusters: Clusters, discovery: Discovery, proved: Sequence[Proved]
+) -> Iterator[TakenOver]:
+    """What a flow the other way must know of copies that keep their names: how much of them is the source's.
+
+    What an earlier take-over left uncompared counts as compared as far as this one reached.
+    """
+    known = read_packed(flow, clusters.target)
+    before = read_ledger(flow, clusters.target).taken_over
+    ids = {it.topic: it.remote.topic_id for it in discovery.topics if it.remote is not None}
+    now = clock.now_ms()
+    for it in proved:
+        topic, partition = it.place.target
+        if topic != it.place.source.topic:
+            continue
+        packed = known.get(SourceLife(topic, it.place.topic_id, partition))
+        first = packed.open().end_downstream if packed is not None else 0
+        end = it.place.target_offsets.end
+        compared = min((downstream for _, downstream in it.found.pairs), default=end)
+        life = topic, ids.get(topic, ""), partition
+        if first < end:
+            yield TakenOver(*life, first, max(first, compared), end, now)
+        for left in before:
+            if (left.topic, left.remote_topic_id, left.partition) == life and compared < left.compared:
+                yield replace(left, compared=max(left.first, compared), at_ms=now)
+
+
+def left_unmapped(
+    known: Mapping[SourceLife, PackedMap],
+    pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]],
+    left: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> Iterator[MapHole]:
+    """Say what of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.  Pure.
+
+    Of partitions that are `left` as they are: up to MirrorMaker 2's position.
+    """
+    for place, found in pieces:
+        life = SourceLife(place.source.topic, place.topic_id, place.source.partition)
+        packed = known.get(life)
+        start = packed.end_upstream if packed is not None else 0
+        if found and start < found[0].first_upstream:
+            yield MapHole(*life, start, found[0].first_upstream, now_ms)
+    for life, packed in known.items():
+        last = left.get(TopicPartition(life.topic, life.partition), -1)
+        if packed.end_upstream <= last:
+            yield MapHole(*life, packed.end_upstream, last + 1, now_ms)
+
+
+def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
+    return StateRecord.of_ledger(state.ledger_topic, record)
+
+
+def _active(state: StateTopics) -> StateRecord:
+    """The flow is ours: also when it was paused because it had been handed over."""
+    now = clock.now_ms()
+    record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
+    return StateRecord.of_ledger(state.ledger_topic, record)

@@ -1,0 +1,181 @@
+"""What a take-over or a hand-over found, partition by partition: plain values, and the words for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.migration.alignment import Alignment, Verdict
+from twinlog.migration.proof import Place
+
+
+class ProofState(StrEnum):
+    """What is known of where one copy ends.
+
+    `proved` by comparing records.  `not-compared`: nothing was left to compare, the position is the word of who
+    copied.  `nothing-copied`: there is neither a position nor a record.  `refused`: nothing may be built on it.
+    """
+
+    PROVED = "proved"
+    NOT_COMPARED = "not-compared"
+    NOTHING_COPIED = "nothing-copied"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProof:
+    """One partition.
+
+    `position` is the last upstream offset its copier says it has copied (None: it says nothing), `last_upstream` the
+    one found by comparing, -1 for nothing.  `compared` counts records found equal; `duplicates` those among them that
+    are in the copy more than once, `beyond` those copied after the position was written.  `mapped` counts records
+    the offset map was given.  `syncs` counts MM2's offset-syncs in the part that was compared, `wrong_syncs` those
+    that name another record.  `message` and `hint` say why a partition is refused, or what else is noteworthy.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    state: ProofState
+    position: int | None
+    last_upstream: int
+    compared: int = 0
+    duplicates: int = 0
+    beyond: int = 0
+    mapped: int = 0
+    syncs: int = 0
+    wrong_syncs: int = 0
+    message: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReview:
+    """MM2's checkpoints, held against what was proved.
+
+    Of `partitions` positions of `groups` groups, `exact` name the first record not yet read; `early` ones would have
+    groups read again, at most `most_early` records; `beyond` ones would have them miss records.  `not_compared`
+    lie outside of what was compared.
+    """
+
+    topic: str
+    groups: int = 0
+    partitions: int = 0
+    exact: int = 0
+    early: int = 0
+    most_early: int = 0
+    beyond: int = 0
+    not_compared: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverReport:
+    """What `twinlog takeover` or `twinlog handover` found and did.
+
+    `state` is "done", "dry-run", or "refused" (then nothing was written).  `positions_written` and
+    `records_mapped` count what was written; `notes` are lines for people.
+    """
+
+    flow: str
+    direction: str
+    state: str
+    run_id: str
+    connector: str
+    offsets_topic: str
+    partitions: tuple[PartitionProof, ...]
+    checkpoints: CheckpointReview
+    positions_written: int = 0
+    records_mapped: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> tuple[PartitionProof, ...]:
+        """The partitions nothing may be built on."""
+        return tuple(it for it in self.partitions if it.state is ProofState.REFUSED)
+
+    @property
+    def duplicates(self) -> int:
+        """Records that are in a copy more than once."""
+        return sum(it.duplicates for it in self.partitions)
+
+    @property
+    def beyond(self) -> int:
+        """Records that were copied after positions were written, and would have been copied again."""
+        return sum(it.beyond for it in self.partitions)
+
+
+def proof_of(place: Place, found: Alignment) -> PartitionProof:
+    """Say what a comparison means for a partition.  Pure."""
+    message, hint = _words(place, found)
+    if found.verdict is Verdict.PROVED:
+        state = ProofState.PROVED
+    elif found.verdict is Verdict.NOT_COMPARED:
+        state = ProofState.NOTHING_COPIED if found.last_upstream < 0 else ProofState.NOT_COMPARED
+    else:
+        state = ProofState.REFUSED
+    return PartitionProof(
+        topic=place.source.topic,
+        remote_topic=place.target.topic,
+        partition=place.source.partition,
+        state=state,
+        position=place.said,
+        last_upstream=found.last_upstream,
+        compared=found.compared,
+        duplicates=found.duplicates,
+        beyond=found.beyond,
+        message=message,
+        hint=hint,
+    )
+
+
+def refusal_of(
+    topic: str, remote_topic: str, partition: int, position: int | None, message: str, hint: str
+) -> PartitionProof:
+    """Refuse a partition for a reason that needs no comparison."""
+    return PartitionProof(
+        topic,
+        remote_topic,
+        partition,
+        ProofState.REFUSED,
+        position,
+        -1 if position is None else position,
+        message=message,
+        hint=hint,
+    )
+
+
+def _words(place: Place, found: Alignment) -> tuple[str, str]:
+    copy = f"{place.target.topic}-{place.target.partition}"
+    said = "nothing" if place.said is None else f"everything up to upstream offset {place.said}"
+    match found.verdict:
+        case Verdict.DIFFERENT:
+            return (
+                f"{copy} holds at downstream offset {found.at} a record that {place.name} does not have there",
+                "find out whether records were transformed on their way, or who else writes to the copy; or leave the"
+                " topic out with --topics",
+            )
+        case Verdict.INCOMPLETE:
+            return (
+                f"{copy} should hold {said} of {place.name}, and lacks a record (seen at offset {found.at})",
+                "somebody deleted records or the whole copy; exclude the topic, or copy it anew",
+            )
+        case Verdict.AMBIGUOUS:
+            return (
+                f"{copy}: its last records are identical to the byte and the millisecond, so nobody can tell how many"
+                f" were copied after upstream offset {place.said}",
+                "start MirrorMaker again, let it write its offsets, and stop it in order",
+            )
+        case Verdict.NOT_COMPARED if place.said is not None:
+            return (
+                f"{place.name} or its copy has no records left to compare: the position stands as it is",
+                "",
+            )
+    gap = place.said is not None and place.said + 1 < place.source_offsets.log_start
+    if gap and found.last_upstream + 1 < place.source_offsets.log_start:
+        return (
+            f"{place.name}: upstream offsets {found.last_upstream + 1} to {place.source_offsets.log_start - 1} were"
+            " deleted before anybody copied them",
+            "the next cycle says what becomes of them",
+        )
+    return "", ""

@@ -1,0 +1,1 @@
+"""What a flow looks like now: lag, RPO, heartbeats, validation, reports, metrics."""

@@ -1,0 +1,159 @@
+"""Transactions of the source that stay open: what they keep from being copied, who holds them, and what ends them.
+
+A reader of committed records stops at the last stable offset: what lies behind it is undecided, and on no target.  Most
+transactions end within milliseconds; only who holds one for longer is asked for (KIP-664).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog.checks.ages import iso, seconds_since
+from twinlog.checks.check import CheckResult
+from twinlog.checks.partitions import PartitionRow
+from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import Answers, ReadRecord, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.gate import KnownSource
+
+ASKED_AFTER_SECONDS = 60
+"""The time-out of a transaction where its producer says nothing else (transaction.timeout.ms)."""
+
+TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
+"""The checks about them."""
+
+Holders = Answers[TopicPartition, OpenTransaction]
+
+
+@dataclass(frozen=True, slots=True)
+class UndecidedPartition:
+    """Records of a partition that a transaction has held back for a while: undecided, and not copied.
+
+    `records` counts upstream offsets from `first_offset` on; the oldest waits for `seconds`, since `since` (ISO 8601,
+    UTC; None and "" when nobody knows).  `producer_id` is None where the source does not tell who holds it,
+    `transactional_id` "" where no coordinator tells.  `message` says all of it, `hint` what ends it.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    first_offset: int
+    seconds: float | None
+    since: str
+    producer_id: int | None
+    transactional_id: str
+    message: str
+    hint: str
+
+
+def who_holds(source: ClusterReader, first: Mapping[TopicPartition, ReadRecord], now_ms: int) -> Holders:
+    """Ask who holds the transactions whose first record is not young; refusals are answers, too."""
+    asked = [
+        at
+        for at, record in first.items()
+        if (age := seconds_since(record.timestamp if record.timestamp >= 0 else None, now_ms)) is None
+        or age > ASKED_AFTER_SECONDS
+    ]
+    if not asked:
+        return Answers({})
+    try:
+        return source.open_transactions(asked)
+    except TwinlogError as error:
+        return Answers({}, dict.fromkeys(asked, error))
+
+
+def undecided_partitions(
+    flow: FlowSettings, rows: Iterable[PartitionRow], holders: Holders, now_ms: int
+) -> tuple[UndecidedPartition, ...]:
+    """Tell of partitions that have been undecided for a while, the oldest first.  Pure."""
+    found = [
+        _undecided(flow, row, holders, seconds)
+        for row in rows
+        if row.undecided_records
+        and ((seconds := seconds_since(row.undecided_since, now_ms)) is None or seconds > ASKED_AFTER_SECONDS)
+    ]
+    return tuple(
+        sorted(found, key=lambda it: (it.seconds is not None, -(it.seconds or 0), it.topic, it.partition))
+    )
+
+
+def named(
+    results: Iterable[CheckResult], undecided: Iterable[UndecidedPartition], most: int = 5
+) -> tuple[CheckResult, ...]:
+    """Add who holds them to failed checks of transactions.  Pure."""
+    lines = [f"{it.message}; {it.hint}" for it in undecided]
+    more = [f"and {len(lines) - most} partitions more"] if len(lines) > most else []
+    text = "; ".join(lines[:most] + more)
+    return tuple(
+        replace(it, message=f"{it.message}; {text}")
+        if text and not it.passed and it.name in TRANSACTIONS_END
+        else it
+        for it in results
+    )
+
+
+def named_then(results: Iterable[CheckResult], known: KnownSource | None) -> tuple[CheckResult, ...]:
+    """Add who held transactions when the last cycle looked to failed checks of them.  Pure."""
+    lines = {it.topic: it.held_by for it in known.topics if it.held_by} if known is not None else {}
+    return tuple(
+        replace(it, message="; ".join([it.message, *(lines[name] for name in it.subjects if name in lines)]))
+        if it.name in TRANSACTIONS_END and not it.passed
+        else it
+        for it in results
+    )
+
+
+def _undecided(
+    flow: FlowSettings, row: PartitionRow, holders: Holders, seconds: float | None
+) -> UndecidedPartition:
+    at = TopicPartition(row.topic, row.partition)
+    holder = holders.found.get(at)
+    first_offset = row.source_end - row.undecided_records
+    since = iso(row.undecided_since) if row.undecided_since is not None else ""
+    message = (
+        f"{row.topic}-{row.partition}: {row.undecided_records:,} records from upstream offset {first_offset} on are"
+        f" undecided, and not copied, since {since or 'a time that nobody knows'}: a transaction is open"
+        f" ({_holder(holder, holders.refused.get(at), flow.source.alias)})"
+    )
+    return UndecidedPartition(
+        row.topic,
+        row.partition,
+        row.undecided_records,
+        first_offset,
+        None if seconds is None else round(seconds, 3),
+        since,
+        None if holder is None else holder.producer_id,
+        "" if holder is None else holder.transactional_id,
+        message,
+        _hint(flow, at, holder),
+    )
+
+
+def _holder(holder: OpenTransaction | None, error: TwinlogError | None, alias: str) -> str:
+    if holder is None:
+        why = f": {error.message}" if error is not None else ""
+        return f"{alias} does not tell whose{why}"
+    producer = f"producer {holder.producer_id} epoch {holder.producer_epoch}"
+    if not holder.transactional_id:
+        return f"{producer}; no coordinator tells its transactional id"
+    named_producer = f"{producer}, transactional id {holder.transactional_id}"
+    if not holder.ends_by_itself:
+        return f"{named_producer}, whose coordinator does not hold it open: it hangs"
+    started = "" if holder.started_ms is None else f", begun {iso(holder.started_ms)}"
+    return f"{named_producer}{started}, time-out {(holder.timeout_ms or 0) / 1000:,.0f} s"
+
+
+def _hint(flow: FlowSettings, at: TopicPartition, holder: OpenTransaction | None) -> str:
+    tool = f"kafka-transactions.sh --bootstrap-server {flow.source.bootstrap_servers}"
+    where = f"--topic {at.topic} --partition {at.partition}"
+    if holder is None:
+        return f"{tool} describe-producers {where} tells whose it is"
+    if holder.ends_by_itself:
+        return f"let the application of {holder.transactional_id} commit or abort it, or start it again: that aborts it"
+    abort = f"abort {where} --start-offset {holder.first_offset}"
+    if holder.transactional_id:
+        return f"{tool} {abort} aborts it"
+    return f"{tool} find-hanging {where} tells whether it hangs; if so, {abort} ends it"

@@ -1,0 +1,224 @@
+"""Step `publish`: the report of a cycle, returned and kept in the ledger."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog import clock
+from twinlog.checks.gaps import GapReport
+from twinlog.checks.partitions import PartitionRow
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.outcome import completed
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.formats.ledger.records import CycleReport, LedgerRecord
+from twinlog.jsonable import NOT_SHOWN
+from twinlog.monitoring import at_risk, topic_facts
+from twinlog.monitoring.metrics import write_metrics
+from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.survey import Survey, oldest_seconds, survey, unseen_of
+from twinlog.state.ledger import drop_left_over, write_ledger
+from twinlog.topics.discovery import Problem
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """What this cycle did to one partition.
+
+    `last_upstream_offset` is the last upstream offset that is copied, -1 while nothing is; `lag_records` counts
+    upstream offsets still to be copied.  `error` says why it stopped, "" when it did not.
+    """
+
+    partition: int
+    copied_records: int
+    last_upstream_offset: int
+    lag_records: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """One replicated topic; `rpo_seconds` is the age of its oldest record not copied, None when nobody knows.
+
+    `undecided_records` counts upstream offsets behind open transactions, none of which is in a partition's lag.
+    """
+
+    topic: str
+    remote_topic: str
+    partitions: tuple[PartitionReport, ...]
+    rpo_seconds: float | None = 0.0
+    undecided_records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """One cycle of one flow.
+
+    `state` is the copy's ("done", "nothing", "failed"), "failed" also where something else failed.  `records` and
+    `bytes` are what it committed, `seconds` how long the cycle took, `rpo_seconds` how old the oldest record is that
+    is not copied yet, None when nobody knows.  `stopped` are partitions that are not copied, `stopped_not_shown`
+    counts those that could not be named any more, `problems` what stands against whole topics.  `undecided_records`
+    lie behind open transactions of the source, `undecided` are those that have been open for a while.  Nothing of
+    this is said of the `unseen_partitions`: they could not be looked at.
+    """
+
+    flow: str
+    run_id: str
+    state: str
+    records: int
+    bytes: int
+    topics: tuple[TopicReport, ...]
+    gaps: tuple[GapReport, ...]
+    stopped: tuple[StoppedPartition, ...]
+    problems: tuple[Problem, ...]
+    lag_records: int
+    rpo_seconds: float | None
+    seconds: float
+    at_ms: int
+    stopped_not_shown: int = 0
+    undecided_records: int = 0
+    undecided: tuple[UndecidedPartition, ...] = ()
+    unseen_partitions: int = 0
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    run_id: str,
+    copy_result: Mapping[str, Any] | None,
+    started_ms: int,
+    seen: Survey | None = None,
+    *,
+    failed: bool = False,
+) -> FlowReport:
+    """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
+
+    What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
+
+    `copy_result` is the copy's result as JSON, None when there was nothing to copy; `seen` a survey made just now, None
+    to make one.  `failed`: something failed in the cycle of which the copy's result does not tell.  Raises
+    ClusterUnreachable and ClusterRefused.
+    """
+    seen = seen or survey(flow, clusters)
+    report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
+    _alarm(flow, report.undecided)
+    cycle = CycleReport(run_id, summary(report, seen), seen.at_ms)
+    write_ledger(flow, clusters.target, [cycle, *_at_risk(flow, clusters, seen)])
+    drop_left_over(flow, clusters.target, seen.ledger)
+    if flow.metrics_folder is not None:
+        try:
+            write_metrics(flow.metrics_folder, report, seen)
+        except OSError as error:  # numbers for people who watch: no reason to call the cycle a failure
+            log.warning("metrics cannot be written (twinlog.metrics.folder): %s", error)
+    return report
+
+
+def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
+    """Log each transaction of the source that is open for longer than `twinlog.undecided.seconds`."""
+    for it in undecided:
+        if it.seconds is None or it.seconds > flow.gate.undecided_seconds:
+            log.error("%s: %s; %s", flow.name, it.message, it.hint)
+
+
+def _at_risk(flow: FlowSettings, clusters: Clusters, seen: Survey) -> list[LedgerRecord]:
+    facts = topic_facts.read(flow, clusters, [it.topic for it in seen.discovery.topics if not it.blocked])
+    drift = at_risk.drift_by_topic(topic_facts.topic_rows(flow, seen, facts))
+    topics = at_risk.topics_at_risk(flow, seen, at_risk.read_disks(clusters.source), drift)
+    return [at_risk.known_source(flow, seen, topics), at_risk.risk_sample(seen, topics)]
+
+
+def make_report(
+    flow: FlowSettings,
+    seen: Survey,
+    run_id: str,
+    copy_result: Mapping[str, Any] | None,
+    started_ms: int,
+    *,
+    failed: bool,
+) -> FlowReport:
+    """Join what the copy said with what is seen now.  Pure.
+
+    Of a copy of many partitions the ledger says what its result had no room for.
+    """
+    copy_result = completed(copy_result, seen.ledger)
+    copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
+    stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
+    blocked = any(problem.blocking for problem in seen.discovery.problems)
+    state = copy_result["state"] if copy_result else "nothing"
+    unseen = {topic.topic: unseen_of(topic) for topic in seen.discovery.topics}
+    return FlowReport(
+        flow=flow.name,
+        run_id=run_id,
+        state="failed" if blocked or failed else state,
+        records=copy_result["records"] if copy_result else 0,
+        bytes=copy_result["bytes"] if copy_result else 0,
+        topics=tuple(
+            TopicReport(
+                topic,
+                rows[0].remote_topic,
+                tuple(_partition(row, copied) for row in rows),
+                oldest_seconds(
+                    rows,
+                    seen.at_ms,
+                    within=flow.tier_of(topic).rpo_seconds,
+                    unseen=unseen.get(topic, 0),
+                ),
+                sum(row.undecided_records for row in rows),
+            )
+            for topic, rows in rows_by_topic(seen.rows).items()
+        ),
+        gaps=seen.gaps,
+        stopped=stopped,
+        problems=seen.discovery.problems,
+        lag_records=seen.lag_records,
+        rpo_seconds=seen.rpo_seconds(flow),
+        seconds=round(clock.seconds_since(started_ms, seen.at_ms), 3),
+        at_ms=seen.at_ms,
+        stopped_not_shown=(copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0),
+        undecided_records=seen.undecided_records,
+        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
+        unseen_partitions=seen.unseen,
+    )
+
+
+def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
+    """Choose what the ledger keeps: the totals, where each partition's copy continues, and how much lay before it.
+
+    Kept small on purpose: a report is written in every cycle.
+    """
+    return {
+        "state": report.state,
+        "records": report.records,
+        "bytes": report.bytes,
+        "seconds": report.seconds,
+        "lag_records": report.lag_records,
+        "rpo_seconds": report.rpo_seconds,
+        "undecided_records": report.undecided_records,
+        "unseen_partitions": report.unseen_partitions,
+        "next_upstream": {
+            topic: {str(row.partition): row.next_upstream for row in rows if row.next_upstream is not None}
+            for topic, rows in rows_by_topic(seen.rows).items()
+        },
+        "lag": {
+            topic: lagging
+            for topic, rows in rows_by_topic(seen.rows).items()
+            if (lagging := {str(row.partition): row.lag_records for row in rows if row.lag_records > 0})
+        },
+    }
+
+
+def _partition(row: PartitionRow, copied: Mapping[tuple[str, int], Mapping[str, Any]]) -> PartitionReport:
+    this_cycle = copied.get((row.topic, row.partition), {})
+    return PartitionReport(
+        partition=row.partition,
+        copied_records=this_cycle.get("copied_records", 0),
+        last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
+        lag_records=max(0, row.lag_records),
+        error=this_cycle.get("error", ""),
+    )

@@ -1,0 +1,225 @@
+"""What a flow looks like now, for `twinlog status`.  Changes nothing.
+
+The source may be gone: then the last cycle report says what was known, and how long ago.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twinlog import clock
+from twinlog.checks.ages import iso, seconds_since
+from twinlog.checks.gaps import GapReport
+from twinlog.checks.partitions import PartitionRow
+from twinlog.checks.risk import TopicAtRisk, of_the_last_day
+from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
+from twinlog.formats.ledger.gate import RiskSample
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.monitoring.at_risk import read_disks, topics_at_risk
+from twinlog.monitoring.gap_view import read_gaps
+from twinlog.monitoring.heartbeat_view import UpstreamBeat, upstream_beats
+from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
+from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.survey import Survey, survey
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.topics.discovery import Orphan, Problem
+from twinlog.topics.pauses import why_standing_by
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied.
+
+    `undecided_records` lie behind an open transaction, beyond what lags.
+    `unmapped_offsets` were copied, and the offset map has lost where to; None where there is no map to be read.
+    """
+
+    partition: int
+    last_upstream_offset: int
+    source_end: int
+    lag_records: int
+    undecided_records: int = 0
+    unmapped_offsets: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """One replicated topic, its lag in records and in seconds of its oldest record not copied (None: not known).
+
+    `undecided_records` lie behind open transactions: they are not in the lag, but as little on the target, and their
+    age counts.
+
+    `lag_bytes` is an estimate, None where the source does not tell the sizes of its logs; `rpo_budget_seconds` is
+    what its `tier` promises.
+    """
+
+    topic: str
+    remote_topic: str
+    lag_records: int
+    rpo_seconds: float | None
+    partitions: tuple[PartitionStatus, ...]
+    lag_bytes: int | None = None
+    tier: str = ""
+    rpo_budget_seconds: int = 0
+    undecided_records: int = 0
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether its oldest record waits for longer than its tier allows."""
+        return self.rpo_seconds is not None and self.rpo_seconds > self.rpo_budget_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class IncarnationStatus:
+    """One life of a source topic, first seen at `since` (ISO 8601, UTC)."""
+
+    topic: str
+    topic_id: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseStatus:
+    """A topic somebody paused at `since` (ISO 8601, UTC)."""
+
+    topic: str
+    since: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow at `as_of`.  `held` says who holds the whole flow and why, "" while it is active.
+
+    `rpo_seconds` is the age of the oldest record that is not copied, None when nobody knows; `lag_records` is None
+    when nothing is known to lag, and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind
+    open transactions of the source, `undecided` are those that have been open for a while.  With the source out of
+    reach it is what the last cycle report said plus the time since then: the most that can be missing; `as_of`
+    is that report's time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from
+    every cluster; `risk_history` is what cycles saw at risk over the last day, oldest first.
+    """
+
+    flow: str
+    state: FlowPhase
+    source_reachable: bool
+    as_of: str
+    rpo_seconds: float | None
+    lag_records: int | None
+    topics: tuple[TopicStatus, ...]
+    gaps: tuple[GapReport, ...]
+    incarnations: tuple[IncarnationStatus, ...]
+    problems: tuple[Problem, ...]
+    held: str = ""
+    paused: tuple[PauseStatus, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    upstream: tuple[UpstreamBeat, ...] = ()
+    risk_history: tuple[RiskSample, ...] = ()
+    undecided_records: int | None = 0
+    undecided: tuple[UndecidedPartition, ...] = ()
+    unseen_partitions: int = 0
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
+    """Tell lag in records and seconds, gaps, incarnations and the state of the flow.
+
+    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused.
+    """
+    try:
+        found = seen_status(flow, survey(flow, clusters), read_disks(clusters.source))
+    except ClusterUnreachable as error:
+        if error.data.get("cluster") != flow.source.alias:
+            raise
+        ledger, now_ms = read_ledger(flow, clusters.target), clock.now_ms()
+        gaps = read_gaps(flow, clusters.target, ledger, now_ms)
+        found = last_known_status(flow, ledger, now_ms, gaps)
+    return replace(found, upstream=upstream_beats(flow.policy, clusters.target))
+
+
+def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
+    """Tell what is seen now.  Pure."""
+    at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
+    return FlowStatus(
+        flow=flow.name,
+        state=seen.ledger.phase,
+        source_reachable=True,
+        as_of=iso(seen.at_ms),
+        rpo_seconds=seen.rpo_seconds(flow),
+        lag_records=None if seen.unseen and not seen.lag_records else seen.lag_records,
+        topics=tuple(_topic(at_risk[topic], rows) for topic, rows in rows_by_topic(seen.rows).items()),
+        undecided_records=seen.undecided_records,
+        undecided=undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms),
+        unseen_partitions=seen.unseen,
+        gaps=seen.gaps,
+        incarnations=_incarnations(seen.ledger),
+        problems=seen.discovery.problems,
+        held=why_standing_by(seen.ledger),
+        paused=_pauses(seen.ledger),
+        orphans=seen.discovery.orphans,
+        risk_history=of_the_last_day(seen.ledger.risk_samples, seen.at_ms),
+    )
+
+
+def last_known_status(
+    flow: FlowSettings, ledger: Ledger, now_ms: int, gaps: tuple[GapReport, ...]
+) -> FlowStatus:
+    """Tell what the ledger knows, while the source cannot be asked.  Pure."""
+    report = ledger.last_report
+    said = {} if report is None else report.summary
+    # An older twinlog did not look behind open transactions: how long that waits nobody knows.
+    waits = said.get("rpo_seconds") if "undecided_records" in said else None
+    age = None if report is None else seconds_since(report.at_ms, now_ms)
+    return FlowStatus(
+        flow=flow.name,
+        state=ledger.phase,
+        source_reachable=False,
+        as_of="" if report is None else iso(report.at_ms),
+        rpo_seconds=None if waits is None or age is None else round(waits + age, 3),
+        lag_records=said.get("lag_records"),
+        undecided_records=said.get("undecided_records"),
+        unseen_partitions=said.get("unseen_partitions", 0),
+        topics=(),
+        gaps=gaps,
+        incarnations=_incarnations(ledger),
+        problems=(),
+        held=why_standing_by(ledger),
+        paused=_pauses(ledger),
+        risk_history=of_the_last_day(ledger.risk_samples, now_ms),
+    )
+
+
+def _topic(at_risk: TopicAtRisk, rows: list[PartitionRow]) -> TopicStatus:
+    return TopicStatus(
+        topic=at_risk.topic,
+        remote_topic=rows[0].remote_topic,
+        lag_records=at_risk.records - at_risk.undecided,
+        undecided_records=at_risk.undecided,
+        rpo_seconds=at_risk.seconds,
+        lag_bytes=at_risk.bytes,
+        tier=at_risk.tier,
+        rpo_budget_seconds=at_risk.rpo_seconds,
+        partitions=tuple(
+            PartitionStatus(
+                partition=row.partition,
+                last_upstream_offset=-1 if row.last_upstream is None else row.last_upstream,
+                source_end=row.source_end,
+                lag_records=max(0, row.lag_records),
+                undecided_records=row.undecided_records,
+                unmapped_offsets=row.unmapped_offsets,
+            )
+            for row in rows
+        ),
+    )
+
+
+def _pauses(ledger: Ledger) -> tuple[PauseStatus, ...]:
+    return tuple(
+        PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason) for _, it in sorted(ledger.pauses.items())
+    )
+
+
+def _incarnations(ledger: Ledger) -> tuple[IncarnationStatus, ...]:
+    return tuple(IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.lives)

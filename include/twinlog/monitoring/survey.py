@@ -1,0 +1,311 @@
+"""What every partition of a flow looks like now: read once, judged by validate, publish and status.  Changes nothing.
+
+Topics against which a blocking problem stands have no rows: their offsets would be compared with those of
+another life, or with nothing.  What has no row is counted as `unseen`: nobody may say 0 of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twinlog import clock
+from twinlog.checks.ages import greatest, seconds_since
+from twinlog.checks.check import Row
+from twinlog.checks.gaps import GapReport
+from twinlog.checks.map_holes import bounds_of, lost_in
+from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
+from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.records import GapCause
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.monitoring.gap_view import read_gaps
+from twinlog.monitoring.open_at_source import Holders, who_holds
+from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.progress import Maps, SourceLife, read_packed, read_progress
+from twinlog.topics import discover
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, a row per partition, its gaps.
+
+    `holders` says who holds the transactions that have kept partitions of the source undecided for a while.
+    """
+
+    discovery: Discovery
+    ledger: Ledger
+    maps: Maps[PackedMap]
+    rows: tuple[PartitionRow, ...]
+    at_ms: int
+    gaps: tuple[GapReport, ...]
+    holders: Holders = field(default_factory=lambda: Answers({}))
+
+    @property
+    def lag_records(self) -> int:
+        """Upstream offsets that can be copied and are not, over all partitions that have a row."""
+        return sum(max(0, row.lag_records) for row in self.rows)
+
+    @property
+    def undecided_records(self) -> int:
+        """Upstream offsets behind open transactions, over all partitions that have a row."""
+        return sum(row.undecided_records for row in self.rows)
+
+    @property
+    def unseen(self) -> int:
+        """Partitions of the flow that could not be looked at; a topic that cannot even be described counts as one."""
+        known = {topic.topic for topic in self.discovery.topics}
+        undescribed = {it.topic for it in self.discovery.problems if it.blocking} - known
+        return len(undescribed) + sum(unseen_of(topic) for topic in self.discovery.topics)
+
+    def rpo_seconds(self, flow: FlowSettings) -> float | None:
+        """Age of the oldest record that is not on the target, as `oldest_seconds` tells it."""
+        strictest = min(tier.rpo_seconds for tier in flow.tiers)
+        return oldest_seconds(self.rows, self.at_ms, within=strictest, unseen=self.unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How far each partition was copied: progress, the map, what the last cycle report said, and the ledger."""
+
+    progress: Mapping[TopicPartition, int]
+    maps: Maps[PackedMap]
+    reported: Mapping[TopicPartition, int]
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read at the source, of partitions that have it.
+
+    `waiting` is the first record that can be copied and is not, `undecided` the first behind the last stable offset,
+    and `holders` are the transactions that have kept that one there for a while.
+    """
+
+    waiting: Mapping[TopicPartition, ReadRecord]
+    undecided: Mapping[TopicPartition, ReadRecord]
+    holders: Mapping[TopicPartition, OpenTransaction]
+
+
+def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
+    """Read both clusters and make one row per partition.
+
+    What is compared is read in the order in which a copy that goes on meanwhile leaves it behind: the ledger, the
+    map, progress, the ends of the logs.  Each is then at most what is read after it, and no check fails for the copy.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    maps = read_packed(flow, clusters.target)
+    progress = read_progress(flow, clusters.target)
+    copied = Copied(progress, maps, reported_progress(ledger), ledger)
+    discovery = discover.run(flow, clusters)
+    waiting = _first_of(
+        clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
+    )
+    undecided = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    holders = who_holds(clusters.source, undecided, clock.now_ms())
+    rows = partition_rows(flow, discovery, copied, Seen(waiting, undecided, holders.found))
+    now_ms = clock.now_ms()
+    gaps = read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
+    return Survey(discovery, ledger, maps, rows, now_ms, gaps, holders)
+
+
+def _first_of(
+    clusters: Clusters, starts: Mapping[TopicPartition, int], *, read_committed: bool
+) -> Mapping[TopicPartition, ReadRecord]:
+    found = clusters.source.read_records(starts, limit=1, read_committed=read_committed)
+    return {at: records[0] for at, records in found.items() if records}
+
+
+def partition_rows(
+    flow: FlowSettings,
+    discovery: Discovery,
+    copied: Copied,
+    seen: Seen,
+) -> tuple[PartitionRow, ...]:
+    """Make one row per partition that can be judged.  Pure."""
+    return tuple(_row(flow, topic, partition, copied, seen) for topic, partition in _partitions(discovery))
+
+
+def positions(
+    flow: FlowSettings, discovery: Discovery, progress: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Say where each lagging partition's copy would continue, as upstream offsets.  Pure."""
+    found: dict[TopicPartition, int] = {}
+    for topic, partition in _partitions(discovery):
+        it = TopicPartition(topic.topic, partition.partition)
+        position = _position(flow, partition, progress.get(it))
+        if position < source_end(flow, partition):
+            found[it] = position
+    return found
+
+
+def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartition, int]:
+    """Say where records that no transaction has decided yet begin in partitions that have any (upstream).  Pure.
+
+    A flow that reads uncommitted records copies them as they come: nothing is undecided to it.
+    """
+    return {
+        TopicPartition(topic.topic, it.partition): source_end(flow, it)
+        for topic, it in _partitions(discovery)
+        if source_end(flow, it) < it.source.end
+    }
+
+
+def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
+    """Up to where the flow copies: the stable end, or the end when it reads uncommitted records too."""
+    return partition.source.readable_end(read_committed=flow.copy.read_committed)
+
+
+def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
+    """Read the next upstream offsets of the last cycle report, where they are about what is copied now."""
+    report = ledger.last_report
+    if report is None:
+        return {}
+    rewound = {
+        TopicPartition(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION
+    }
+    return {
+        it: offset
+        for topic, offsets in report.summary.get("next_upstream", {}).items()
+        if (life := ledger.incarnations.get(topic)) is None or life.since_ms <= report.at_ms
+        for partition, offset in offsets.items()
+        if (it := TopicPartition(topic, int(partition))) not in rewound
+    }
+
+
+def oldest_seconds(
+    rows: Iterable[PartitionRow], now_ms: int, *, within: float, unseen: int = 0
+) -> float | None:
+    """Age of the oldest record not on the target, undecided ones included; 0 when none is missing.
+
+    None when nobody knows: a record that waits may have no timestamp, or one that has yet to come, and `unseen`
+    partitions could not be looked at.  An age over `within` is told whatever else is not known.
+    """
+    ages: list[float | None] = [None] * unseen
+    for row in rows:
+        if row.lag_records > 0:
+            ages.append(seconds_since(row.oldest_uncopied, now_ms))
+        if row.undecided_records:
+            told = seconds_since(row.oldest_undecided, now_ms)
+            ages.append(seconds_since(row.undecided_since, now_ms) if told is None else told)
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def undecided_seconds(rows: Iterable[PartitionRow], now_ms: int, *, within: float) -> float | None:
+    """How long the oldest transaction has held records back; 0 when none does, None when nobody knows."""
+    ages = [seconds_since(row.undecided_since, now_ms) for row in rows if row.undecided_records]
+    oldest = greatest(ages, within)
+    return None if oldest is None else round(oldest, 3)
+
+
+def ages_of(flow: FlowSettings, topic: DiscoveredTopic, rows: Iterable[PartitionRow], now_ms: int) -> Row:
+    """Make the columns about what a topic misses on the target, and for how long: of all its partitions.  Pure."""
+    every = list(rows)
+    allowed = flow.gate.undecided_seconds
+    budget = flow.tier_of(topic.topic).rpo_seconds
+    return {
+        "age_seconds": oldest_seconds(every, now_ms, within=budget, unseen=unseen_of(topic)),
+        "undecided_seconds": undecided_seconds(every, now_ms, within=allowed),
+        "undecided_allowed": allowed,
+    }
+
+
+def unseen_of(topic: DiscoveredTopic) -> int:
+    """Count the partitions of a topic that have no row."""
+    return max(1, topic.partition_count) if topic.blocked else len(topic.unread)
+
+
+def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
+    """Add up the map of one partition; one that cannot be read knows of no record.  Pure."""
+    try:
+        packed = maps.get(life)
+        return summarize_pieces(packed.pieces()) if packed is not None else MapSummary()
+    except UnreadableMap:
+        return MapSummary()
+
+
+def unmapped(
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    life: SourceLife,
+    reported: int | None,
+    last: int | None,
+    copy: PartitionOffsets | None,
+) -> int | None:
+    """Count the copied offsets of which the map was lost; None where there is no map to be read.  Pure.
+
+    Copied is what the last cycle `reported`, which was read in front of the map: progress may be ahead of the map that
+    was read.
+    """
+    copied_to = None if reported is None or last is None else min(reported, last + 1)
+    try:
+        packed = maps.get(life)
+        if packed is None or copy is None:
+            return None
+        bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
+        return sum(it.end - it.start for it in lost_in(packed, bounds))
+    except UnreadableMap:
+        return None
+
+
+def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
+    return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
+
+
+def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    if last is None and partition.begins is not None:
+        return waiting_from(partition.source, partition.begins)
+    if last is None and flow.copy.start_from_latest:
+        return partition.source.stable_end
+    return waiting_from(partition.source, None if last is None else last + 1)
+
+
+def _row(
+    flow: FlowSettings,
+    topic: DiscoveredTopic,
+    partition: DiscoveredPartition,
+    copied: Copied,
+    seen: Seen,
+) -> PartitionRow:
+    it = TopicPartition(topic.topic, partition.partition)
+    last = copied.progress.get(it)
+    life = SourceLife(topic.topic, topic.topic_id, it.partition)
+    end, position = source_end(flow, partition), _position(flow, partition, last)
+    first = seen.waiting.get(it)
+    oldest_undecided = _time_of(seen.undecided.get(it))
+    holder = seen.holders.get(it)
+    return PartitionRow(
+        topic=topic.topic,
+        remote_topic=topic.remote_topic,
+        partition=partition.partition,
+        source_log_start=partition.source.log_start,
+        source_end=partition.source.end,
+        next_upstream=None if last is None else last + 1,
+        lag_records=lag(end, position, first),
+        oldest_uncopied=_time_of(first),
+        target_log_start=partition.target.log_start if partition.target is not None else None,
+        target_stable_end=partition.target.stable_end if partition.target is not None else None,
+        source_partitions=topic.partition_count,
+        # A topic born since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
+        target_partitions=topic.remote.partitions if topic.remote is not None else None,
+        mapped=summarized(copied.maps, life),
+        reported_next_upstream=copied.reported.get(it),
+        undecided_records=max(0, partition.source.end - max(end, position)),
+        oldest_undecided=oldest_undecided,
+        undecided_since=min(
+            (at for at in (oldest_undecided, holder.started_ms if holder else None) if at is not None),
+            default=None,
+        ),
+        unmapped_offsets=unmapped(
+            copied.ledger, copied.maps, life, copied.reported.get(it), last, partition.target
+        ),
+    )
+
+
+def _time_of(record: ReadRecord | None) -> int | None:
+    return record.timestamp if record is not None and record.timestamp >= 0 else None

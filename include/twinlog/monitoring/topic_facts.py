@@ -1,0 +1,68 @@
+"""What both clusters say about the topics of a flow, as the rows of the suite "topics".  Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.checks.check import Row
+from twinlog.checks.partitions import PartitionRow
+from twinlog.checks.topics import TopicSide, topic_columns
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.survey import Survey, ages_of
+from twinlog.topics.discovery import DiscoveredTopic, remote_name
+
+Sides = Mapping[str, TopicSide]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The flow's topics by their names on each side; one that a cluster would not tell about is missing."""
+
+    source: Sides
+    target: Sides
+    target_brokers: int
+
+
+def read(flow: FlowSettings, clusters: Clusters, topics: Iterable[str]) -> TopicFacts:
+    """Read layout and configuration of source topics and their copies.
+
+    Raises ClusterUnreachable; a cluster that refuses to tell about a topic leaves that topic out.
+    """
+    names = tuple(topics)
+    return TopicFacts(
+        source=read_sides(clusters.source, names),
+        target=read_sides(clusters.target, [remote_name(flow, name) for name in names]),
+        target_brokers=clusters.target.broker_count(),
+    )
+
+
+def read_sides(cluster: ClusterReader, names: Iterable[str]) -> Sides:
+    """Read topics of one cluster."""
+    described = cluster.describe_topics(names).found
+    configs = cluster.topic_configs(described).found
+    return {name: TopicSide(it, configs[name]) for name, it in described.items() if name in configs}
+
+
+def topic_rows(flow: FlowSettings, seen: Survey, facts: TopicFacts) -> tuple[Row, ...]:
+    """Make one row per topic of the flow that is not blocked.  Pure."""
+    by_topic = rows_by_topic(seen.rows)
+    return tuple(
+        _row(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, facts)
+        for topic in seen.discovery.topics
+        if not topic.blocked
+    )
+
+
+def _row(
+    flow: FlowSettings, topic: DiscoveredTopic, rows: list[PartitionRow], now_ms: int, facts: TopicFacts
+) -> Row:
+    sides = facts.source.get(topic.topic), facts.target.get(topic.remote_topic)
+    return {
+        **topic_columns(topic.topic, *sides, facts.target_brokers),
+        **ages_of(flow, topic, rows, now_ms),
+        "rpo_seconds": flow.tier_of(topic.topic).rpo_seconds,
+    }

@@ -1,0 +1,173 @@
+"""Step `validate`: judge every partition and topic of the flow after a cycle.  Changes nothing.
+
+`run` judges in plain Python, which every cycle can afford.  The Dag lets Great Expectations judge the same facts by
+the same suites (`judge_with_pages`) when the cycle copied something or a check failed, and keeps its Data Docs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.checks import evaluate
+from twinlog.checks.ages import seconds_since
+from twinlog.checks.check import CheckResult, Row, Severity, Suite
+from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
+from twinlog.checks.evaluate import NAMED_IN_MESSAGE
+from twinlog.checks.gaps import open_gaps
+from twinlog.checks.partitions import columns_of
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.monitoring import topic_facts
+from twinlog.monitoring.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.monitoring.open_at_source import UndecidedPartition, named, undecided_partitions
+from twinlog.monitoring.survey import Survey, survey
+from twinlog.topics.discovery import Discovery
+
+log = logging.getLogger(__name__)
+
+Judge = Callable[[Suite, Sequence[Row]], tuple[CheckResult, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """`success` is false when a check of severity critical failed; warnings are only listed.
+
+    `data_docs` is the page of Great Expectations, "" when it was not asked.
+    """
+
+    flow: str
+    success: bool
+    partitions: int
+    checks: tuple[CheckResult, ...]
+    data_docs: str = ""
+
+    @property
+    def failed(self) -> tuple[CheckResult, ...]:
+        """The checks that did not pass, of either severity."""
+        return tuple(check for check in self.checks if not check.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleFacts:
+    """What a cycle is judged by: the survey, and rows for each suite."""
+
+    seen: Survey
+    rows: tuple[tuple[Suite, tuple[Row, ...]], ...]
+
+    @property
+    def discovery(self) -> Discovery:
+        """What stands against whole topics."""
+        return self.seen.discovery
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are judged."""
+        return sum(len(rows) for suite, rows in self.rows if suite is PARTITIONS)
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> ValidationResult:
+    """Check counts by the map, progress, lag, parity, ranges, replicas and retention.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read; a failed check is
+    an answer, not an error.
+    """
+    return judge(flow, see(flow, clusters))
+
+
+def see(flow: FlowSettings, clusters: Clusters) -> CycleFacts:
+    """Read what there is to judge."""
+    seen = survey(flow, clusters)
+    topics = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
+    facts = topic_facts.read(flow, clusters, topics)
+    beat = newest_beat(tail_of(clusters.target, remote_heartbeats(flow)))
+    return facts_of(flow, seen, facts, beat)
+
+
+def facts_of(
+    flow: FlowSettings, seen: Survey, facts: topic_facts.TopicFacts, beat_ms: int | None
+) -> CycleFacts:
+    """Make the rows of every suite.  Pure."""
+    return CycleFacts(
+        seen,
+        (
+            (PARTITIONS, tuple(columns_of(row) for row in seen.rows)),
+            (TOPICS, topic_facts.topic_rows(flow, seen, facts)),
+            (FLOW, (flow_row(flow, seen, beat_ms),)),
+        ),
+    )
+
+
+def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
+    """Make the one row about the flow itself.  Pure."""
+    return {
+        "flow": flow.name,
+        "gaps": len(open_gaps(seen.gaps)),
+        "heartbeat_age_seconds": seconds_since(beat_ms, seen.at_ms),
+        "heartbeat_age_allowed": flow.gate.heartbeat_age_seconds if flow.heartbeats_replication else None,
+    }
+
+
+def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> ValidationResult:
+    """Judge what was seen; `by` is one of the two evaluators, which agree."""
+    checks = [nothing_blocked(facts.discovery)]
+    for suite, rows in facts.rows:
+        checks += by(suite, rows)
+    results = named(checks, _undecided(flow, facts.seen))
+    return ValidationResult(flow.name, _success(results), facts.partitions, results)
+
+
+def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> ValidationResult:
+    """Judge by Great Expectations, and keep its Data Docs among the flow's reports.
+
+    A folder that cannot be written to costs the pages, not the verdict.
+    """
+    from twinlog.checks.data_docs import write_data_docs
+    from twinlog.checks.great_expectations import validate
+    from twinlog.checks.report_folder import new_report
+
+    validated = [validate(suite, rows) for suite, rows in facts.rows]
+    checks = named(
+        (nothing_blocked(facts.discovery), *(it for one in validated for it in one.results)),
+        _undecided(flow, facts.seen),
+    )
+    try:
+        folder = new_report(flow, "validate", run_id, clock.now_ms())
+        page = str(write_data_docs(folder, f"{flow.name}, cycle {run_id}", validated))
+    except OSError as error:
+        log.warning("Data Docs cannot be written (twinlog.reports.folder): %s", error)
+        page = ""
+    return ValidationResult(flow.name, _success(checks), facts.partitions, checks, page)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_IN_MESSAGE} more" if len(names) > NAMED_IN_MESSAGE else ""
+    return ", ".join(names[:NAMED_IN_MESSAGE]) + more
+
+
+def _undecided(flow: FlowSettings, seen: Survey) -> tuple[UndecidedPartition, ...]:
+    return undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms)
+
+
+def _success(checks: Iterable[CheckResult]) -> bool:
+    return all(check.passed for check in checks if check.severity is Severity.CRITICAL)
+
+
+def nothing_blocked(discovery: Discovery) -> CheckResult:
+    """Say which topics are not copied at all, and why."""
+    blocking = [problem for problem in discovery.problems if problem.blocking]
+    names = sorted({problem.topic for problem in blocking})
+    told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
+    more = f"; and {len(blocking) - len(told)} more" if len(blocking) > len(told) else ""
+    message = "; ".join(told) + more
+    return CheckResult(
+        name="nothing-blocked",
+        severity=Severity.CRITICAL,
+        passed=not blocking,
+        observed=_named(names) or "as expected",
+        expected="no topic of the flow is blocked",
+        message=message or f"nothing stands against any of {len(discovery.topics)} topics",
+        subjects=tuple(names),
+    )

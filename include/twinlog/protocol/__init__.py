@@ -1,0 +1,1 @@
+"""Requests and answers of Kafka's protocol, over connections of our own."""

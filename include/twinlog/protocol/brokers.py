@@ -1,0 +1,333 @@
+"""The brokers of one cluster: who leads which partition, who coordinates which transaction, and connections to them."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import ClusterUnreachable, TransientError
+from twinlog.protocol import kafka_python
+from twinlog.protocol.backoff import until
+from twinlog.protocol.error_codes import Code, error_for
+from twinlog.protocol.list_offsets import list_offsets
+from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.socket.connection import Connection
+
+_T = TypeVar("_T")
+
+_GROUP, _TRANSACTION = 0, 1
+"""FindCoordinator key types: a consumer group, a transactional id."""
+
+_PATIENCE_SECONDS = 20.0
+
+UNSETTLED = "unsettled"
+"""Code of the error for a question that the cluster has no answer to yet."""
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none).
+
+    `topic_id` is its incarnation, base64 as Kafka prints it (KIP-516); empty where there is none to tell, as is
+    `cluster_id`.  `epochs` are the leader epochs by partition, as far as they are told: higher with each new leader.
+    """
+
+    name: str
+    error: int
+    leaders: Mapping[int, int]
+    topic_id: str = ""
+    cluster_id: str = ""
+    epochs: Mapping[int, int] = field(default_factory=dict)
+
+    def is_led(self, partition: int) -> bool:
+        """Whether a partition has a leader to ask."""
+        return self.leaders.get(partition, -1) >= 0
+
+
+class Brokers:
+    """Connections to one cluster, opened when first needed and one per (node, purpose).
+
+    Single-threaded.  Use as a context manager: leaving it closes every connection.
+    """
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._open: dict[tuple[int, str], Connection] = {}
+        self._bootstrap: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in (*self._open.values(), *([self._bootstrap] if self._bootstrap else [])):
+            connection.close()
+        self._open.clear()
+        self._bootstrap = None
+
+    def any_broker(self) -> Connection:
+        """Return a connection to any broker, trying the bootstrap addresses in turn."""
+        if self._bootstrap is None:
+            self._bootstrap = self._first_answering()
+        return self._bootstrap
+
+    def node(self, node: int, purpose: str) -> Connection:
+        """Return the connection to a node for one purpose ("fetch", "produce", "coordinate").
+
+        One that the broker has closed meanwhile is made anew: brokers do so when nothing was asked for ten minutes
+        (`connections.max.idle.ms`).
+        """
+        found = self._open.get((node, purpose))
+        if found is not None and found.ended:
+            self.drop(found)
+            found = None
+        if found is None:
+            host, port = self._addresses[node]
+            found = self._open[node, purpose] = Connection(self.settings, host, port)
+        return found
+
+    def close_ended(self, purpose: str) -> bool:
+        """Close the connections for a purpose that their brokers have closed; return whether there were any."""
+        ended = [it for (_, its), it in self._open.items() if its == purpose and it.ended]
+        for connection in ended:
+            self.drop(connection)
+        return bool(ended)
+
+    def drop(self, connection: Connection) -> None:
+        """Forget and close a connection that failed."""
+        connection.close()
+        self._open = {key: value for key, value in self._open.items() if value is not connection}
+        if connection is self._bootstrap:
+            self._bootstrap = None
+
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Ask for the leaders of `topics` and remember them.  Unknown topics come back with their error code."""
+        wanted = [_topic(name) for name in topics]
+        answer = self._ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
+        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        result = {}
+        for topic in answer.topics:
+            leaders = {item.partition_index: item.leader_id for item in topic.partitions}
+            result[topic.name] = TopicMetadata(
+                topic.name,
+                topic.error_code,
+                leaders,
+                _printed(topic.topic_id),
+                answer.cluster_id or "",
+                {item.partition_index: item.leader_epoch for item in topic.partitions},
+            )
+            for partition, leader in leaders.items():
+                self._leaders[topic.name, partition] = leader
+        return result
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics this user may see."""
+        answer = self._ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
+        return [topic.name for topic in answer.topics]
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node id that leads a partition; waits a little for an election.
+
+        Raises TransientError when nobody leads it, or the error for a topic that does not exist.
+        """
+        found = self._leaders.get((topic, partition), -1)
+        if found >= 0:
+            return found
+
+        def elected() -> int | None:
+            metadata = self.metadata([topic])[topic]
+            if metadata.error and not repeats(Request.LOOK_UP, metadata.error):
+                raise error_for(metadata.error, f"the question who leads {topic}", self.settings.alias)
+            leader = metadata.leaders.get(partition, -1)
+            return leader if leader >= 0 else None
+
+        return self._until(elected, f"{topic}-{partition} has no leader")
+
+    def known_leader(self, topic: str, partition: int) -> int:
+        """Return the node id that leads a partition as far as `metadata` has told; -1 when it has not."""
+        return self._leaders.get((topic, partition), -1)
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """Forget who leads a partition, after an answer said that it may have changed."""
+        self._leaders.pop((topic, partition), None)
+
+    def forget_leaders(self) -> None:
+        """Forget who leads what, after an answer said that it has changed."""
+        self._leaders.clear()
+
+    def forget_coordinators(self) -> None:
+        """Close the connections to coordinators, after one was lost: the next question finds them anew."""
+        for key in [key for key in self._open if key[1] == "coordinate"]:
+            self._open.pop(key).close()
+        if self._bootstrap is not None:
+            self.drop(self._bootstrap)
+
+    def coordinator(self, transactional_id: str) -> Connection:
+        """Return a connection to the coordinator of a transactional id; waits while the cluster makes one."""
+
+        def found() -> Connection | None:
+            answer = self._ask_any(kafka_python.FIND_COORDINATOR, key=transactional_id, key_type=_TRANSACTION)
+            if repeats(Request.LOOK_UP, answer.error_code):
+                return None
+            if answer.error_code:
+                doing = f"the question who coordinates {transactional_id}"
+                raise error_for(answer.error_code, doing, self.settings.alias)
+            self._addresses[answer.node_id] = (answer.host, answer.port)
+            try:
+                return self.node(answer.node_id, "coordinate")
+            except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+                return None
+
+        return self._until(found, f"{transactional_id} has no coordinator")
+
+    def all_brokers(self) -> list[Connection]:
+        """Return a connection to every broker there is now."""
+        self.metadata([])
+        return [self.node(node, "coordinate") for node in sorted(self._addresses)]
+
+    def group_coordinators(self, groups: Iterable[str]) -> tuple[dict[str, Connection], dict[str, int]]:
+        """Return connections to the coordinators of groups, and the error codes of those that have none.
+
+        Waits while the cluster makes its coordinators, and for one that is still named and does not answer; those that
+        are without one after that do not keep the others waiting.
+        """
+        found: dict[str, Connection] = {}
+        failed: dict[str, int] = {}
+        wanted = list(groups)
+
+        def ask() -> bool | None:
+            failed.clear()
+            dead: set[int] = set()
+            for name, answer in self._ask_coordinators([it for it in wanted if it not in found]):
+                connection = None if answer.error_code else self._coordinating(answer, dead)
+                if connection is not None:
+                    found[name] = connection
+                else:
+                    failed[name] = answer.error_code or Code.COORDINATOR_NOT_AVAILABLE
+            return None if any(repeats(Request.LOOK_UP, code) for code in failed.values()) else True
+
+        try:
+            self._until(ask, "groups have no coordinator")
+        except TransientError as error:
+            if error.code != UNSETTLED:
+                raise
+        return found, failed
+
+    def _coordinating(self, answer: Any, dead: set[int]) -> Connection | None:
+        """Connect to the coordinator that was named, and note in `dead` one that does not answer: it is asked once."""
+        self._addresses[answer.node_id] = (answer.host, answer.port)
+        if answer.node_id in dead:
+            return None
+        try:
+            return self.node(answer.node_id, "coordinate")
+        except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+            dead.add(answer.node_id)
+            return None
+
+    def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
+        if not groups:
+            return []
+        api = kafka_python.FIND_COORDINATORS
+        if self.any_broker().version_of(api) < api.version:
+            api = kafka_python.FIND_COORDINATOR
+            return [(name, self._ask_any(api, key=name, key_type=_GROUP)) for name in groups]
+        answer = self._ask_any(api, key_type=_GROUP, coordinator_keys=groups)
+        return [(it.key, it) for it in answer.coordinators]
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return an offset for each partition: EARLIEST, LATEST (high watermark, or LSO if `read_committed`).
+
+        Raises TransientError when a leader keeps refusing.
+        """
+        wanted = list(partitions)
+        result: dict[TopicPartition, int] = {}
+
+        def ask() -> dict[TopicPartition, int] | None:
+            for node, group in self.by_leader([tp for tp in wanted if tp not in result]).items():
+                try:
+                    result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
+                except ClusterUnreachable:  # this broker; whether another one leads now is asked again
+                    self.forget_coordinators()
+                    self.forget_leaders()
+            return result if len(result) == len(wanted) else None
+
+        return self._until(ask, "offsets cannot be listed")
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Group partitions by the node that leads them.  Raises as `leader`."""
+        groups: dict[int, list[TopicPartition]] = {}
+        for topic, partition in partitions:
+            groups.setdefault(self.leader(topic, partition), []).append((topic, partition))
+        return groups
+
+    def _list_offsets(
+        self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        found, refused = list_offsets(
+            self.node(node, "coordinate"), partitions, timestamp, read_committed=read_committed
+        )
+        for (topic, partition), code in refused.items():
+            # Of a topic that is unknown here the leader may be behind.
+            if code != Code.UNKNOWN_TOPIC_OR_PARTITION and not repeats(Request.LOOK_UP, code):
+                doing = f"the question for offsets of {topic}-{partition}"
+                raise error_for(code, doing, self.settings.alias)
+            self.forget_leader(topic, partition)
+        return found
+
+    def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
+        """Ask any broker, and another one once if the connection has died meanwhile."""
+        connection = self.any_broker()
+        try:
+            connection.keep_login()
+            return connection.call(api, **fields)
+        except ClusterUnreachable:
+            self.drop(connection)
+            return self.any_broker().call(api, **fields)
+
+    def _first_answering(self) -> Connection:
+        failures = []
+        for host, port in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
+            try:
+                return Connection(self.settings, host, port)
+            except ClusterUnreachable as error:
+                failures.append(error)
+        if not failures:
+            raise ClusterUnreachable(f"cluster {self.settings.alias} has no bootstrap address")
+        raise failures[0]
+
+    def _until(self, attempt: Callable[[], _T | None], what: str) -> _T:
+        """Repeat `attempt` until it gives something; a cluster that settles needs a second or two."""
+        return until(
+            attempt,
+            lambda: TransientError(
+                f"cluster {self.settings.alias}: {what} after {_PATIENCE_SECONDS:.0f} s",
+                code=UNSETTLED,
+                cluster=self.settings.alias,
+            ),
+            seconds=_PATIENCE_SECONDS,
+            longest_seconds=0.25,
+        )
+
+
+def _printed(topic_id: UUID | None) -> str:
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id and topic_id.int else ""
+
+
+def _topic(name: str) -> Any:
+    return kafka_python.METADATA.request.MetadataRequestTopic(name=name)

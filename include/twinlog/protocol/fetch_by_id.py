@@ -1,0 +1,134 @@
+"""Fetch v13 on the wire: topics go by their ids (KIP-516), so that a topic made anew is never read for its former life.
+
+Spoken by brokers from 3.1 on; older ones are asked by name (`twinlog.protocol.wire`).  Layout: the Kafka protocol's
+FetchRequest.json and FetchResponse.json, v13, flexible (KIP-482): lengths are unsigned varints of one more, and every
+structure ends with tagged fields, of which we send none and skip what we get.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from twinlog.protocol.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
+
+VERSION: Final = 13
+
+_ID_BYTES = 16
+_HEAD = struct.Struct(">iiiibii")
+_PARTITION = struct.Struct(">iiqiqib")
+_FETCHED = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qqb")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_NO_TAGS = b"\x00"
+
+
+def id_bytes(topic_id: str) -> bytes:
+    """The 16 bytes of a topic id as Kafka prints it."""
+    return urlsafe_b64decode(topic_id + "==")
+
+
+def fetch_request(
+    positions: Iterable[FetchPosition],
+    ids: Mapping[str, bytes],
+    *,
+    max_bytes: int,
+    max_wait_ms: int,
+    read_committed: bool,
+    session: FetchSession,
+    forgotten: Iterable[tuple[str, int]] = (),
+) -> bytes:
+    """Body of a fetch, with the tagged fields that end the request header (v2) in front."""
+    topics: dict[str, list[bytes]] = {}
+    for item in positions:
+        topics.setdefault(item.topic, []).append(
+            _PARTITION.pack(item.partition, -1, item.offset, -1, -1, item.max_bytes, 0)
+        )
+    gone: dict[str, list[int]] = {}
+    for topic, partition in forgotten:
+        gone.setdefault(topic, []).append(partition)
+    isolation = int(read_committed)
+    parts = [
+        _NO_TAGS,
+        _HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch),
+        _count(len(topics)),
+    ]
+    for topic, partitions in topics.items():
+        parts += (ids[topic], _count(len(partitions)), *partitions, _NO_TAGS)
+    parts.append(_count(len(gone)))
+    for topic, numbers in gone.items():
+        parts += (ids[topic], _count(len(numbers)), *map(_INT32.pack, numbers), _NO_TAGS)
+    parts += (_count(0), _NO_TAGS)  # no rack
+    return b"".join(parts)
+
+
+def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int, int, list[Fetched]]:
+    """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
+    at = _skip_tags(payload, 0)
+    error, session = _INT16.unpack_from(payload, at + 4)[0], _INT32.unpack_from(payload, at + 6)[0]
+    topics, at = _read_count(payload, at + 10)
+    result: list[Fetched] = []
+    for _ in range(topics):
+        topic = names[bytes(payload[at : at + _ID_BYTES])]
+        partitions, at = _read_count(payload, at + _ID_BYTES)
+        for _ in range(partitions):
+            fetched, at = _read_partition(payload, at, topic)
+            result.append(fetched)
+        at = _skip_tags(payload, at)
+    return error, session, result
+
+
+def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, int]:
+    number, code, high_watermark, stable, _ = _FETCHED.unpack_from(payload, at)
+    count, at = _read_count(payload, at + _FETCHED.size)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(count):
+        producer, first, tags = _ABORTED.unpack_from(payload, at)
+        aborted.append((producer, first))
+        at = at + _ABORTED.size if not tags else _skip_tags(payload, at + _ABORTED.size - 1)
+    size, at = _read_count(
+        payload, at + 4
+    )  # behind the preferred read replica: leaders are asked, so it is -1
+    block = payload[at : at + size]
+    at = _skip_tags(payload, at + size)
+    return Fetched(topic, number, code, high_watermark, stable, aborted, block), at
+
+
+def _count(value: int) -> bytes:
+    """Encode a compact length: one more than it is, so that 0 can mean null."""
+    value += 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_count(payload: memoryview, at: int) -> tuple[int, int]:
+    """Decode a compact length; null counts as empty."""
+    value, at = _unsigned(payload, at)
+    return max(value - 1, 0), at
+
+
+def _unsigned(payload: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = payload[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _skip_tags(payload: memoryview, at: int) -> int:
+    count, at = _unsigned(payload, at)
+    for _ in range(count):
+        _, at = _unsigned(payload, at)
+        size, at = _unsigned(payload, at)
+        at += size
+    return at

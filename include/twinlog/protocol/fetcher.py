@@ -1,0 +1,329 @@
+"""Fetching many partitions from their leaders, with the next request on its way while the last answer is used."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.protocol import fetch_by_id
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.error_codes import Code, code_name, error_for
+from twinlog.protocol.patience import NOBODY, Patience
+from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.socket.connection import Connection, answering
+from twinlog.protocol.wire import (
+    FETCH,
+    FETCH_VERSION,
+    NO_SESSION,
+    Fetched,
+    FetchPosition,
+    FetchSession,
+    fetch_request,
+    fetch_response,
+)
+
+MAX_WAIT_MS: Final = 500
+
+NEW_SESSION: Final = FetchSession(0, 0)
+"""Asks for everything, and for a session in which only changes need to be said."""
+
+SESSION_LOST: Final = frozenset({
+    Code.FETCH_SESSION_ID_NOT_FOUND,
+    Code.INVALID_FETCH_SESSION_EPOCH,
+    Code.FETCH_SESSION_TOPIC_ID_ERROR,
+})
+"""The broker has forgotten the session, for a newer one or because it was restarted: begin anew."""
+
+_LAST_EPOCH: Final = 2**31 - 1
+
+
+NOBODY_ASKED_SECONDS = 0.02
+"""Between two tries to find a leader that can be asked."""
+
+
+class _Buffers:
+    """Receive buffers that grow to the largest answer, used in turn.
+
+    An answer that was lost half-way had no turn: what is read next goes where it was, and not to the next buffer, whose
+    bytes may still be under way to the target.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._memory = deque(bytearray(1 << 16) for _ in range(count))
+
+    def allocate(self, size: int) -> memoryview:
+        if size > len(self._memory[0]):
+            self._memory[0] = bytearray(size + (size >> 3))
+        return memoryview(self._memory[0])[:size]
+
+    def turn(self) -> None:
+        """Keep what was received."""
+        self._memory.rotate()
+
+
+@dataclass(slots=True)
+class _Leader:
+    """One leader's conversation: what it was told so far, and whether a question is on its way, since when.
+
+    `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
+    """
+
+    connection: Connection
+    by_id: bool
+    told: dict[TopicPartition, int] = field(default_factory=dict)
+    session: FetchSession = NO_SESSION
+    asked: bool = False
+    asked_at: float = 0.0
+    turn: int = 0
+
+
+class Fetcher:
+    """Reads partitions from upstream positions on; positions are given anew at each request.
+
+    A partition is in at most one request at a time.  Blocks of an answer are valid until `buffers` further answers, of
+    whatever leader, have been asked of the iterator.
+
+    With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
+    changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
+    a topic of the same name made later.  `asked_by_name` says whether any was not.
+
+    With `patience` a leader whose connection is lost is asked again later, or the one elected in its place; without,
+    ClusterUnreachable is raised.  One that says nothing for `request.timeout.ms` is lost, too.  A partition that was
+    answered with an error that may pass is asked for again later, while the others of its leader go on.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        *,
+        max_bytes: int,
+        partition_max_bytes: int,
+        read_committed: bool,
+        max_wait_ms: int = MAX_WAIT_MS,
+        topic_ids: Mapping[str, str] | None = None,
+        patience: Patience | None = None,
+        buffers: int = 1,
+    ) -> None:
+        self._brokers = brokers
+        self._buffers = _Buffers(buffers)
+        self._patience = patience
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._read_committed = read_committed
+        self._max_wait_ms = max_wait_ms
+        known = topic_ids or {}
+        self._ids = (
+            {name: fetch_by_id.id_bytes(text) for name, text in known.items()} if all(known.values()) else {}
+        )
+        self._names = {number: name for name, number in self._ids.items()}
+        self._leaders: dict[int, _Leader] = {}
+        self.asked_by_name = False
+
+    def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
+        """Send a fetch to every leader without one on the way, for its partitions.
+
+        Returns the partitions that no longer exist, may not be seen, or were not served for too long, with the reason.
+        Raises ClusterUnreachable when no broker answers at all.
+        """
+        refused: dict[TopicPartition, TwinlogError] = {}
+        resting = self._patience.resting() if self._patience is not None else ()
+        if self._patience is not None and resting:
+            refused |= self._patience.given_up(it for it in positions if it in resting)
+            positions = {it: position for it, position in positions.items() if it not in resting}
+        for node, wanted in self._by_leader(positions, refused).items():
+            if self._patience is not None and (node == NOBODY or self._patience.rests(node)):
+                refused |= self._patience.given_up(wanted)
+                continue
+            try:
+                leader = self._leader(node)
+                if not leader.asked:
+                    self._ask(leader, wanted)
+            except ClusterUnreachable as error:
+                self._lose(node, error)
+        return refused
+
+    def _by_leader(
+        self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
+    ) -> dict[int, dict[TopicPartition, int]]:
+        """Positions by the node that leads them; adds to `refused`.  With patience NOBODY is a node, too."""
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        if self._patience is None:
+            leader_of = self._brokers.leader
+        else:
+            leader_of = self._brokers.known_leader
+            refused |= self._look_up(positions, self._patience)
+        for partition, position in positions.items():
+            if partition in refused:
+                continue
+            try:
+                by_leader.setdefault(leader_of(*partition), {})[partition] = position
+            except TerminalError as error:
+                refused[partition] = error
+        return by_leader
+
+    def _look_up(
+        self, positions: Mapping[TopicPartition, int], patience: Patience
+    ) -> dict[TopicPartition, TwinlogError]:
+        """Ask once who leads what nobody is known to lead; return what must not be asked for."""
+        known = self._brokers.known_leader
+        unknown = {topic for topic, partition in positions if known(topic, partition) == NOBODY}
+        if not unknown or patience.rests(NOBODY):
+            return {}
+        alias = self._brokers.settings.alias
+        errors = {
+            it.name: error_for(it.error, f"the question who leads {it.name}", alias)
+            for it in self._brokers.metadata(unknown).values()
+            if it.error and not repeats(Request.LOOK_UP, it.error)
+        }
+        if any(known(*it) == NOBODY for it in positions if it[0] not in errors):
+            patience.lost(NOBODY, "nobody is elected")
+        else:
+            patience.answered(NOBODY, ())
+        return {it: errors[it[0]] for it in positions if it[0] in errors}
+
+    def _lose(self, node: int, error: ClusterUnreachable) -> None:
+        """Forget a leader's conversation: what was asked is asked again.  Without patience it raises the error, too."""
+        leader = self._leaders.pop(node, None)
+        if leader is not None:
+            self._brokers.drop(leader.connection)
+        self._brokers.forget_leaders()
+        if self._patience is None:
+            raise error
+        self._patience.lost(node, error.message)
+
+    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+        """Read one answer of each leader that has a request on the way; partitions with nothing new are left out.
+
+        With `within` (seconds) only of those that answer in time, and as soon as one does; where nobody could be asked
+        it returns soon, for another try.
+        """
+        waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
+        if within is not None:
+            patience = within if waiting else min(within, NOBODY_ASKED_SECONDS)
+            ready = answering([leader.connection for _, leader in waiting], patience)
+            self._lose_the_silent([it for it in waiting if it[1].connection not in ready])
+            waiting = [(node, leader) for node, leader in waiting if leader.connection in ready]
+        for node, leader in waiting:
+            try:
+                payload = leader.connection.receive(self._buffers.allocate)
+            except ClusterUnreachable as lost:
+                self._lose(node, lost)
+                continue
+            self._buffers.turn()
+            leader.asked = False
+            if leader.by_id:
+                error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
+            else:
+                error, session, partitions = fetch_response(payload)
+            if error in SESSION_LOST:
+                leader.session, leader.told = NEW_SESSION, {}
+            elif error:
+                raise error_for(error, "a fetch", self._brokers.settings.alias)
+            else:
+                leader.session = _following(leader.session, session)
+            for fetched in partitions:
+                fetched.asked_offset = leader.told.get((fetched.topic, fetched.partition), -1)
+            if self._patience is not None:
+                self._note(node, leader, partitions, self._patience)
+            yield partitions
+
+    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: Patience) -> None:
+        """Let the partitions rest that were answered with an error that may pass; another may lead them by now."""
+        refused = {
+            (it.topic, it.partition): it.error
+            for it in answer
+            if it.error and repeats(Request.FETCH, it.error)
+        }
+        patience.answered(node, (it for it in leader.told if it not in refused))
+        for partition, error in refused.items():
+            patience.refused(partition, f"the source answered {code_name(error)}")
+            self._brokers.forget_leader(*partition)
+
+    def _lose_the_silent(self, unready: Sequence[tuple[int, _Leader]]) -> None:
+        """Lose leaders that have not begun to answer in time: frozen, or cut off without a word to this side.
+
+        Nobody waits in `receive` for these, where the connection would notice.
+        """
+        patience_ms = self._brokers.settings.request_timeout_ms
+        for node, leader in unready:
+            if time.monotonic() - leader.asked_at > patience_ms / 1000:
+                self._lose(node, ClusterUnreachable(f"no answer to a fetch for {patience_ms} ms"))
+
+    def discard(self) -> None:
+        """Read and forget the answers on the way, after positions have been set back."""
+        for _ in self.answers():
+            pass
+
+    def _leader(self, node: int) -> _Leader:
+        found = self._leaders.get(node)
+        if found is None:
+            connection = self._brokers.node(node, "fetch")
+            by_id = bool(self._ids) and connection.offers(FETCH) >= fetch_by_id.VERSION
+            self.asked_by_name |= not by_id
+            session = NEW_SESSION if self._names else NO_SESSION
+            found = self._leaders[node] = _Leader(connection, by_id, session=session)
+        return found
+
+    def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:
+        """Ask for everything, or within a session for what has changed."""
+        if leader.session.id:
+            told = leader.told
+            changed = [item for item, position in wanted.items() if told.get(item) != position]
+            forgotten = (
+                [item for item in told if item not in wanted] if len(told) != len(wanted) or changed else []
+            )
+        else:
+            changed, forgotten = _in_turns(leader, wanted), []
+        positions = [
+            FetchPosition(topic, partition, wanted[topic, partition], self._partition_max_bytes)
+            for topic, partition in _grouped(changed)
+        ]
+        version, body = self._encoded(leader, positions, forgotten)
+        leader.connection.keep_login()
+        leader.connection.send(FETCH, version, [body])
+        leader.told = dict(wanted)
+        leader.asked, leader.asked_at = True, time.monotonic()
+
+    def _encoded(
+        self, leader: _Leader, positions: Sequence[FetchPosition], forgotten: Sequence[TopicPartition]
+    ) -> tuple[int, bytes]:
+        how: Any = {
+            "max_bytes": self._max_bytes,
+            "max_wait_ms": self._max_wait_ms,
+            "read_committed": self._read_committed,
+            "session": leader.session,
+            "forgotten": forgotten,
+        }
+        if leader.by_id:
+            return fetch_by_id.VERSION, fetch_by_id.fetch_request(positions, self._ids, **how)
+        return FETCH_VERSION, fetch_request(positions, **how)
+
+
+def _following(session: FetchSession, answered: int) -> FetchSession:
+    """The session of the next question; a broker that keeps none answers 0."""
+    if session == NO_SESSION or not answered:
+        return NO_SESSION if session == NO_SESSION else NEW_SESSION
+    return FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
+
+
+def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    """Begin with another one each time: brokers fill an answer in order, and only its first batch may exceed the limit.
+
+    (Within a session brokers do that themselves.)
+    """
+    partitions = list(wanted)
+    leader.turn = (leader.turn + 1) % len(partitions)
+    return [*partitions[leader.turn :], *partitions[: leader.turn]]
+
+
+def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:
+    """Keep the order of topics by first appearance, each topic's partitions together."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for item in partitions:
+        topics.setdefault(item[0], []).append(item)
+    for items in topics.values():
+        yield from items

@@ -1,0 +1,225 @@
+"""The one module that knows kafka-python: its protocol schemas and its SASL mechanisms.
+
+kafka-python's internals are not a stable interface, so its version is pinned and everything the relay needs of
+it passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  The versions chosen lie in the tables of
+brokers from 2.8 to 4.3; where a broker offers less, `Connection.version_of` picks the highest both sides know.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka.errors import KafkaError
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.admin.acl import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from kafka.protocol.admin.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kafka.protocol.admin.users import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kafka.record.legacy_records import LegacyRecordBatch
+
+from twinlog.config.file.secret import reveal
+from twinlog.config.security.connection import SaslSettings
+from twinlog.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A request kafka-python encodes: its classes and the highest version the relay speaks."""
+
+    request: Any
+    response: Any
+    version: int
+
+
+API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
+METADATA = Api(MetadataRequest, MetadataResponse, 12)
+FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
+FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
+DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
+LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
+OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
+OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
+DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
+DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
+LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+FETCH = Api(FetchRequest, FetchResponse, 11)
+"""For a look at a batch; what is copied is fetched by `twinlog.protocol.wire`."""
+EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
+INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
+ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
+DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
+LIST_TRANSACTIONS = Api(ListTransactionsRequest, ListTransactionsResponse, 0)
+DESCRIBE_TRANSACTIONS = Api(DescribeTransactionsRequest, DescribeTransactionsResponse, 0)
+END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
+SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
+SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
+DESCRIBE_ACLS = Api(DescribeAclsRequest, DescribeAclsResponse, 3)
+CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
+DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
+DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
+ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
+DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0)
+ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
+
+
+def encode(api: Api, version: int, correlation: int, client_id: str, fields: Mapping[str, Any]) -> bytes:
+    """Encode a request with its size and header."""
+    request = api.request(version=version, **fields)
+    request.with_header(correlation_id=correlation, client_id=client_id)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def decode(api: Api, version: int, payload: memoryview) -> Any:
+    """Decode an answer, response header included; fields are attributes in snake_case."""
+    return api.response.decode(payload, version=version, header=True)
+
+
+class OldMessage(LegacyRecordBatch):  # type: ignore[misc]
+    """One message of format v0 or v1 as kafka-python reads it; iterating gives the record, unless compressed."""
+
+    __slots__ = ()
+
+    @property
+    def append_time(self) -> int | None:
+        """The broker's time, where that is what consumers see (ms)."""
+        return self._timestamp if self.timestamp_type == self.LOG_APPEND_TIME else None
+
+
+OLD_MESSAGE_ERRORS = (KafkaError, AssertionError, IndexError, struct.error)
+"""What kafka-python raises for a message that is not what its format says."""
+
+
+def old_message(message: memoryview, magic: int) -> OldMessage:
+    """Read one message, size and offset included."""
+    return OldMessage(message, magic)
+
+
+class SaslMechanism(Protocol):
+    """A SASL login as a state machine: send `auth_bytes()`, give the answer to `receive`, until `is_done()`."""
+
+    def auth_bytes(self) -> bytes:
+        """Bytes to send next."""
+
+    def receive(self, auth_bytes: bytes) -> Any:
+        """Take the broker's answer."""
+
+    def is_done(self) -> bool:
+        """Whether the exchange is over."""
+
+
+class _Token(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        super().__init__()
+        self._token = token
+        self._extensions = extensions
+
+    def token(self) -> str:
+        return self._token
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._extensions
+
+
+def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> SaslMechanism:
+    """Start a login.  `token` is the bearer token for OAUTHBEARER.
+
+    Raises ConfigError for a mechanism twinlog does not speak, and for a missing user name or password, which
+    kafka-python would only notice as a refused login.
+    """
+    if sasl.mechanism == "OAUTHBEARER":
+        if token is None:
+            raise ConfigError("OAUTHBEARER login without a token", code="sasl")
+        provider = _Token(token, dict(sasl.extensions))
+        return get_sasl_mechanism("OAUTHBEARER")(sasl_oauth_token_provider=provider)  # type: ignore[no-any-return]
+    if sasl.mechanism not in {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}:
+        raise ConfigError(
+            f"SASL mechanism {sasl.mechanism} is not supported",
+            hint="use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+            code="sasl",
+        )
+    if not sasl.username or sasl.password is None:
+        raise ConfigError(f"SASL {sasl.mechanism} needs a user name and a password", code="sasl")
+    return get_sasl_mechanism(sasl.mechanism)(  # type: ignore[no-any-return]
+        sasl_plain_username=_scram_name(sasl),
+        sasl_plain_password=reveal(sasl.password),
+        sasl_mechanism=sasl.mechanism,
+        security_protocol=protocol,
+    )
+
+
+def _scram_name(sasl: SaslSettings) -> str:
+    """Escape a SCRAM user name (RFC 5802, saslname), which kafka-python leaves to its caller."""
+    if not sasl.mechanism.startswith("SCRAM"):
+        return sasl.username
+    return sasl.username.replace("=", "=3D").replace(",", "=2C")

@@ -1,0 +1,141 @@
+"""Where the source's leader epochs end: how a truncated log is told from one that only grew (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from twinlog.batches.header import HEADER_BYTES, BatchHeader
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers, TopicPartition
+from twinlog.protocol.error_codes import Code
+from twinlog.protocol.legacy import is_old
+from twinlog.protocol.patience import NOBODY
+from twinlog.protocol.socket.connection import Connection
+
+_CONSUMER = -1
+"""Replica id of a client: it sees nothing beyond the high watermark."""
+
+
+class ReadUpTo(NamedTuple):
+    """How far a log was read: the leader epoch of the batch before `next_offset` (upstream).
+
+    Where there is none right before it, because of compaction, of the first one behind it.
+    """
+
+    epoch: int
+    next_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch at or below the one asked for, and the upstream offset at which it ends.
+
+    Both are -1 when the log knows no epoch as large as the one asked for.
+    """
+
+    epoch: int
+    end: int
+
+
+def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
+    """Ask where the leader epoch of each partition ends; partitions without a leader that says so are left out.
+
+    No election is waited for: what nobody leads cannot be copied from either.  A log that names an older epoch, and may
+    only have lost its batches of the one asked for to compaction, is looked into.  Raises ClusterUnreachable.
+    """
+    unknown = {topic for topic, partition in asked if brokers.known_leader(topic, partition) < 0}
+    if unknown:
+        brokers.metadata(unknown)
+    groups: dict[int, dict[TopicPartition, ReadUpTo]] = {}
+    for partition, read in asked.items():
+        groups.setdefault(brokers.known_leader(*partition), {})[partition] = read
+    groups.pop(NOBODY, None)
+    found: dict[TopicPartition, EpochEnd] = {}
+    for node, group in groups.items():
+        connection = brokers.node(node, "coordinate")
+        connection.keep_login()
+        answer = connection.call(kafka_python.EPOCH_ENDS, replica_id=_CONSUMER, topics=_topics(group))
+        for topic in answer.topics:
+            for item in topic.partitions:
+                if item.error_code == 0:
+                    found[topic.topic, item.partition] = EpochEnd(item.leader_epoch, item.end_offset)
+        for partition, read in group.items():
+            end = found.get(partition)
+            if end is None or not 0 <= end.epoch < read.epoch or end.end < read.next_offset:
+                continue
+            compacted = _compacted(connection, partition, read)
+            if compacted is None:
+                del found[partition]
+            elif compacted:
+                found[partition] = EpochEnd(read.epoch, end.end)
+    return found
+
+
+def diverged_at(asked_epoch: int, answer: EpochEnd, next_offset: int) -> int | None:
+    """First upstream offset that the log no longer holds as it was read; None when it still holds all of it.
+
+    `next_offset` is one past the last offset read, in leader epoch `asked_epoch`.  A log that knows no such epoch
+    has lost all that was written in it, and nobody can say how much more: -1.  (Nor where an older epoch ends: the lost
+    one may have begun before that, under a leader that did not have all of the older one.)  Pure.
+    """
+    if answer.epoch != asked_epoch:
+        return -1
+    return answer.end if answer.end < next_offset else None
+
+
+def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo) -> bool | None:
+    """Whether a log without the epoch that was read may be the one that was read, its batches compacted away.
+
+    A replica made since then knows only epochs of which batches are left (LeaderEpochFileCache).  It holds nothing at
+    the offset before `read.next_offset`, and behind it no older epoch: epochs never go down in a log.  None when the
+    leader does not let us look.
+    """
+    for offset in (read.next_offset - 1, read.next_offset):  # all in front of the latter may be deleted
+        block = _first_batch(connection, partition, offset)
+        if block is None:
+            return None
+        if len(block) >= HEADER_BYTES and not is_old(block):
+            found = BatchHeader.read(block)
+            behind = found.base_offset >= read.next_offset
+            return found.leader_epoch == read.epoch or (behind and found.leader_epoch > read.epoch)
+    return True  # nothing to be seen yet: a lane asks again when there is
+
+
+def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
+    """Fetch the first batch at or behind an offset; empty when there is none, None when it is refused."""
+    topic = kafka_python.FETCH.request.FetchTopic
+    wanted = topic.FetchPartition(
+        partition=partition[1],
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        partition_max_bytes=1,  # brokers give a whole batch at least
+    )
+    answer = connection.call(
+        kafka_python.FETCH,
+        replica_id=_CONSUMER,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=partition[0], partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    ((found,),) = (list(each.partitions) for each in answer.responses)
+    if found.error_code not in {0, Code.OFFSET_OUT_OF_RANGE}:
+        return None
+    return memoryview(found.records or b"")
+
+
+def _topics(group: Mapping[TopicPartition, ReadUpTo]) -> list[Any]:
+    request = kafka_python.EPOCH_ENDS.request
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), read in group.items():
+        entry = request.OffsetForLeaderTopic.OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=-1, leader_epoch=read.epoch
+        )
+        by_topic.setdefault(topic, []).append(entry)
+    return [request.OffsetForLeaderTopic(topic=name, partitions=items) for name, items in by_topic.items()]

@@ -1,0 +1,128 @@
+"""Bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from twinlog.config.file.secret import reveal
+from twinlog.config.security.connection import SaslSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+
+_TIMEOUT_SECONDS = 10
+_UNSECURED_LIFETIME_SECONDS = 3600
+
+MAX_ANSWER_BYTES = 1 << 20
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_JSON_NAMES = {
+    list: "list",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+_LATER = frozenset({408, 429})
+"""HTTP statuses that ask to come again, besides those of a server in trouble."""
+
+
+def token(sasl: SaslSettings) -> str:
+    """Fetch a token with client credentials, or make an unsecured one where no endpoint is configured.
+
+    Raises ClusterUnreachable when the token endpoint does not answer, ClusterRefused when it says no, or gives
+    something that is no token.
+    """
+    if sasl.token_endpoint is None:
+        return _unsecured(sasl)
+    import requests  # here: most lanes never need it
+
+    host = urlsplit(sasl.token_endpoint).hostname  # in the URL itself there may be a login
+
+    form = {"grant_type": "client_credentials"}
+    if sasl.scope:
+        form["scope"] = sasl.scope
+    password = reveal(sasl.password) if sasl.password is not None else ""
+    try:
+        # A redirect may lead anywhere, to plain http too: it is an answer like any other, and no token.
+        with requests.post(
+            sasl.token_endpoint,
+            data=form,
+            auth=(sasl.username, password),
+            timeout=_TIMEOUT_SECONDS,
+            stream=True,
+            allow_redirects=False,
+        ) as answer:
+            status, body = answer.status_code, _beginning(answer.iter_content(1024))
+    except requests.RequestException as error:
+        raise ClusterUnreachable(
+            f"token endpoint {host} cannot be reached: {type(error).__name__}", code="oauth"
+        ) from None
+    if status >= requests.codes.server_error or status in _LATER:
+        raise ClusterUnreachable(f"token endpoint {host} answered {status}", code="oauth")
+    if status != requests.codes.ok:
+        raise ClusterRefused(
+            f"token endpoint {host} answered {status}",
+            hint="check the client id, the client secret and the scope",
+            code="oauth",
+        )
+    try:
+        return access_token(body)
+    except ValueError as error:
+        raise ClusterRefused(
+            f"token endpoint {host} gave no token: {error}",
+            hint="check sasl.oauthbearer.token.endpoint.url: what answers there does not speak OAuth 2",
+            code="oauth",
+        ) from None
+
+
+def access_token(body: bytes) -> str:
+    """Read the token out of an endpoint's answer.  Pure.
+
+    Raises ValueError, saying what the answer is instead, and quoting none of it: it may be half a secret.
+    """
+    if len(body) > MAX_ANSWER_BYTES:
+        raise ValueError(f"its answer is larger than {MAX_ANSWER_BYTES:,} bytes")
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("its answer is no JSON") from None
+    if not isinstance(answer, dict):
+        raise ValueError(f"its answer is a JSON {_JSON_NAMES[type(answer)]}, not an object")
+    if "access_token" not in answer:
+        raise ValueError("its answer has no access_token")
+    found = answer["access_token"]
+    # RFC 6750's alphabet; anything else, a control character above all, would break the SASL exchange.
+    if not isinstance(found, str) or not _TOKEN.fullmatch(found):
+        raise ValueError("its access_token is no bearer token")
+    return found
+
+
+def _beginning(parts: Iterator[bytes]) -> bytes:
+    """Read an answer, and no more of it than shows that it is too large."""
+    body = b""
+    for part in parts:
+        body += part
+        if len(body) > MAX_ANSWER_BYTES:
+            break
+    return body
+
+
+def _unsecured(sasl: SaslSettings) -> str:
+    """Build an unsigned JWT as Kafka's OAuthBearerUnsecuredLoginCallbackHandler does: for development only.
+
+    Issued at a whole second: the broker compares with its milliseconds, and refuses what is a fraction of one ahead.
+    """
+    now = int(time.time())
+    claims = {"sub": sasl.username, "iat": now, "exp": now + _UNSECURED_LIFETIME_SECONDS}
+    claims.update(sasl.unsecured_claims)
+    return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+def _part(content: dict[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()

@@ -1,0 +1,331 @@
+"""One blocking connection to one broker: requests out, answers in, strictly in order.
+
+Several requests may be in flight; Kafka answers them in the order they were sent.  Any failure closes the
+connection: what was in flight is then unknown, and the caller decides what that means.
+"""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+import socket
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.protocol import kafka_python, versions
+from twinlog.protocol.kafka_python import Api
+from twinlog.protocol.socket import bearer, tls
+from twinlog.protocol.socket.receiving import Receiver
+from twinlog.protocol.socket.sending import Sender
+from twinlog.protocol.wire import Buffer, framed
+
+_T = TypeVar("_T")
+
+_HEAD = struct.Struct(">ii")
+_MAX_ANSWER = 1 << 30
+
+_GONE = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""What TLS says of a peer that went away: it shuts down, or nobody is behind the load balancer."""
+
+_LOOK_SECONDS = 0.1
+"""How long a write may take before we look whether the broker waits for us to read."""
+
+
+class Connection:
+    """A connection to the broker at `host:port`, logged in and ready for requests.
+
+    Raises ClusterUnreachable when the broker does not answer, ClusterRefused when it refuses TLS or the login.
+    """
+
+    def __init__(self, settings: ConnectionSettings, host: str, port: int) -> None:
+        self._settings = settings
+        self._address = f"{host}:{port}"
+        self._correlations = itertools.count(1)
+        self._in_flight: deque[int] = deque()
+        self._early: deque[memoryview] = deque()
+        self._reauthenticate_at = float("inf")
+        self._versions: dict[int, int] = {}
+        self._socket = self._connect(host, port)
+        self._receiver = Receiver(self._socket)
+        self._sender = Sender(self._socket, self._receiver)
+        try:
+            self._login()
+        except ClusterUnreachable as error:
+            self.close()
+            raise self._unreachable(error.data.get("reason", error.message)) from None
+        except BaseException:
+            self.close()
+            raise
+        self._wait_up_to(settings.request_timeout_ms)
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the broker."""
+        return self._address
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not yet answered."""
+        return len(self._in_flight)
+
+    @property
+    def buffered(self) -> bool:
+        """Whether an answer, or bytes of one (by TLS), were already taken from the socket."""
+        if self._early or self._receiver.early:
+            return True
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, by us or by the broker; the latter shows only while nothing is in flight."""
+        if self.fileno() < 0:
+            return True
+        # Where nothing was asked, what can be read is the end, or TLS announcing it.
+        return not self._in_flight and bool(answering([self], 0.0))
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for `answering`."""
+        return self._socket.fileno()
+
+    def offers(self, api: int) -> int:
+        """Return the highest version of a request that the broker takes, -1 if none."""
+        return self._versions.get(api, -1)
+
+    def close(self) -> None:
+        """Close the socket; answers in flight are lost."""
+        self._sender.close()
+        self._socket.close()
+        self._early.clear()
+
+    def keep_login(self) -> None:
+        """Log in again when the session is about to end.  Call while nothing is in flight."""
+        if not self._in_flight and time.monotonic() > self._reauthenticate_at:
+            self._login()
+
+    def send(self, api: int, version: int, *bodies: Sequence[Buffer], write_behind: bool = False) -> None:
+        """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order.
+
+        With `write_behind` large ones may be under way when it returns; their buffers must stay as they are until
+        `flush`, `receive`, or the next `send` has returned.
+        """
+        requests: list[list[Buffer]] = []
+        for body in bodies:
+            correlation = next(self._correlations)
+            requests.append(framed(api, version, correlation, self._settings.client_id, body))
+            self._in_flight.append(correlation)
+        self._guard(self._let_out)
+        self._guard(lambda: self._sender.send(requests, write_behind=write_behind))
+
+    def flush(self) -> None:
+        """Wait until all that was sent has been handed over, and its buffers may be used again."""
+        self._guard(self._let_out)
+
+    def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
+        """Read the next answer into `allocate(size)`; return what follows the correlation id.
+
+        The result points into the allocated memory.
+        """
+        return self._guard(lambda: self._receive(allocate))
+
+    def version_of(self, api: Api) -> int:
+        """Return the version of a request that both sides know."""
+        return min(api.version, self._versions.get(api.request.API_KEY, api.version))
+
+    def call(self, api: Api, **fields: Any) -> Any:
+        """Send one request and wait for its answer.  Only on a connection with nothing in flight."""
+        return self.call_each(api, [fields])[0]
+
+    def call_each(self, api: Api, requests: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Send several requests before the first answer is read; return the answers, in their order.
+
+        For small ones: while we send nobody reads, so all answers together have to fit into the socket's buffers.
+        """
+        version = self.version_of(api)
+        correlations = [next(self._correlations) for _ in requests]
+        frames = [
+            kafka_python.encode(api, version, correlation, self._settings.client_id, fields)
+            for correlation, fields in zip(correlations, requests, strict=True)
+        ]
+        self._in_flight.extend(correlations)
+        self._guard(lambda: self._sender.send([frames]))
+        answers = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
+        return [kafka_python.decode(api, version, answer) for answer in answers]
+
+    def _connect(self, host: str, port: int) -> socket.socket:
+        settings = self._settings
+        try:
+            plain = socket.create_connection((host, port), timeout=settings.connect_timeout_ms / 1000)
+        except OSError as error:
+            raise self._unreachable(error.strerror or str(error)) from None
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's own clients do
+        # Logging in counts as connecting: a host that takes connections and stays silent is no broker.
+        if not settings.protocol.tls:
+            _block_for(plain, settings.connect_timeout_ms)
+            return plain
+        try:
+            return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
+        except _GONE:
+            plain.close()
+            raise self._unreachable(
+                "it ended the connection during the TLS handshake; is that a TLS listener?"
+            ) from None
+        except ssl.SSLError as error:
+            plain.close()
+            raise ClusterRefused(
+                f"TLS with cluster {settings.alias} at {self._address} failed: {error.reason or error}",
+                hint="check the truststore (the chain's root), the broker's host name, and the client certificate",
+                code="tls",
+                cluster=settings.alias,
+            ) from None
+        except OSError as error:
+            plain.close()
+            raise self._lost(error) from None
+
+    def _wait_up_to(self, timeout_ms: int) -> None:
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(timeout_ms / 1000)
+        else:
+            _block_for(self._socket, timeout_ms)
+
+    def _login(self) -> None:
+        """Run the SASL exchange, then learn the broker's versions.
+
+        Repeated on the live connection before the session's lifetime ends (KIP-368), because a broker closes
+        connections that overstay it.
+        """
+        self._reauthenticate_at = float("inf")
+        sasl = self._settings.sasl
+        if self._settings.protocol.sasl and sasl is not None:
+            token = bearer.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
+            mechanism = kafka_python.sasl_mechanism(sasl, self._settings.protocol.value, token)
+            handshake = self.call(kafka_python.SASL_HANDSHAKE, mechanism=sasl.mechanism)
+            if handshake.error_code:
+                offered = ", ".join(handshake.mechanisms)
+                raise ClusterRefused(
+                    f"cluster {self._settings.alias} does not offer SASL {sasl.mechanism}",
+                    hint=f"it offers {offered}",
+                    code="sasl",
+                    cluster=self._settings.alias,
+                )
+            self._authenticate(mechanism, sasl.mechanism)
+        if not self._versions:
+            answer = self.call(kafka_python.API_VERSIONS)
+            spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
+            versions.require(spans, self._settings.alias, self._address)
+            self._versions = {key: highest for key, (_, highest) in spans.items()}
+
+    def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:
+        while not mechanism.is_done():
+            answer = self.call(kafka_python.SASL_AUTHENTICATE, auth_bytes=mechanism.auth_bytes())
+            if answer.error_code:
+                raise ClusterRefused(
+                    f"cluster {self._settings.alias} refused the {name} login: {answer.error_message}",
+                    hint="check user name and password (or token)",
+                    code="sasl",
+                    cluster=self._settings.alias,
+                    kafka_code=int(answer.error_code),
+                )
+            mechanism.receive(bytes(answer.auth_bytes))
+            if answer.session_lifetime_ms:
+                self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
+
+    def _let_out(self) -> None:
+        """Wait until all that was sent has been handed over.
+
+        Answers are read meanwhile: a broker reads nothing more of a connection until its answer was taken, and one that
+        says of each record what is wrong with it is larger than the socket's buffers.  Over TLS the sender does it.
+        """
+        while not self._sender.taken(_LOOK_SECONDS):
+            if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):
+                self._early.append(self._read(fresh_buffer))
+
+    def _receive(
+        self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = False
+    ) -> memoryview:
+        self._let_out()
+        if not self._early:
+            return self._read(allocate, keep_correlation=keep_correlation)
+        answer = self._early.popleft()
+        if keep_correlation:
+            return answer
+        payload = allocate(len(answer) - 4)
+        payload[:] = answer[4:]
+        return payload
+
+    def _read(self, allocate: Callable[[int], memoryview], *, keep_correlation: bool = True) -> memoryview:
+        head = memoryview(bytearray(_HEAD.size))
+        self._receiver.fill(head)
+        size, correlation = _HEAD.unpack(head)
+        if not self._in_flight or correlation != self._in_flight[0] or not 4 <= size <= _MAX_ANSWER:
+            raise OSError(f"answer {correlation} of {size} bytes was not asked for")
+        keep = 4 if keep_correlation else 0
+        payload = allocate(size - 4 + keep)
+        self._receiver.fill(payload[keep:])
+        if keep:
+            payload[:4] = head[4:]
+        self._in_flight.popleft()
+        return payload
+
+    def _guard(self, action: Callable[[], _T]) -> _T:
+        """Turn a socket's failure into our error, and close: nothing in flight can be trusted any more."""
+        try:
+            return action()
+        except OSError as error:
+            self.close()
+            raise self._lost(error) from None
+
+    def _lost(self, error: OSError) -> ClusterUnreachable:
+        late = isinstance(error, TimeoutError | BlockingIOError)
+        reason = "no answer in time" if late else (error.strerror or str(error))
+        return ClusterUnreachable(
+            f"connection to cluster {self._settings.alias} at {self._address} was lost: {reason}",
+            hint="the state is as it was; the next cycle tries again",
+            cluster=self._settings.alias,
+            address=self._address,
+            reason=reason,
+        )
+
+    def _unreachable(self, reason: str) -> ClusterUnreachable:
+        alias = self._settings.alias
+        return ClusterUnreachable(
+            f"cluster {alias} cannot be reached at {self._address}: {reason}",
+            hint=f"check {alias}.bootstrap.servers and that the broker runs",
+            cluster=alias,
+            address=self._address,
+        )
+
+
+def _block_for(plain: socket.socket, timeout_ms: int) -> None:
+    """Let the kernel wait, up to the time-out: a system call for a whole answer instead of two for each piece.
+
+    (`socket.settimeout` makes the socket non-blocking and polls before every call.)  Past the time-out the kernel
+    answers EAGAIN, which Python raises as BlockingIOError.
+    """
+    plain.settimeout(None)
+    patience = struct.pack("@ll", timeout_ms // 1000, timeout_ms % 1000 * 1000)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+
+
+def answering(connections: Sequence[Connection], seconds: float) -> list[Connection]:
+    """Return the connections that have an answer, or the beginning of one; wait for the first up to `seconds`."""
+    return [item for item in connections if item.buffered] or _readable(connections, seconds)
+
+
+def _readable(connections: Sequence[Connection], seconds: float) -> list[Connection]:
+    with selectors.DefaultSelector() as selector:
+        for item in connections:
+            selector.register(item, selectors.EVENT_READ, item)
+        return [key.data for key, _ in selector.select(seconds)]
+
+
+def fresh_buffer(size: int) -> memoryview:
+    """Allocate memory for one answer that may be kept."""
+    return memoryview(bytearray(size))

@@ -1,0 +1,234 @@
+"""Produce and Fetch on the wire, written by hand because they carry the batches.
+
+Produce v8 and Fetch v11 are spoken by every broker from 2.4 to 4.x (lab-tested on 3.9 and 4.3); all other
+requests go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list
+of buffers for one `sendmsg`, a fetch answer is cut into memoryviews.
+
+Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v11.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+PRODUCE: Final = 0
+PRODUCE_VERSION: Final = 8
+FETCH: Final = 1
+FETCH_VERSION: Final = 11
+
+MIN_BYTES: Final = 1
+"""A fetch is answered as soon as there is anything."""
+
+_REQUEST_HEAD = struct.Struct(">ihhi")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_FETCH_HEAD = struct.Struct(">iiiibii")
+_FETCH_PARTITION = struct.Struct(">iiqqi")
+_FETCHED_PARTITION = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qq")
+_PRODUCE_HEAD = struct.Struct(">hi")
+_PARTITION_AND_SIZE = struct.Struct(">ii")
+_PRODUCED_PARTITION = struct.Struct(">ihqqqi")
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPosition:
+    """Where to read one partition from, and how much of it at most (bytes)."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    """What a broker remembers of a fetcher (KIP-227): id 0 asks for a session, epoch -1 does without one."""
+
+    id: int = 0
+    epoch: int = -1
+
+
+NO_SESSION: Final = FetchSession()
+
+
+@dataclass(slots=True)
+class Fetched:
+    """One partition of a fetch answer.
+
+    `block` points into the receive buffer: it is valid until that buffer is given back.  `aborted` holds
+    (producer id, first upstream offset).  `asked_offset` is filled in by the fetcher: where the question began.
+    """
+
+    topic: str
+    partition: int
+    error: int
+    high_watermark: int
+    last_stable_offset: int
+    aborted: list[tuple[int, int]]
+    block: memoryview
+    asked_offset: int = -1
+
+
+@dataclass(slots=True)
+class Produced:
+    """The broker's answer for one partition: error code, base (downstream) offset, and what it says of records.
+
+    `record_errors` are (index in the batch, message).
+    """
+
+    topic: str
+    partition: int
+    error: int
+    base_offset: int
+    record_errors: tuple[tuple[int, str], ...] = ()
+    message: str = ""
+
+
+@functools.lru_cache(1000)
+def string(text: str | None) -> bytes:
+    """Encode a nullable string with its int16 length.  Remembered: each request names the same topics again."""
+    if text is None:
+        return b"\xff\xff"
+    raw = text.encode()
+    return _INT16.pack(len(raw)) + raw
+
+
+def framed(api: int, version: int, correlation: int, client_id: str, body: Sequence[Buffer]) -> list[Buffer]:
+    """Put size and request header (v1) in front of a body of several buffers, without joining them."""
+    name = string(client_id)
+    size = 8 + len(name) + sum(map(len, body))
+    return [_REQUEST_HEAD.pack(size, api, version, correlation) + name, *body]
+
+
+def fetch_request(
+    positions: Iterable[FetchPosition],
+    *,
+    max_bytes: int,
+    max_wait_ms: int,
+    read_committed: bool,
+    session: FetchSession = NO_SESSION,
+    forgotten: Iterable[tuple[str, int]] = (),
+) -> bytes:
+    """Body of a fetch of several partitions; brokers fill it in the order given.
+
+    Within a session only partitions whose position changed are named, and those `forgotten` that are no longer wanted.
+    """
+    topics: dict[str, list[bytes]] = {}
+    for position in positions:
+        topics.setdefault(position.topic, []).append(
+            _FETCH_PARTITION.pack(position.partition, -1, position.offset, -1, position.max_bytes)
+        )
+    gone: dict[str, list[bytes]] = {}
+    for topic, partition in forgotten:
+        gone.setdefault(topic, []).append(_INT32.pack(partition))
+    isolation = int(read_committed)
+    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]
+    parts.append(_INT32.pack(len(topics)))
+    for topic, partitions in topics.items():
+        parts += (string(topic), _INT32.pack(len(partitions)), *partitions)
+    parts.append(_INT32.pack(len(gone)))
+    for topic, numbers in gone.items():
+        parts += (string(topic), _INT32.pack(len(numbers)), *numbers)
+    parts.append(string(""))
+    return b"".join(parts)
+
+
+def fetch_response(payload: memoryview) -> tuple[int, int, list[Fetched]]:
+    """Cut an answer (behind its correlation id); return the top-level error code, the session id, and partitions."""
+    error, session = _INT16.unpack_from(payload, 4)[0], _INT32.unpack_from(payload, 6)[0]
+    at = 10
+    (topics,) = _INT32.unpack_from(payload, at)
+    at += 4
+    result: list[Fetched] = []
+    for _ in range(topics):
+        topic, at = _read_string(payload, at)
+        (partitions,) = _INT32.unpack_from(payload, at)
+        at += 4
+        for _ in range(partitions):
+            number, code, high_watermark, stable, _ = _FETCHED_PARTITION.unpack_from(payload, at)
+            at += _FETCHED_PARTITION.size
+            aborted, at = _read_aborted(payload, at)
+            at += 4  # preferred read replica: leaders are asked, so it is -1
+            (size,) = _INT32.unpack_from(payload, at)
+            at += 4
+            size = max(size, 0)
+            block = payload[at : at + size]
+            at += size
+            result.append(Fetched(topic, number, code, high_watermark, stable, aborted, block))
+    return error, session, result
+
+
+def produce_request(
+    batches: Mapping[str, Sequence[tuple[int, memoryview]]],
+    *,
+    transactional_id: str | None,
+    timeout_ms: int,
+) -> list[Buffer]:
+    """Body of a produce request with acks=all: topic -> (partition, batch), at most one batch a partition.
+
+    Two batches of one partition in a request are refused by brokers or, worse, dropped unseen.
+    """
+    head = bytearray(
+        string(transactional_id) + _PRODUCE_HEAD.pack(-1, timeout_ms) + _INT32.pack(len(batches))
+    )
+    parts: list[Buffer] = []
+    for topic, partitions in batches.items():
+        head += string(topic) + _INT32.pack(len(partitions))
+        for partition, batch in partitions:
+            head += _PARTITION_AND_SIZE.pack(partition, len(batch))
+            parts += (bytes(head), batch)
+            head = bytearray()
+    return parts
+
+
+def produce_response(payload: memoryview) -> list[Produced]:
+    """Decode a produce answer (behind its correlation id).  Topics come in any order: match by name and number."""
+    (topics,) = _INT32.unpack_from(payload, 0)
+    at = 4
+    result: list[Produced] = []
+    for _ in range(topics):
+        topic, at = _read_string(payload, at)
+        (partitions,) = _INT32.unpack_from(payload, at)
+        at += 4
+        for _ in range(partitions):
+            number, code, base, _, _, count = _PRODUCED_PARTITION.unpack_from(payload, at)
+            at += _PRODUCED_PARTITION.size
+            errors, at = _read_record_errors(payload, at, count)
+            message, at = _read_string(payload, at)
+            result.append(Produced(topic, number, code, base, errors, message))
+    return result
+
+
+def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str], ...], int]:
+    if count <= 0:
+        return (), at
+    errors = []
+    for _ in range(count):
+        (index,) = _INT32.unpack_from(payload, at)
+        text, at = _read_string(payload, at + 4)
+        errors.append((index, text))
+    return tuple(errors), at
+
+
+def _read_string(payload: memoryview, at: int) -> tuple[str, int]:
+    (length,) = _INT16.unpack_from(payload, at)
+    at += 2
+    if length < 0:
+        return "", at
+    return str(payload[at : at + length], "utf-8"), at + length
+
+
+def _read_aborted(payload: memoryview, at: int) -> tuple[list[tuple[int, int]], int]:
+    (count,) = _INT32.unpack_from(payload, at)
+    at += 4
+    if count <= 0:
+        return [], at
+    end = at + count * _ABORTED.size
+    return list(_ABORTED.iter_unpack(payload[at:end])), end

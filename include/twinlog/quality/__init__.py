@@ -1,1 +1,0 @@
-"""Proof: GX suites over small frames, audit comparison, the readiness gate, evidence."""

@@ -1,0 +1,309 @@
+"""The ledger of a flow as one frozen state, and how records get into it (twinlog.formats.ledger.records)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster, ClusterReader
+from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, TwinlogError
+from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.copy import CopyOutcome
+from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
+from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow, names_ever, source_ids
+from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
+from twinlog.formats.ledger.parts import in_parts, is_over
+from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
+from twinlog.formats.ledger.takeover import MapHole, TakenOver
+from twinlog.formats.ledger.topics import (
+    Beginning,
+    DeletedTopic,
+    Gap,
+    GapAcknowledged,
+    Incarnation,
+    LeaderEpoch,
+    Rebuild,
+    TopicPause,
+)
+from twinlog.lane.fence.ownership import Identity, why_not_ours
+
+R = TypeVar("R")
+
+
+class _OfPartition(Protocol):
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_OfPartition)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataMemory:
+    """What the flow gave to the target and may take back; applied plans are by their digest."""
+
+    configs: tuple[TopicConfigsSet, ...] = ()
+    acls: tuple[AclsAdded, ...] = ()
+    quotas: tuple[QuotasSet, ...] = ()
+    secrets: tuple[ScramSecretSet, ...] = ()
+    applied: Mapping[str, PlanApplied] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a flow remembers.
+
+    `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
+    first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
+    copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
+    samples oldest first.  `audits` are in order of topic and partition, one for each life that was audited; `sampled`
+    are the last sample of each.  `claims` are in the order of the log: the first one owns the state.  `written_as` are
+    the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far as it is known.
+
+    `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
+
+    Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
+    """
+
+    incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
+    lives: tuple[Incarnation, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    quarantined: tuple[Quarantine, ...] = ()
+    beginnings: Mapping[str, Beginning] = field(default_factory=dict)
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    pauses: Mapping[str, TopicPause] = field(default_factory=dict)
+    deleted: Mapping[str, DeletedTopic] = field(default_factory=dict)
+    rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
+    flow_state: FlowState | None = None
+    last_report: CycleReport | None = None
+    copy_outcome: CopyOutcome | None = None
+    waivers: tuple[Waiver, ...] = ()
+    risk_samples: tuple[RiskSample, ...] = ()
+    known_source: KnownSource | None = None
+    metadata: MetadataMemory = field(default_factory=MetadataMemory)
+    audits: tuple[PartitionAudit, ...] = ()
+    sampled: tuple[SampleAudit, ...] = ()
+    taken_over: tuple[TakenOver, ...] = ()
+    left_over: tuple[bytes, ...] = ()
+    acknowledged: tuple[GapAcknowledged, ...] = ()
+    map_holes: tuple[MapHole, ...] = ()
+    claims: tuple[FlowClaim, ...] = ()
+    written_as: frozenset[str] = frozenset()
+    reverse_flows: tuple[ReverseFlow, ...] = ()
+    source_ids: frozenset[str] = frozenset()
+
+    @property
+    def phase(self) -> FlowPhase:
+        """Where the flow stands; a flow nobody has paused or failed over is active."""
+        return self.flow_state.state if self.flow_state is not None else FlowPhase.ACTIVE
+
+    @property
+    def copies(self) -> bool:
+        """Whether the flow may copy: only an active one does."""
+        return self.phase is FlowPhase.ACTIVE
+
+    def current(self, topic: str, topic_id: str) -> bool:
+        """Whether this is the life of the topic that stored progress is about."""
+        known = self.incarnations.get(topic)
+        return known is not None and known.topic_id == topic_id
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was read of one ledger, and the state it made."""
+
+    reading: LedgerReading = field(default_factory=LedgerReading)
+    made: tuple[ReadLedger | None, Ledger] = (None, Ledger())
+
+
+_KNOWN: dict[tuple[str, str], _Memory] = {}
+"""By alias and topic, for as long as the process lives: a ledger is read dozens of times in a cycle."""
+
+
+def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
+    """Read the flow's ledger from its target, as `ledger_in`."""
+    return ledger_in(cluster, flow.ledger_topic)
+
+
+def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
+    """Read the ledger that a topic holds, of whichever flow; empty while the topic does not exist.
+
+    Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
+    """
+    memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
+    latest = latest_records_or_empty(cluster, topic)
+    found = memory.reading.read({key: kept.value for key, kept in latest.items()})
+    of, ledger = memory.made
+    if found is not of:
+        ledger = replace(ledger_from(_claims_in_order(found.records, latest)), left_over=found.left_over)
+        memory.made = found, ledger
+    return ledger
+
+
+def records_in(cluster: ClusterReader, topic: str) -> tuple[LedgerRecord, ...]:
+    """Read the records of a ledger, claims in the order of its log; none while the topic does not exist.
+
+    Raises as `ledger_in`.
+    """
+    latest = latest_records_or_empty(cluster, topic)
+    found = LedgerReading().read({key: kept.value for key, kept in latest.items()})
+    return _claims_in_order(found.records, latest)
+
+
+def _claims_in_order(
+    records: Iterable[LedgerRecord], latest: Mapping[bytes, ReadRecord]
+) -> tuple[LedgerRecord, ...]:
+    """Sort claims by their place in the log, in front of all else.  A claim that moves is another record."""
+    known = list(records)
+    claims = sorted(
+        (record for record in known if isinstance(record, FlowClaim)),
+        key=lambda claim: latest[claim.key()].offset,
+    )
+    return (*claims, *(record for record in known if not isinstance(record, FlowClaim)))
+
+
+def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
+    """Sort records into the state they make."""
+    known: defaultdict[type, list[Any]] = defaultdict(list)
+    for record in records:
+        known[type(record)].append(record)
+    lives = sorted(_of(known, Incarnation), key=lambda it: (it.number, it.since_ms))
+    current = {it.topic: it for it in lives}
+    return Ledger(
+        incarnations=current,
+        lives=tuple(lives),
+        gaps=tuple(sorted(_of(known, Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
+        quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
+        beginnings={
+            it.topic: it
+            for it in _of(known, Beginning)
+            if it.topic in current and it.topic_id == current[it.topic].topic_id
+        },
+        leader_epochs=tuple(_of(known, LeaderEpoch)),
+        pauses={it.topic: it for it in _of(known, TopicPause)},
+        deleted={it.topic: it for it in _of(known, DeletedTopic)},
+        rebuilds={it.topic: it for it in _of(known, Rebuild)},
+        flow_state=next(_of(known, FlowState), None),
+        last_report=next(_of(known, CycleReport), None),
+        copy_outcome=next(_of(known, CopyOutcome), None),
+        waivers=tuple(sorted(_of(known, Waiver), key=lambda waiver: (waiver.check, waiver.subject))),
+        risk_samples=tuple(sorted(_of(known, RiskSample), key=lambda it: it.at_ms)),
+        known_source=next(_of(known, KnownSource), None),
+        metadata=MetadataMemory(
+            configs=tuple(_of(known, TopicConfigsSet)),
+            acls=tuple(_of(known, AclsAdded)),
+            quotas=tuple(_of(known, QuotasSet)),
+            secrets=tuple(_of(known, ScramSecretSet)),
+            applied={it.digest: it for it in _of(known, PlanApplied)},
+        ),
+        audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
+        sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
+        taken_over=tuple(_of(known, TakenOver)),
+        acknowledged=tuple(_of(known, GapAcknowledged)),
+        map_holes=tuple(_of(known, MapHole)),
+        claims=tuple(_of(known, FlowClaim)),
+        written_as=names_ever(known),
+        reverse_flows=tuple(_of(known, ReverseFlow)),
+        source_ids=source_ids(known),
+    )
+
+
+def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
+    return iter(records.get(kind, ()))
+
+
+def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
+    """Pick those about one source partition from gaps, quarantined records, audits or samples of a ledger."""
+    place = topic, partition
+    start = bisect_left(records, place, key=_place)
+    return records[start : bisect_right(records, place, lo=start, key=_place)]
+
+
+def _place(record: _OfPartition) -> tuple[str, int]:
+    return record.topic, record.partition
+
+
+def why_not_own(
+    flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str
+) -> TerminalError | None:
+    """Say why the state on the target is not this flow's between these clusters; "" for one that does not answer.
+
+    Pure.  None where it is, and where nobody has claimed it.
+    """
+    identity = Identity(flow.name, source_cluster_id, target_cluster_id)
+    return why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
+
+
+def require_own(flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str) -> None:
+    """Raise TerminalError unless the state on the target is this flow's, as `why_not_own`."""
+    if refusal := why_not_own(flow, ledger, source_cluster_id, target_cluster_id):
+        raise refusal
+
+
+def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
+    """Write records into the flow's ledger, each replacing the one with its key; all or an error.
+
+    Of a record in parts the last thing written is what names them: until then the one before it counts.  Its parts go
+    afterwards, as far as they are known here.
+    """
+    now, written = clock.now_ms(), list(records)
+    entries = [it for each in written for it in in_parts(each.key(), each.value(), now)]
+    _produce(flow, cluster, entries, [each.key() for each in written])
+
+
+def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
+    """Take a record out of the flow's ledger."""
+    _produce(flow, cluster, [(record.key(), None)], [record.key()])
+
+
+def _produce(
+    flow: FlowSettings,
+    cluster: Cluster,
+    entries: Sequence[tuple[bytes, bytes | None]],
+    replaced: Iterable[bytes],
+) -> None:
+    """Write entries in their order, then tombstones for the parts of what they replace."""
+    memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
+    new = {key for key, _ in entries}
+    old = [part for key in replaced for part in (memory.reading.parts_of(key) if memory is not None else ())]
+    rows = [*entries, *((part, None) for part in old if part not in new)]
+    if rows:
+        cluster.produce(flow.ledger_topic, [InternalRecord(*row, LEDGER_PARTITION) for row in rows])
+
+
+def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:
+    """Take parts out of the ledger that no record names, once nobody can be about to write their record."""
+    now = clock.now_ms()
+    gone = [InternalRecord(key, None, LEDGER_PARTITION) for key in ledger.left_over if is_over(key, now)]
+    if gone:
+        cluster.produce(flow.ledger_topic, gone)
+
+
+def latest_records_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, ReadRecord]:
+    """Read the latest record of each key; nothing while the topic does not exist."""
+    return _or_empty(cluster.latest_records, topic)
+
+
+def latest_or_empty(cluster: ClusterReader, topic: str) -> Mapping[bytes, bytes | None]:
+    """Read the latest value of each key; nothing while the topic does not exist."""
+    return _or_empty(cluster.latest, topic)
+
+
+def _or_empty(read: Callable[[str], Mapping[bytes, R]], topic: str) -> Mapping[bytes, R]:
+    try:
+        return read(topic)
+    except TwinlogError as error:
+        if error.code == "no-internal-topic":
+            return {}
+        raise

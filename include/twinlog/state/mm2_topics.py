@@ -1,0 +1,123 @@
+"""The topics MM2 keeps beside the data, read record by record: offset-syncs and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.admin.group import GroupPartition
+from twinlog.cluster.api import Cluster, ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC, ReadRecord, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
+
+RECORDS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Syncs:
+    """The records of the offset-syncs topic in their order; `unreadable` counts those that are none."""
+
+    topic: str
+    cluster: str
+    records: tuple[OffsetSync, ...] = ()
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The newest checkpoint of each group and partition; `unreadable` counts records that are none."""
+
+    topic: str
+    records: tuple[Checkpoint, ...] = ()
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DatedCheckpoint:
+    """A checkpoint, when it was written (ms), and at which offset of its topic; -1 where nobody asks for it."""
+
+    checkpoint: Checkpoint
+    at_ms: int
+    offset: int = -1
+
+
+def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
+    """Read the flow's offset-syncs, from wherever `offset-syncs.topic.location` puts them; none without a topic.
+
+    Raises the refusal of a cluster that does not let this user read them.
+    """
+    cluster, topic = syncs_place(flow, clusters)
+    records, unreadable = [], 0
+    for record in read_in_order(cluster, topic):
+        try:
+            records.append(OffsetSync.parse(record.key or b"", record.value or b""))
+        except FormatError:
+            unreadable += 1
+    return Syncs(topic, cluster.alias, tuple(records), unreadable)
+
+
+def syncs_place(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, str]:
+    """Which cluster has the syncs, in which topic (KIP-716): its name has the *other* cluster's alias."""
+    on_source = flow.offset_syncs_topic_location == "source"
+    host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
+    return host, flow.policy.offset_syncs_topic(other.alias)
+
+
+def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
+    """Read the flow's checkpoints on the target; none without a topic.  Raises the target's refusal."""
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    records, unreadable = [], 0
+    for key, value in latest_or_empty(target, topic).items():
+        try:
+            records.append(Checkpoint.parse(key, value or b""))
+        except FormatError:
+            unreadable += 1
+    records.sort(key=lambda it: (it.group, it.topic, it.partition))
+    return Checkpoints(topic, tuple(records), unreadable)
+
+
+def newest_checkpoints(
+    flow: FlowSettings, target: ClusterReader
+) -> tuple[Mapping[GroupPartition, DatedCheckpoint], int]:
+    """Read the newest checkpoint of every key, and count records that are none: MM2 passes them over, too."""
+    found: dict[GroupPartition, DatedCheckpoint] = {}
+    unread = 0
+    for key, record in latest_records_or_empty(
+        target, flow.policy.checkpoints_topic(flow.source.alias)
+    ).items():
+        try:
+            it = Checkpoint.parse(key, record.value or b"")
+        except FormatError:
+            unread += 1
+            continue
+        found[GroupPartition(it.group, it.topic, it.partition)] = DatedCheckpoint(
+            it, record.timestamp, record.offset
+        )
+    return found, unread
+
+
+def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:
+    """Read what compaction has left of the checkpoints, oldest first; what is no checkpoint is passed over."""
+    for record in read_in_order(target, flow.policy.checkpoints_topic(flow.source.alias)):
+        try:
+            yield DatedCheckpoint(Checkpoint.parse(record.key or b"", record.value or b""), record.timestamp)
+        except FormatError:
+            continue
+
+
+def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Iterator[ReadRecord]:
+    """Read every record of a partition; none when there is no such topic.  Raises other refusals."""
+    refused = cluster.describe_topics([topic]).refused.get(topic)
+    if refused is not None:
+        if refused.code == NO_SUCH_TOPIC:
+            return
+        raise refused
+    it, start = TopicPartition(topic, partition), 0
+    while found := cluster.read_records({it: start}, RECORDS_AT_ONCE)[it]:
+        yield from found
+        start = found[-1].offset + 1

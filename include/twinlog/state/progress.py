@@ -1,0 +1,139 @@
+"""How far a flow has copied, and where everything went: progress and offset map, read from the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import ReadRecord, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import FormatError
+from twinlog.formats.map.offset_map import MapKey
+from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_pieces
+from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
+
+M = TypeVar("M", bound=PackedMap | OffsetMap)
+
+
+class SourceLife(NamedTuple):
+    """One partition of one life (topic id) of a source topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+class Maps(Mapping[SourceLife, M], Generic[M]):
+    """One map a partition of a topic's life.
+
+    One that cannot be read is in `broken`, with the reason, and not among those that are listed; who asks for it by
+    name (`maps[life]`, `maps.get(life)`) gets its UnreadableMap raised: it stops what depends on it, and nothing else.
+    """
+
+    def __init__(self, readable: Mapping[SourceLife, M], broken: Mapping[SourceLife, UnreadableMap]) -> None:
+        self._readable = readable
+        self.broken = broken
+
+    def __getitem__(self, life: SourceLife) -> M:
+        if life in self.broken:
+            raise self.broken[life]
+        return self._readable[life]
+
+    def seen(self, life: SourceLife) -> M | UnreadableMap | None:
+        """Give the map, why it cannot be read, or None when there is none: for whoever decides later."""
+        return self.broken.get(life) or self._readable.get(life)
+
+    def __iter__(self) -> Iterator[SourceLife]:
+        return iter(self._readable)
+
+    def __len__(self) -> int:
+        return len(self._readable)
+
+
+def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPartition, int]:
+    """Read the last copied upstream offset of each source partition; absent where nothing was copied.
+
+    The topic is Connect's: keys of other connectors, of other sources, and keys that Connect would not take
+    for MM2's (they are compared as bytes) are passed over.
+    """
+    progress: dict[TopicPartition, int] = {}
+    for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
+        key = parse_source_key(data, flow.connector_name, flow.source.alias)
+        offset = parse_offset_value(value) if key is not None else None
+        if key is not None and offset is not None:
+            progress[TopicPartition(key.topic, key.partition)] = offset
+    return progress
+
+
+def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:
+    """Read the flow's offset map as it is stored, to be opened where it is needed.
+
+    Raises FormatError for a record whose key is not one: it may be a part of any partition's map.
+    """
+    return packed_maps(flow.offset_map_topic, latest_records_or_empty(cluster, flow.offset_map_topic))
+
+
+def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[PackedMap]:
+    """Sort the content of a map topic by partition.  Raises FormatError as `read_packed`."""
+    readable: dict[SourceLife, PackedMap] = {}
+    broken: dict[SourceLife, UnreadableMap] = {}
+    for key, stored in _grouped(map_topic, latest).items():
+        life = SourceLife(key.topic, key.topic_id, key.partition)
+        try:
+            values = {first: it.value or b"" for first, it in stored.items()}
+            readable[life] = PackedMap.of(values, origin=_origin(map_topic, life, stored))
+        except UnreadableMap as error:
+            broken[life] = error
+    return Maps(readable, broken)
+
+
+def read_maps(
+    flow: FlowSettings, cluster: ClusterReader, lives: Iterable[SourceLife] | None = None
+) -> Maps[OffsetMap]:
+    """Read the flow's offset map and open it, one exact map per partition of each life of a topic (or of `lives`).
+
+    All of it is in memory then, 24 bytes a run: for maps of any size use `read_packed`.  Raises as `read_packed`.
+    """
+    packed = read_packed(flow, cluster)
+    opened: dict[SourceLife, OffsetMap] = {}
+    broken = dict(packed.broken)
+    for life, it in packed.items():
+        if lives is None or life in lives:
+            try:
+                opened[life] = it.open()
+            except UnreadableMap as error:
+                broken[life] = error
+    return Maps(opened, broken)
+
+
+def stored_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, tuple[int, ...]]:
+    """Say under which first upstream offsets pieces are stored, whatever is in them.  Raises as `read_packed`."""
+    latest = latest_records_or_empty(cluster, flow.offset_map_topic)
+    return {
+        SourceLife(key.topic, key.topic_id, key.partition): tuple(sorted(stored))
+        for key, stored in _grouped(flow.offset_map_topic, latest).items()
+    }
+
+
+def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
+    try:
+        return group_pieces((key, record) for key, record in latest.items() if record.value is not None)
+    except FormatError as error:
+        where = _place(map_topic, latest[error.data["key"]])
+        raise FormatError(
+            f"{where} is no record of the offset map: {error.message}",
+            hint="whose it is cannot be told, so nothing is translated; find out who writes to this topic",
+            code=UnreadableMap.code,
+            record=where,
+        ) from None
+
+
+def _origin(map_topic: str, life: SourceLife, stored: Mapping[int, ReadRecord]) -> Origin:
+    return Origin(*life, lambda first: _place(map_topic, stored[first]))
+
+
+def _place(map_topic: str, record: ReadRecord) -> str:
+    return f"offset {record.offset} of {map_topic}-{record.partition}"

@@ -1,0 +1,159 @@
+"""Step `discover`: read what both clusters hold and decide what the flow replicates.  Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import (
+    NO_SUCH_TOPIC,
+    Answers,
+    PartitionOffsets,
+    TopicDescription,
+    TopicPartition,
+)
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.policy.selection import why_left_out
+from twinlog.policy.state_topics import source_of_ledger
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.discovery import (
+    DiscoveredTopic,
+    Discovery,
+    LeftOut,
+    SourceState,
+    TargetState,
+    remote_name,
+)
+from twinlog.topics.discovery_rules import decide
+from twinlog.topics.reverse_flows import reverse_aliases
+
+
+def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
+    """Find the flow's topics on both sides, with incarnations, offsets and what stands against each.
+
+    Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
+    """
+    ledger = read_ledger(flow, clusters.target)
+    source = read_source(flow, clusters.source, ledger.incarnations, partial(_came_back, flow, clusters))
+    target = read_target(flow, clusters.target, source.topics.found)
+    return decide(flow, source, target, ledger)
+
+
+def _came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
+    """Say why those topics are left out that a reverse flow copied here under an alias of its own for the target.
+
+    By that name MM2's rule does not know them: copied back and forth, they would get longer names each time.
+    """
+    hops = {
+        name: alias
+        for name in names
+        if (alias := flow.policy.topic_source(name)) is not None and flow.policy.upstream_topic(name) != name
+    }
+    kept = {alias for name in names if (alias := source_of_ledger(name)) is not None}
+    ours = reverse_aliases(flow, clusters, set(hops.values()) & kept - {flow.target.alias})
+    return {
+        name: f"cycle: it came from {flow.target.alias}, which is called {alias} in its name"
+        for name, alias in hops.items()
+        if alias in ours
+    }
+
+
+def read_source(
+    flow: FlowSettings,
+    cluster: ClusterReader,
+    known: Iterable[str] = (),
+    came_back: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
+) -> SourceState:
+    """Read names, selected topics and their offsets from the source.
+
+    `known` are topics copied before, `came_back` gives reasons to leave topics out that are not in their names alone.
+    """
+    names = cluster.topic_names()
+    more = came_back(names)
+    reasons = {name: left_out_reason(flow, name) or more.get(name) for name in names}
+    missing = sorted(set(known) - set(names))
+    seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
+    gone = frozenset(
+        name for name in missing if (error := seen.refused.get(name)) and error.code == NO_SUCH_TOPIC
+    )
+    topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
+    return SourceState(
+        cluster_id=cluster.cluster_id(),
+        names=names,
+        left_out=tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason is not None),
+        topics=topics,
+        offsets=cluster.offsets(all_partitions(topics.found.values())),
+        gone=gone,
+    )
+
+
+def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str]) -> TargetState:
+    """Read the copies of `topics` (names on the source) from the target, where they exist."""
+    remote = cluster.describe_topics(remote_name(flow, topic) for topic in topics)
+    return TargetState(
+        cluster_id=cluster.cluster_id(),
+        brokers=cluster.broker_count(),
+        topics=remote,
+        offsets=cluster.offsets(all_partitions(remote.found.values())),
+        names=cluster.topic_names(),
+    )
+
+
+def with_later_ends(
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Mapping[TopicPartition, int]
+) -> tuple[DiscoveredTopic, ...]:
+    """Read the ends of those logs again that what was copied lies beyond; of `topics` seen before `progress` was read.
+
+    A copy that goes on meanwhile may have read further than the discovery saw.  An end that is still before it is that
+    of a log that lost records; a partition whose leader does not answer now is `unread`.  Where logs begin stays as it
+    was seen: what retention took since, `progress` may not have reached.
+    """
+    found = tuple(topics)
+    seen = {
+        TopicPartition(topic.topic, it.partition): it.source for topic in found for it in topic.partitions
+    }
+    passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
+    if not passed:
+        return found
+    now = source.fresh.offsets(passed).found
+    later = {it: replace(offsets, log_start=passed[it].log_start) for it, offsets in now.items()}
+    return with_offsets(found, {it: old for it, old in seen.items() if it not in passed} | later)
+
+
+def with_offsets(
+    topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
+) -> tuple[DiscoveredTopic, ...]:
+    """Put newer source offsets into discovered topics; partitions without any are `unread`.  Pure."""
+    return tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(it, source=offsets[TopicPartition(topic.topic, it.partition)])
+                for it in topic.partitions
+                if TopicPartition(topic.topic, it.partition) in offsets
+            ),
+        )
+        for topic in topics
+    )
+
+
+def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
+    """Why the flow does not replicate `topic`, None when it does."""
+    return why_left_out(
+        topic,
+        topics=flow.topics,
+        policy=flow.policy,
+        source_alias=flow.source.alias,
+        target_alias=flow.target.alias,
+        heartbeats_replication=flow.heartbeats_replication,
+        cycle_rule=flow.cycle_rule,
+        progress_topics=flow.progress_topics,
+    )
+
+
+def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
+    """Every partition of some topics, whether it has a leader or not."""
+    return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)

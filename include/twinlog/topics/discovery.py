@@ -1,0 +1,223 @@
+"""What was found on the two clusters of a flow, topic by topic: plain values.
+
+A topic is either left out, with the reason, or discovered.  A discovered topic may carry problems; one whose code
+is in `BLOCKING` stops that topic, and only that one: nothing of it is copied until a person has looked.
+`twinlog.topics.discovery_rules` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.records import FlowPhase
+
+
+class ProblemCode(StrEnum):
+    """What can be wrong with one topic of a flow."""
+
+    RECREATED = "recreated"
+    DELETED = "deleted"
+    SOURCE_CHANGED = "source-changed"
+    COPY_DELETED = "copy-deleted"
+    COPY_RECREATED = "copy-recreated"
+    COPY_RENAMED = "copy-renamed"
+    REBUILDING = "rebuilding"
+    SCHEMAS_RENAMED = "schemas-renamed"
+    REMOTE_NAME_CLASH = "remote-name-clash"
+    FEWER_PARTITIONS = "fewer-partitions"
+    SOURCE_REFUSED = "source-refused"
+    TARGET_REFUSED = "target-refused"
+    PARTITION_UNAVAILABLE = "partition-unavailable"
+    NO_SUCH_TOPIC = "no-such-topic"
+
+
+BLOCKING = frozenset({
+    ProblemCode.RECREATED,
+    ProblemCode.SOURCE_CHANGED,
+    ProblemCode.COPY_DELETED,
+    ProblemCode.COPY_RECREATED,
+    ProblemCode.COPY_RENAMED,
+    ProblemCode.REBUILDING,
+    ProblemCode.REMOTE_NAME_CLASH,
+    ProblemCode.FEWER_PARTITIONS,
+    ProblemCode.SOURCE_REFUSED,
+    ProblemCode.TARGET_REFUSED,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with one topic: what it is, and what to do."""
+
+    code: ProblemCode
+    topic: str
+    message: str
+    hint: str = ""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether the topic is not copied because of it."""
+        return self.code in BLOCKING
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A source topic that the flow does not replicate, and why."""
+
+    topic: str
+    reason: str
+
+
+class OrphanKind(StrEnum):
+    """Why nothing is copied into a copy any more."""
+
+    DELETED = "deleted"
+    LEFT_OUT = "left-out"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A copy on the target that nothing is copied into.
+
+    Its source topic was deleted (first seen missing at `since_ms`, the copy goes at `delete_at_ms`), is left out by
+    the configuration of now (`reason`), or is not known to this flow at all.
+    """
+
+    remote_topic: str
+    topic: str
+    kind: OrphanKind
+    reason: str = ""
+    since_ms: int | None = None
+    delete_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTopic:
+    """The copy as it stands on the target."""
+
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredPartition:
+    """One partition, upstream offsets and, where the copy has that partition, downstream ones.
+
+    `begins` is the upstream offset its copy begins at, None while nobody has noted one.
+    """
+
+    partition: int
+    source: PartitionOffsets
+    target: PartitionOffsets | None
+    begins: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredTopic:
+    """A topic of the source that the flow replicates.
+
+    `partition_count` counts all its partitions; `partitions` holds those whose offsets could be read.
+    `remote` is None while the copy does not exist.  `blocked` says a blocking problem stands against it; `paused`
+    why somebody paused it, "" when nobody did.
+    """
+
+    topic: str
+    topic_id: str
+    remote_topic: str
+    partition_count: int
+    partitions: tuple[DiscoveredPartition, ...]
+    remote: RemoteTopic | None
+    blocked: bool = False
+    paused: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be copied now: nothing stands against it, nobody paused it, and it has its place.
+
+        Partitions added since their places were made wait for the next cycle; the others are copied.
+        """
+        return not self.blocked and not self.paused and self.remote is not None
+
+    @property
+    def unread(self) -> tuple[int, ...]:
+        """Partitions whose offsets the source did not tell: nobody knows what there is to copy."""
+        read = {it.partition for it in self.partitions}
+        return tuple(number for number in range(self.partition_count) if number not in read)
+
+    @property
+    def unended(self) -> tuple[int, ...]:
+        """Partitions whose copy has a transaction open: a lane is at it, or the target lost the end."""
+        found = ((it.partition, it.target) for it in self.partitions)
+        return tuple(number for number, copy in found if copy is not None and copy.stable_end < copy.end)
+
+    @property
+    def placed(self) -> tuple[DiscoveredPartition, ...]:
+        """The partitions that have their place on the target; those added since wait for the next cycle."""
+        count = self.remote.partitions if self.remote is not None else 0
+        return tuple(it for it in self.partitions if it.partition < count)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What there is to replicate in a flow; `topics` and `left_out` are sorted by name.
+
+    `phase` is where the flow stands: only an active one copies.  `stands_by` says who holds it and why, "" for an
+    active one.
+    """
+
+    flow: str
+    source_cluster_id: str
+    target_cluster_id: str
+    target_brokers: int
+    topics: tuple[DiscoveredTopic, ...]
+    left_out: tuple[LeftOut, ...]
+    problems: tuple[Problem, ...]
+    orphans: tuple[Orphan, ...] = ()
+    phase: FlowPhase = FlowPhase.ACTIVE
+    stands_by: str = ""
+
+    @property
+    def ready_topics(self) -> tuple[DiscoveredTopic, ...]:
+        """The topics that can be copied now: none of a flow that is not active."""
+        return tuple(topic for topic in self.topics if topic.ready and not self.stands_by)
+
+    @property
+    def paused_topics(self) -> tuple[DiscoveredTopic, ...]:
+        """The topics somebody paused one by one."""
+        return tuple(topic for topic in self.topics if topic.paused)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What was read from the source: all names it shows, and the topics the flow selects.
+
+    `gone` are topics the flow copied once that do not exist any more: asked for by name, so that a missing DESCRIBE
+    does not pass for a deletion.
+    """
+
+    cluster_id: str
+    names: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    topics: Answers[str, TopicDescription]
+    offsets: Answers[TopicPartition, PartitionOffsets]
+    gone: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """What was read from the target: all names it shows, and the copies by remote name."""
+
+    cluster_id: str
+    brokers: int
+    topics: Answers[str, TopicDescription]
+    offsets: Answers[TopicPartition, PartitionOffsets]
+    names: tuple[str, ...] = ()
+
+
+def remote_name(flow: FlowSettings, topic: str) -> str:
+    """Name of the copy of `topic` on the target."""
+    return flow.policy.format_remote_topic(flow.source.alias, topic)

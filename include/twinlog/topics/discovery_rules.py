@@ -1,0 +1,197 @@
+"""What follows from the state of both clusters for each topic of a flow: one rule per problem.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, TwinlogError
+from twinlog.state.ledger import Ledger, require_own
+from twinlog.topics.discovery import (
+    DiscoveredPartition,
+    DiscoveredTopic,
+    Discovery,
+    Problem,
+    ProblemCode,
+    RemoteTopic,
+    SourceState,
+    TargetState,
+    remote_name,
+)
+from twinlog.topics.incarnations import life_problems, orphans, registry_problems
+from twinlog.topics.pauses import why_paused, why_standing_by
+
+
+def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
+    """Say for every topic whether it can be copied, and what stands against it.
+
+    Raises TerminalError when both aliases are one cluster: its topics would be copied onto themselves; and when the
+    state on the target is that of another name, or of other clusters.
+    """
+    if source.cluster_id and source.cluster_id == target.cluster_id:
+        raise _same_cluster(flow, source.cluster_id)
+    require_own(flow, ledger, source.cluster_id, target.cluster_id)
+    problems = sorted(
+        (
+            *_refused(flow, source, target),
+            *life_problems(flow, source, target, ledger),
+            *registry_problems(flow, source),
+            *_name_clashes(flow, source),
+            *_fewer_partitions(flow, source, target),
+            *_unavailable(source),
+            *_missing_names(flow, source),
+        ),
+        key=lambda problem: (problem.topic, problem.code),
+    )
+    blocked = {problem.topic for problem in problems if problem.blocking}
+    return Discovery(
+        flow=flow.name,
+        source_cluster_id=source.cluster_id,
+        target_cluster_id=target.cluster_id,
+        target_brokers=target.brokers,
+        topics=tuple(
+            _topic(flow, source.topics.found[name], source, target, ledger, blocked=name in blocked)
+            for name in sorted(source.topics.found)
+        ),
+        left_out=tuple(sorted(source.left_out, key=lambda it: it.topic)),
+        problems=tuple(problems),
+        orphans=orphans(flow, source, target, ledger),
+        phase=ledger.phase,
+        stands_by=why_standing_by(ledger),
+    )
+
+
+def _topic(
+    flow: FlowSettings,
+    described: TopicDescription,
+    source: SourceState,
+    target: TargetState,
+    ledger: Ledger,
+    *,
+    blocked: bool,
+) -> DiscoveredTopic:
+    remote = remote_name(flow, described.name)
+    return DiscoveredTopic(
+        topic=described.name,
+        topic_id=described.topic_id,
+        remote_topic=remote,
+        partition_count=len(described.partitions),
+        partitions=tuple(
+            DiscoveredPartition(
+                it.partition,
+                offsets,
+                target.offsets.found.get(TopicPartition(remote, it.partition)),
+                begins(ledger, described, it.partition),
+            )
+            for it in described.partitions
+            if (offsets := source.offsets.found.get(TopicPartition(described.name, it.partition))) is not None
+        ),
+        remote=_remote(target.topics.found.get(remote)),
+        blocked=blocked,
+        paused=why_paused(ledger, described.name),
+    )
+
+
+def begins(ledger: Ledger, described: TopicDescription, partition: int) -> int | None:
+    """Upstream offset where the copy of a partition begins; None while nobody has noted one for its topic.
+
+    A partition that was not there when the others were noted was added later: nothing of it may be left out.
+    """
+    noted = ledger.beginnings.get(described.name)
+    if noted is None or noted.topic_id != described.topic_id:
+        return None
+    return noted.offsets.get(str(partition), 0)
+
+
+def _remote(described: TopicDescription | None) -> RemoteTopic | None:
+    if described is None:
+        return None
+    return RemoteTopic(described.topic_id, len(described.partitions))
+
+
+def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:
+    for topic, error in source.topics.refused.items():
+        yield _from_error(ProblemCode.SOURCE_REFUSED, topic, error)
+    for topic in source.topics.found:
+        refused = target.topics.refused.get(remote_name(flow, topic))
+        if refused is not None and refused.code != NO_SUCH_TOPIC:
+            yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
+
+
+def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
+    by_remote: defaultdict[str, list[str]] = defaultdict(list)
+    for topic in sorted(source.topics.found):
+        by_remote[remote_name(flow, topic)].append(topic)
+    for remote, topics in by_remote.items():
+        for topic in topics if len(topics) > 1 else ():
+            yield Problem(
+                ProblemCode.REMOTE_NAME_CLASH,
+                topic,
+                f"topics {', '.join(topics)} of {flow.source.alias} would all be copied into {remote}",
+                "exclude all but one of them, or choose a replication policy that keeps them apart",
+            )
+
+
+def _fewer_partitions(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:
+    for topic, described in source.topics.found.items():
+        remote = target.topics.found.get(remote_name(flow, topic))
+        if (
+            remote is None
+            or len(remote.partitions) >= len(described.partitions)
+            or "ALTER" in remote.operations
+        ):
+            continue
+        yield Problem(
+            ProblemCode.FEWER_PARTITIONS,
+            topic,
+            f"{remote.name} on {flow.target.alias} has {len(remote.partitions)} partitions, {topic} on"
+            f" {flow.source.alias} has {len(described.partitions)}, and this user may not add any",
+            f"grant ALTER on topic {remote.name}, or add the partitions by hand",
+        )
+
+
+def _unavailable(source: SourceState) -> Iterable[Problem]:
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for it in source.offsets.refused:
+        by_topic[it.topic].append(it.partition)
+    for topic, partitions in by_topic.items():
+        first = min(partitions)
+        error = source.offsets.refused[TopicPartition(topic, first)]
+        yield Problem(
+            ProblemCode.PARTITION_UNAVAILABLE,
+            topic,
+            f"offsets of {len(partitions)} partition(s) of {topic} cannot be read; of {first}: {error.message}",
+            "its other partitions are copied; these stop until the source tells",
+        )
+
+
+def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
+    """Plain names in `topics` that the source does not have: a typo, or a missing DESCRIBE."""
+    known = frozenset(source.names)
+    for name in flow.topics.include:
+        if name in known or not re.fullmatch(r"[\w.-]*\w", name):
+            continue
+        if "." not in name or not any(map(re.compile(name).fullmatch, source.names)):
+            yield Problem(
+                ProblemCode.NO_SUCH_TOPIC,
+                name,
+                f"{flow.source.alias} has no topic {name}, which {flow.name}.topics names",
+                "check its spelling, and that this user may DESCRIBE it",
+            )
+
+
+def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:
+    return Problem(code, topic, error.message, error.hint)
+
+
+def _same_cluster(flow: FlowSettings, cluster_id: str) -> TerminalError:
+    return TerminalError(
+        f"{flow.source.alias} and {flow.target.alias} are the same cluster (id {cluster_id})",
+        hint=f"check {flow.source.alias}.bootstrap.servers and {flow.target.alias}.bootstrap.servers",
+        code="same-cluster",
+        flow=flow.name,
+        cluster_id=cluster_id,
+    )

@@ -1,0 +1,242 @@
+"""Which life of a topic is copied into which life of its copy: what the ledger knows against what is seen.  Pure.
+
+Stored progress is about the newest life the ledger knows, and about nothing else
+(docs/decisions/0010-lives-of-topics.md).
+So a topic stops as soon as either side is not what the ledger says, and goes on when somebody, or a policy, has
+said what shall become of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
+from twinlog.formats.ledger.topics import Incarnation, LifeReason, RebuildPhase
+from twinlog.state.ledger import Ledger
+from twinlog.topics.discovery import (
+    Orphan,
+    OrphanKind,
+    Problem,
+    ProblemCode,
+    SourceState,
+    TargetState,
+    remote_name,
+)
+
+SCHEMAS = "_schemas"
+"""Where Confluent's Schema Registry and those that follow it keep their schemas (kafkastore.topic)."""
+
+_NO_ID = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
+"""What a cluster before 2.8 answers for a topic id (KIP-516): nothing, or zeros."""
+
+
+def differ(known: str, seen: str) -> bool:
+    """Whether two ids, both of them known, are of two lives."""
+    return known != seen and known not in _NO_ID and seen not in _NO_ID
+
+
+def copied_from(flow: FlowSettings, ledger: Ledger, remote_topic: str) -> str | None:
+    """Name the source topic that this flow copies, or copied, into a topic of the target; None for every other."""
+    return sources_of_copies(flow, ledger)(remote_topic)
+
+
+def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str | None]:
+    """Answer as `copied_from` for many topics of the target.
+
+    The ledger knows what went where.  A name alone tells less: `x.y` may be the target's own, and an alias that
+    contains the separator is not found again in the names it made.
+    """
+    known = {life.remote_topic: life.topic for life in ledger.lives}
+
+    def source(remote_topic: str) -> str | None:
+        if remote_topic in known:
+            return known[remote_topic]
+        ours = flow.policy.topic_source(remote_topic) == flow.source.alias
+        upstream: str | None = flow.policy.upstream_topic(remote_topic) if ours else None
+        return upstream
+
+    return source
+
+
+def about_life(at_ms: int, life: Incarnation | None) -> bool:
+    """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
+
+    That holds of its downstream offset; of the upstream one `about_source_life` knows more.
+    Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
+    """
+    return life is None or life.reason is LifeReason.FIRST_SEEN or at_ms >= life.since_ms
+
+
+def about_source_life(at_ms: int, topic: str, ledger: Ledger) -> bool:
+    """Whether an upstream offset noted at `at_ms` is one of the life of its topic that is copied now.
+
+    A copy made anew does not change the source's offsets.  A rebuild writes its own time over that of the life it
+    copies: where the ledger knows of no other one the offset is of this life, else it may be of an earlier one.
+    """
+    life = ledger.incarnations.get(topic)
+    if life is None or about_life(at_ms, life):
+        return True
+    only = all(it.topic_id == life.topic_id for it in ledger.lives if it.topic == topic)
+    return only and life.reason is LifeReason.REBUILD and life.topic_id not in _NO_ID
+
+
+def life_problems(
+    flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
+) -> Iterator[Problem]:
+    """Hold every topic the ledger knows against both clusters."""
+    for topic, known in ledger.incarnations.items():
+        rebuild = ledger.rebuilds.get(topic)
+        if rebuild is not None and rebuild.phase is RebuildPhase.DELETING:
+            yield _rebuilding(flow, topic, known)
+        elif topic in source.topics.found:
+            yield from _source_life(flow, source, topic, known)
+            yield from _copy_life(flow, target, topic, known)
+        elif topic in source.gone:
+            yield _deleted(flow, topic, known, target)
+
+
+def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Problem]:
+    """Say what a schema registry on the target has to be told (docs/topics.md)."""
+    if SCHEMAS not in source.topics.found:
+        return
+    remote = remote_name(flow, SCHEMAS)
+    if remote != SCHEMAS:
+        yield Problem(
+            ProblemCode.SCHEMAS_RENAMED,
+            SCHEMAS,
+            f"the schemas of {flow.source.alias} are copied to {remote}, where a schema registry on"
+            f" {flow.target.alias} does not look by itself",
+            f"set kafkastore.topic={remote} and leader.eligibility=false there, or keep names with the"
+            " IdentityReplicationPolicy",
+        )
+
+
+def orphans(
+    flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
+) -> tuple[Orphan, ...]:
+    """List copies on the target that nothing is copied into any more."""
+    return tuple(sorted(_orphans(flow, source, target, ledger), key=lambda it: it.remote_topic))
+
+
+def _orphans(
+    flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
+) -> Iterator[Orphan]:
+    reasons = {it.topic: it.reason for it in source.left_out}
+    known = {it.remote_topic for it in ledger.incarnations.values()}
+    on_source, on_target = frozenset(source.names), frozenset(target.names)
+    for topic, life in ledger.incarnations.items():
+        if life.remote_topic not in on_target or topic in source.topics.found:
+            continue
+        deleted = ledger.deleted.get(topic)
+        if topic in source.gone:
+            since = deleted.first_seen_ms if deleted is not None else None
+            after = flow.lives.delete_after_ms
+            due = None if since is None or after is None else since + after
+            yield Orphan(life.remote_topic, topic, OrphanKind.DELETED, since_ms=since, delete_at_ms=due)
+        elif topic in reasons:
+            yield Orphan(life.remote_topic, topic, OrphanKind.LEFT_OUT, reasons[topic])
+    for name in target.names:
+        upstream = flow.policy.upstream_topic(name)
+        if upstream is None or upstream == name or name in known or flow.policy.is_internal_topic(name):
+            continue
+        if flow.policy.topic_source(name) == flow.source.alias and upstream not in on_source:
+            yield Orphan(name, upstream, OrphanKind.UNKNOWN)
+
+
+def _source_life(
+    flow: FlowSettings, source: SourceState, topic: str, known: Incarnation
+) -> Iterable[Problem]:
+    alias, remote = flow.source.alias, remote_name(flow, topic)
+    seen = source.topics.found[topic].topic_id
+    if differ(known.source_cluster_id, source.cluster_id):
+        return [
+            Problem(
+                ProblemCode.SOURCE_CHANGED,
+                topic,
+                f"{alias} is another cluster than the one {remote} was copied from: its id was"
+                f" {known.source_cluster_id} and is {source.cluster_id}",
+                f"check {alias}.bootstrap.servers; if it is meant, `twinlog rebuild --topic {topic}` copies it anew",
+            )
+        ]
+    if not differ(known.topic_id, seen):
+        return []
+    advice = {
+        RecreatedPolicy.FAIL: f"its copy {remote} holds the earlier records and stays as it is; `twinlog rebuild"
+        f" --topic {topic}` copies it anew, or set twinlog.on.recreated",
+        RecreatedPolicy.APPEND: f"the next cycle puts its records behind the earlier ones in {remote}",
+        RecreatedPolicy.NEW_INCARNATION: f"the next cycle deletes {remote} and copies it anew",
+    }
+    return [
+        Problem(
+            ProblemCode.RECREATED,
+            topic,
+            f"topic {topic} was deleted and created again on {alias}: its id was {known.topic_id} and is {seen}",
+            advice[flow.lives.on_recreated],
+        )
+    ]
+
+
+def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incarnation) -> Iterator[Problem]:
+    """Find copies that are not the ones that were written.
+
+    Made anew they hold what comes next and lack what was copied before: progress outlives the copy, and MM2 goes
+    on from there without a word.
+    """
+    remote, alias = remote_name(flow, topic), flow.target.alias
+    advice = (
+        f"`twinlog rebuild --topic {topic}` copies it anew from the first record left; or exclude the topic"
+    )
+    if known.remote_topic != remote:
+        yield Problem(
+            ProblemCode.COPY_RENAMED,
+            topic,
+            f"{topic} was copied to {known.remote_topic}, and by the configuration of now it goes to {remote}",
+            f"set the replication policy back; or {advice}",
+        )
+        return
+    found, error = target.topics.found.get(remote), target.topics.refused.get(remote)
+    if found is not None and differ(known.remote_topic_id, found.topic_id):
+        yield Problem(
+            ProblemCode.COPY_RECREATED,
+            topic,
+            f"{remote}, the copy of {topic}, was deleted and created again on {alias}: its id was"
+            f" {known.remote_topic_id} and is {found.topic_id}",
+            advice,
+        )
+    if error is not None and error.code == NO_SUCH_TOPIC:
+        yield Problem(
+            ProblemCode.COPY_DELETED,
+            topic,
+            f"{remote}, the copy of {topic}, was deleted from {alias}",
+            advice,
+        )
+
+
+def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetState) -> Problem:
+    if known.remote_topic not in target.names:
+        return Problem(
+            ProblemCode.DELETED,
+            topic,
+            f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
+            f"`twinlog forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
+        )
+    after = flow.lives.delete_after_ms
+    stays = (
+        "delete it there when nobody needs it" if after is None else "twinlog.on.deleted deletes it in time"
+    )
+    return Problem(
+        ProblemCode.DELETED,
+        topic,
+        f"topic {topic} is gone from {flow.source.alias}",
+        f"its copy {known.remote_topic} on {flow.target.alias} stays: {stays}",
+    )
+
+
+def _rebuilding(flow: FlowSettings, topic: str, known: Incarnation) -> Problem:
+    return Problem(
+        ProblemCode.REBUILDING,
+        topic,
+        f"{known.remote_topic}, the copy of {topic}, is being rebuilt",
+        f"the next cycle goes on with it, or `twinlog rebuild --flow '{flow.name}' --topic {topic}`",
+    )

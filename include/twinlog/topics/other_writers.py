@@ -1,0 +1,154 @@
+"""Who else writes to the copies of a flow, and what of the source came from the target: seen in the flows' own state.
+
+| topology                              | on the target                 | on the source                  |
+|---------------------------------------|-------------------------------|--------------------------------|
+| both ways, unchanged names            | its own producers write there | the way back's map: not copied |
+| several flows into one topic (fan-in) | the other flows' maps: theirs |                                |
+| one way                               | nobody else writes there      |                                |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.loopback import gone_ways
+from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.ledger.topics import Incarnation
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.spans import Spans
+from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
+from twinlog.state.ledger import latest_records_or_empty, ledger_in, read_ledger
+from twinlog.state.progress import packed_maps
+from twinlog.topics.discovery import Discovery
+from twinlog.topics.incarnations import differ
+from twinlog.topics.reverse_flows import WayBack, read_ways_back, sorted_ledgers
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What is not the flow's.
+
+    `echoes`: upstream offsets, by source partition, that the flow the other way wrote.  `others`: downstream offsets,
+    by partition of the copy, that other flows wrote.  `shared`: copies to which the target's own producers write.
+    """
+
+    echoes: Mapping[TopicPartition, Spans] = field(default_factory=dict)
+    others: Mapping[TopicPartition, Spans] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
+
+
+def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> Sharing:
+    """Look for a flow the other way and for other flows into the same copies.
+
+    State of other flows that may not, or cannot, be read is passed over: what they wrote is not known to be theirs.
+    Raises FormatError for such state of the flow the other way, and errors of the clusters.
+    """
+    ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
+    ways = read_ways_back(flow, clusters, ids) if ids else ()
+    same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.lives}
+    copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
+    return Sharing(_echoes(ways, same), _other_flows(flow, clusters.target, copies), same)
+
+
+def other_writers(
+    flow: FlowSettings, clusters: Clusters, topic: str, remote_topic: str, remote_topic_id: str
+) -> tuple[str, ...]:
+    """Say who else writes into a copy, for whoever is about to delete it; empty when it is the flow's alone.
+
+    Here state that cannot be read counts against the deletion, unless the copy's name has the flow's alias.  A flow
+    that wrote into another life of the copy has nothing in this one.  Raises ClusterUnreachable.
+    """
+    found: list[str] = []
+    if remote_topic == topic:
+        found += _reverse_writers(flow, clusters, topic)
+    named = remote_topic != topic and flow.policy.topic_source(remote_topic) == flow.source.alias
+    for name in clusters.target.topic_names():
+        alias = source_of_ledger(name)
+        if alias is None or name == flow.ledger_topic:
+            continue
+        lives = _lives(clusters.target, name)
+        if lives is None:
+            found += [] if named else [f"whoever {name} tells of, which cannot be read"]
+        elif any(_goes_into(it, remote_topic, remote_topic_id) for it in lives):
+            found.append(f"the flow {alias}->{flow.target.alias}")
+    return tuple(found)
+
+
+def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iterable[str]:
+    """Say by which reverse flows records of the target itself are in a copy that keeps its topic's name."""
+    here, there = flow.source.alias, flow.target.alias
+    try:
+        for ledger, reverse in sorted_ledgers(flow, clusters):
+            if ledger.refused:
+                yield f"whoever {ledger.ledger_topic} on {here} tells of, which may not be read"
+            if not any(isinstance(it, Incarnation) and it.topic == topic for it in ledger.records):
+                continue
+            if reverse:
+                yield f"producers of {there}, from which {ledger.alias}->{here} copies it"
+            elif not ledger.known:
+                yield f"whoever {ledger.ledger_topic} on {here} tells of, which does not say which cluster that is"
+    except (ClusterRefused, FormatError) as error:
+        yield f"whoever the ledgers on {here} tell of, of which one cannot be read: {error.message}"
+    for it in gone_ways(clusters, read_ledger(flow, clusters.target).reverse_flows):
+        yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
+
+
+def _lives(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
+    try:
+        return ledger_in(cluster, ledger_topic).lives
+    except (ClusterRefused, FormatError):
+        return None
+
+
+def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bool:
+    return life.remote_topic == remote_topic and not differ(life.remote_topic_id, remote_topic_id)
+
+
+def _echoes(ways: Iterable[WayBack], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
+    """What the reverse flows wrote into `topics`."""
+    found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
+    for way in ways:
+        for life, packed in way.maps.items():
+            if life.topic in topics:
+                found[TopicPartition(life.topic, life.partition)].append(packed.open())
+    return _joined(found)
+
+
+def _other_flows(
+    flow: FlowSettings, target: ClusterReader, copies: set[str]
+) -> Mapping[TopicPartition, Spans]:
+    found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
+    for name in target.topic_names():
+        alias = source_of_offset_map(name)
+        if alias is None or name == flow.offset_map_topic:
+            continue
+        try:
+            written = list(_written_by(target, alias, name, copies))
+        except (ClusterRefused, FormatError):
+            continue  # not known to be theirs: told as extra, rather than passed over
+        for at, offset_map in written:
+            found[at].append(offset_map)
+    return _joined(found)
+
+
+def _written_by(
+    target: ClusterReader, alias: str, map_topic: str, copies: set[str]
+) -> Iterable[tuple[TopicPartition, OffsetMap]]:
+    """Maps of the flow from `alias`, of what it writes into these copies."""
+    theirs = ledger_in(target, ledger_topic(alias))
+    goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
+    if goes_to:
+        for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():
+            remote = goes_to.get((life.topic, life.topic_id))
+            if remote is not None:
+                yield TopicPartition(remote, life.partition), packed.open()
+
+
+def _joined(found: Mapping[TopicPartition, list[OffsetMap]]) -> Mapping[TopicPartition, Spans]:
+    return {at: Spans.downstream_of(maps) for at, maps in found.items()}

@@ -1,0 +1,53 @@
+"""What the flow's own topics must be like, held against what they are.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.cluster.values import Answers, ConfigValue, TopicDescription
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError
+from twinlog.state.internal_topics import (
+    COMPACT,
+    CUT_BY_OFFSET,
+    DELETE_RETENTION,
+    TOMBSTONES_KEPT_MS,
+    InternalTopic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalState:
+    """The flow's own topics as they stand on the target, and their configurations."""
+
+    topics: Answers[str, TopicDescription]
+    configs: Answers[str, Mapping[str, ConfigValue]]
+
+
+def check_cleanup(
+    flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
+) -> Iterable[str]:
+    """Say of a topic whose records expire that they do.  Raises TerminalError `cleanup-policy` for a vital one."""
+    if topic.name not in configs.found:
+        return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
+    policy = configs.found[topic.name]["cleanup.policy"].value
+    if policy == COMPACT or topic.keeps_all or (topic.cut and _nothing_expires(configs.found[topic.name])):
+        return ()
+    message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
+    hint = f"set cleanup.policy={COMPACT} on it"
+    if topic.vital:
+        raise TerminalError(message, hint=hint, code="cleanup-policy", flow=flow.name, topic=topic.name)
+    return (f"{message}; {hint}",)
+
+
+def _nothing_expires(configs: Mapping[str, ConfigValue]) -> bool:
+    return all(name in configs and configs[name].value == value for name, value in CUT_BY_OFFSET.items())
+
+
+def lacking(topic: InternalTopic, state: InternalState) -> Mapping[str, str]:
+    """Say which settings a topic of an earlier release, or of MM2, lacks that its readers rest on."""
+    kept = state.configs.found.get(topic.name, {}).get(DELETE_RETENTION)
+    if topic.keeps_all or kept is None or kept.value is None or int(kept.value) >= TOMBSTONES_KEPT_MS:
+        return {}
+    return {DELETE_RETENTION: str(TOMBSTONES_KEPT_MS)}

@@ -1,0 +1,119 @@
+"""Pausing and resuming a flow, or some of its topics: notes in the ledger that every cycle and window obeys.
+
+A paused flow copies nothing and changes nothing on the target; heartbeats go on, as those of MM2 do when its
+source connector is paused.  What is being copied when the note is written is copied to the end of its cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster
+from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, UsageError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.ledger.topics import TopicPause
+from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PauseResult:
+    """What is paused now; `changed` says whether this call changed anything."""
+
+    flow: str
+    state: FlowPhase
+    changed: bool
+    topics: tuple[TopicPause, ...]
+
+
+def why_standing_by(ledger: Ledger) -> str:
+    """Say who holds the whole flow and why; "" for an active one.  Pure."""
+    state = ledger.flow_state
+    if state is None or ledger.copies:
+        return ""
+    return f"{state.state.value} by {state.by}" + (f": {state.reason}" if state.reason else "")
+
+
+def why_paused(ledger: Ledger, topic: str) -> str:
+    """Say who paused a source topic and why; "" when nobody did.  Pure."""
+    pause = ledger.pauses.get(topic)
+    if pause is None:
+        return ""
+    return f"paused by {pause.by}" + (f": {pause.reason}" if pause.reason else "")
+
+
+def pause(
+    flow: FlowSettings, target: Cluster, *, topics: Collection[str] = (), by: str, reason: str
+) -> PauseResult:
+    """Pause the flow, or only these source topics.
+
+    Raises UsageError without a reason, TerminalError `phase` for a flow that is failing over or promoted, and
+    `no-ledger` before the first cycle.
+    """
+    if not reason.strip():
+        raise UsageError("a pause needs a reason", hint='such as: --reason "brokers are moved"')
+    ledger = _ledger(flow, target)
+    now = clock.now_ms()
+    if topics:
+        new = [TopicPause(name, now, by, reason) for name in sorted(topics) if name not in ledger.pauses]
+        write_ledger(flow, target, new)
+        return _result(flow, target, changed=bool(new))
+    changed = ledger.copies
+    if changed:
+        write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, now, by, reason)])
+    return _result(flow, target, changed=changed)
+
+
+def resume(
+    flow: FlowSettings, target: Cluster, *, topics: Collection[str] = (), by: str, reason: str
+) -> PauseResult:
+    """Resume the flow, or only these source topics; topics paused one by one stay paused when the flow resumes.
+
+    Raises as `pause`, and UsageError for a topic that is not paused.
+    """
+    ledger = _ledger(flow, target)
+    unknown = sorted(set(topics) - set(ledger.pauses))
+    if unknown:
+        raise UsageError(
+            f"{flow.name}: {', '.join(unknown)} is not paused", hint="`twinlog status` shows what is"
+        )
+    if topics:
+        for name in sorted(topics):
+            forget(flow, target, ledger.pauses[name])
+        return _result(flow, target, changed=True)
+    changed = not ledger.copies
+    if changed:
+        write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, clock.now_ms(), by, reason)])
+    return _result(flow, target, changed=changed)
+
+
+def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
+    found = target.describe_topics([flow.ledger_topic])
+    if flow.ledger_topic in found.refused:
+        error = found.refused[flow.ledger_topic]
+        if error.code != NO_SUCH_TOPIC:
+            raise error
+        raise TerminalError(
+            f"flow {flow.name} has no ledger on {flow.target.alias} yet",
+            hint=f"run one cycle first: twinlog run --once --flow '{flow.name}'",
+            code="no-ledger",
+            flow=flow.name,
+        )
+    ledger = read_ledger(flow, target)
+    if ledger.phase.failed_over:
+        raise TerminalError(
+            f"flow {flow.name} is {why_standing_by(ledger)}",
+            hint="a later release of twinlog failed it over: go on with that one",
+            code="phase",
+            flow=flow.name,
+        )
+    return ledger
+
+
+def _result(flow: FlowSettings, target: Cluster, *, changed: bool) -> PauseResult:
+    ledger = read_ledger(flow, target)
+    paused = tuple(sorted(ledger.pauses.values(), key=lambda it: it.topic))
+    return PauseResult(flow.name, ledger.phase, changed, paused)

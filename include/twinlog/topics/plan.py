@@ -1,0 +1,272 @@
+"""What `sync_topics` would change on the target, as a list of changes in the order they are made.  Pure.
+
+Rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration,
+existing ones grow to the source's count and never shrink.
+Ours beside them: replication factors are clamped to the number of brokers, with a note, instead of failing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, ConfigSource, ConfigValue, NewTopic
+from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.policy.filters import NameFilter
+from twinlog.state.internal_topics import InternalTopic, internal_topics
+from twinlog.state.ledger import Ledger
+from twinlog.topics.discovery import DiscoveredTopic, Discovery
+from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking
+from twinlog.topics.refusal import Refusal
+
+MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+
+
+class ChangeKind(StrEnum):
+    """What a change does to the target."""
+
+    CREATE_INTERNAL = "create-internal"
+    CONFIGURE_INTERNAL = "configure-internal"
+    CREATE = "create"
+    GROW = "grow"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A topic to create, grow to `partitions`, or set `configs` of; `topic` is the source's, "" if internal.
+
+    `replication_factor` is clamped to the brokers that are seen; `wanted_factor` is asked for first.
+    """
+
+    kind: ChangeKind
+    name: str
+    partitions: int
+    replication_factor: int = 0
+    configs: Mapping[str, str] | None = None
+    topic: str = ""
+    vital: bool = False
+    wanted_factor: int = 0
+
+    @property
+    def new_topic(self) -> NewTopic:
+        """The creation this change asks for."""
+        wanted, configs = self.wanted_factor or self.replication_factor, dict(self.configs or {})
+        return NewTopic(self.name, self.partitions, wanted, configs, self.replication_factor)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic whose incarnation the ledger does not know yet, or not into which life of its copy it goes.
+
+    `since_ms` and `number` are what the ledger has of it, 0 and 1 when that is nothing.
+    """
+
+    topic: str
+    topic_id: str
+    remote_topic: str
+    since_ms: int = 0
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """Changes in order, what is refused before trying, incarnations to note, and lines for people."""
+
+    flow: str
+    changes: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    first_seen: tuple[SeenTopic, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan(
+    flow: FlowSettings,
+    discovery: Discovery,
+    configs: Answers[str, Mapping[str, ConfigValue]],
+    internal: InternalState,
+    ledger: Ledger,
+) -> TopicPlan:
+    """List what to change; `configs` are those of the source topics that have no copy yet.
+
+    Raises TerminalError `cleanup-policy` when a vital internal topic would lose its records.
+    """
+    internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
+    looks = _looks(flow, ledger)
+    free = [topic for topic in discovery.topics if not topic.blocked]
+    # One whose copy is there is copied, whoever made it, so its life is noted.
+    unheeded = {
+        it.topic: it for it in free if not looks and it.remote is None and it.topic not in ledger.incarnations
+    }
+    wanted = [it for it in free if it.topic not in unheeded]
+    missing = [topic for topic in wanted if topic.remote is None]
+    known = [topic for topic in missing if topic.topic in configs.found]
+    factor = clamped(flow.replication_factor, discovery.target_brokers)
+    return TopicPlan(
+        flow=flow.name,
+        changes=(
+            *internal_changes,
+            *(_creation(flow, topic, factor, configs.found[topic.topic]) for topic in known),
+            *(_growth(topic) for topic in wanted if looks and _too_small(topic)),
+        ),
+        refused=tuple(
+            Refusal.of(topic.remote_topic, error)
+            for topic in missing
+            if (error := configs.refused.get(topic.topic)) is not None
+        ),
+        first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
+        notes=(
+            *internal_notes,
+            *_clamp_notes(flow, known, factor),
+            *_unheeded_note([*unheeded.values()]),
+        ),
+    )
+
+
+def plan_internal(
+    flow: FlowSettings, brokers: int, state: InternalState
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Say which internal topics to create, with notes about those that stand as they should not.
+
+    Raises TerminalError `cleanup-policy` for a vital one, and what refused a look at it.
+    """
+    changes: list[Change] = []
+    notes: list[str] = []
+    for topic in internal_topics(flow):
+        error = state.topics.refused.get(topic.name)
+        if topic.name in state.topics.found:
+            notes.extend(check_cleanup(flow, topic, state.configs))
+            changes.extend(_configuration(topic, state))
+        elif error is None or error.code == NO_SUCH_TOPIC:
+            changes.append(_internal_creation(topic, brokers))
+            notes.extend(
+                _clamp_note(topic.name, topic.replication_factor, changes[-1].replication_factor, flow)
+            )
+        elif topic.vital:
+            raise error
+        else:
+            notes.append(str(error))
+    return tuple(changes), tuple(notes)
+
+
+def creation_configs(
+    entries: Mapping[str, ConfigValue], *, excluded: NameFilter, with_defaults: bool
+) -> dict[str, str]:
+    """Choose what a new copy inherits: MM2's creation rule (MirrorSourceConnector).
+
+    Left out are read-only and sensitive values, those of a broker's own properties file, names that
+    `config.properties.exclude` matches, and defaults unless `use.defaults.from=source`.
+    """
+    return {
+        entry.name: entry.value
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+        if entry.value is not None
+        and not entry.read_only
+        and not entry.sensitive
+        and entry.source != ConfigSource.STATIC_BROKER
+        and (with_defaults or entry.source != ConfigSource.DEFAULT)
+        and not excluded.excludes(entry.name)
+    }
+
+
+def excluded_configs(flow: FlowSettings) -> NameFilter:
+    """Return `config.properties.exclude`, with two names of MM2's default put right.
+
+    MM2 spells `message.timestamp.{before,after}.max.ms` as the broker's configs are spelled, `log.message...`, which
+    matches no topic's config.  Profile `mm2` does the same.
+    """
+    excluded = flow.config_properties_exclude
+    if flow.metadata.profile is Profile.MM2:
+        return excluded
+    meant = tuple(name for name in MISSPELT if excluded.excludes(f"log.{name}"))
+    return replace(excluded, exclude=(*excluded.exclude, *meant))
+
+
+def clamped(replication_factor: int, brokers: int) -> int:
+    """Lower a replication factor to what the cluster can hold; -1 stays the broker's own default."""
+    return min(replication_factor, brokers) if brokers > 0 else replication_factor
+
+
+def _creation(
+    flow: FlowSettings, topic: DiscoveredTopic, factor: int, entries: Mapping[str, ConfigValue]
+) -> Change:
+    configs = creation_configs(
+        entries, excluded=excluded_configs(flow), with_defaults=flow.use_defaults_from == "source"
+    )
+    return Change(
+        ChangeKind.CREATE,
+        topic.remote_topic,
+        topic.partition_count,
+        factor,
+        configs,
+        topic=topic.topic,
+        wanted_factor=flow.replication_factor,
+    )
+
+
+def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
+    known = ledger.incarnations.get(topic.topic)
+    if known is None:
+        return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic)
+    if known.remote_topic_id:
+        return None
+    return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic, known.since_ms, known.number)
+
+
+def _growth(topic: DiscoveredTopic) -> Change:
+    return Change(ChangeKind.GROW, topic.remote_topic, topic.partition_count, topic=topic.topic)
+
+
+def _looks(flow: FlowSettings, ledger: Ledger) -> bool:
+    """Whether new topics and partitions are looked for: MM2 does so at its start, whatever `refresh.topics` says.
+
+    What a start is to MM2's connector the flow's first cycle is to us: the one that has noted no topic yet.
+    """
+    return flow.refresh_topics or not ledger.incarnations
+
+
+def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
+    if topics:
+        names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
+        yield f"{len(topics)} new topic(s) are not picked up ({names}): refresh.topics is switched off"
+
+
+def _too_small(topic: DiscoveredTopic) -> bool:
+    return topic.remote is not None and topic.remote.partitions < topic.partition_count
+
+
+def _internal_creation(topic: InternalTopic, brokers: int) -> Change:
+    factor = clamped(topic.replication_factor, brokers)
+    new = topic.creation(factor)
+    return Change(
+        ChangeKind.CREATE_INTERNAL,
+        new.name,
+        new.partitions,
+        factor,
+        new.configs,
+        vital=topic.vital,
+        wanted_factor=topic.replication_factor,
+    )
+
+
+def _configuration(topic: InternalTopic, state: InternalState) -> Iterable[Change]:
+    configs = lacking(topic, state)
+    count = len(state.topics.found[topic.name].partitions)
+    return (Change(ChangeKind.CONFIGURE_INTERNAL, topic.name, count, configs=configs),) if configs else ()
+
+
+def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:
+    """One line for all copies together: a first cycle may create a thousand."""
+    if not topics:
+        return ()
+    name = topics[0].remote_topic + (f" (and {len(topics) - 1} more)" if len(topics) > 1 else "")
+    return _clamp_note(name, flow.replication_factor, factor, flow)
+
+
+def _clamp_note(name: str, wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:
+    if given != wanted:
+        yield (
+            f"{name} gets replication factor {given} instead of {wanted}:"
+            f" {flow.target.alias} has {given} broker(s)"
+        )

@@ -1,0 +1,208 @@
+"""The flows from a flow's target to its source, by cluster id: what they keep on the source (logs/reverse_ledgers.py).
+
+What an older release wrote may not say from which cluster it was copied.  Such a ledger is a reverse flow's if it has
+the target's name, and every other one is warned of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.ledger.records import LedgerRecord
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
+from twinlog.policy.state_topics import ledger_topic, offset_map_topic, source_of_ledger
+from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from
+from twinlog.state.progress import Maps, packed_maps
+from twinlog.topics.incarnations import differ
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseLedger:
+    """A ledger on the source that is a reverse flow's, or may be; `known`: it says so itself, and not its name.
+
+    `refused` says why it may not be read.
+    """
+
+    alias: str
+    known: bool
+    records: tuple[LedgerRecord, ...]
+    refused: str = ""
+
+    @property
+    def ledger_topic(self) -> str:
+        """The topic it is in, on the source."""
+        return ledger_topic(self.alias)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What one reverse flow keeps on the source."""
+
+    alias: str
+    maps: Maps[PackedMap]
+    ledger: Ledger
+    ledger_topic_id: str = ""
+
+    @property
+    def ledger_topic(self) -> str:
+        """The topic its ledger is in, on the source."""
+        return ledger_topic(self.alias)
+
+    def writes_to(self, topics: Collection[str]) -> bool:
+        """Whether it copies, or copied, into one of these topics of the source."""
+        return any(life.remote_topic in topics for life in self.ledger.lives)
+
+    def may_write_to(self, topics: Collection[str]) -> bool:
+        """Whether it does, or has noted nothing yet of what it copies."""
+        return self.writes_to(topics) or not self.ledger.lives
+
+    def concerns(self, topic: str) -> bool:
+        """Whether what it wrote may lie in this topic of the source."""
+        return self.may_write_to({topic})
+
+
+def way_back_ledger(flow: FlowSettings) -> str:
+    """Name, on the source, of the ledger of a reverse flow that calls the target by the same name."""
+    return ledger_topic(flow.target.alias)
+
+
+def reverse_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[ReverseLedger, ...]:
+    """Find the ledgers of all flows from this target to this source.
+
+    One of another name that this user may not read is passed over (`unknown_ledgers`).  Raises FormatError for one that
+    is damaged, unless it is another's, and errors of the clusters.
+    """
+    return tuple(it for it, reverse in sorted_ledgers(flow, clusters) if reverse)
+
+
+def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[ReverseLedger, bool]]:
+    """Give each ledger on the source, and whether it is a reverse flow's; of empty ones only that of the target's name.
+
+    Raises as `reverse_ledgers`.
+    """
+    own, target_id = way_back_ledger(flow), clusters.target.cluster_id()
+    seen = (name for name in clusters.source.topic_names() if source_of_ledger(name) is not None)
+    for name in sorted({own, *seen}):
+        alias = source_of_ledger(name) or ""
+        try:
+            found = _sorted(flow, clusters, alias, target_id)
+        except ClusterRefused as error:
+            if name == own:
+                raise
+            yield ReverseLedger(alias, False, (), error.message), False
+            continue
+        if found.records or name == own:
+            yield ReverseLedger(alias, found.known, found.records), found.reverse
+
+
+def _sorted(flow: FlowSettings, clusters: Clusters, alias: str, target_id: str) -> Sorted:
+    latest = latest_records_or_empty(clusters.source, ledger_topic(alias))
+    return sort_ledger(
+        alias,
+        ((key, record.value) for key, record in sorted(latest.items(), key=lambda item: item[1].offset)),
+        target_alias=flow.target.alias,
+        target_cluster_id=target_id,
+    )
+
+
+def reverse_aliases(flow: FlowSettings, clusters: Clusters, aliases: Collection[str]) -> frozenset[str]:
+    """Return which aliases, first parts of names of topics on the source, are the target's by id.
+
+    MM2's rule against cycles goes by the target's own alias.  A ledger that cannot be read says nothing here.  Raises
+    errors of the clusters.
+    """
+    found: set[str] = set()
+    target_id = clusters.target.cluster_id() if aliases else ""
+    for alias in aliases:
+        with suppress(ClusterRefused, FormatError):
+            ledger = _sorted(flow, clusters, alias, target_id)
+            if ledger.reverse and ledger.known:
+                found.add(alias)
+    return frozenset(found)
+
+
+def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
+    """Say of which ledgers on the source it is not known whether they are reverse flows'.
+
+    Raises as `reverse_ledgers`.
+    """
+    here, there = flow.source.alias, flow.target.alias
+    return tuple(
+        f"{ledger.ledger_topic} on {here} {reason}: if {there} is what it calls {ledger.alias}, and topics keep their"
+        f" names, records of {there} come back as new ones; {advice}"
+        for ledger, reverse in sorted_ledgers(flow, clusters)
+        if not reverse and not ledger.known
+        for reason, advice in [
+            (f"may not be read ({ledger.refused})", f"grant READ on topic {ledger.ledger_topic}")
+            if ledger.refused
+            else ("does not say which cluster that is", "one cycle of that flow with this release notes it")
+        ]
+    )
+
+
+def read_ways_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]) -> tuple[WayBack, ...]:
+    """Read map and then ledger of each reverse flow.  Raises as `reverse_ledgers`.
+
+    `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
+    other records than lie there, and is left out.
+    """
+    maps = {it.alias: _maps(clusters, it.alias) for it in reverse_ledgers(flow, clusters)}
+    # Once more, behind the maps: a life that is mapped is known.
+    found = [it for it in reverse_ledgers(flow, clusters) if it.alias in maps]
+    kept = [it for it in found if it.records or maps[it.alias] or maps[it.alias].broken]
+    ids = _topic_ids(clusters, [it.ledger_topic for it in kept])
+    return tuple(
+        WayBack(
+            it.alias,
+            _current(maps[it.alias], ledger := ledger_from(it.records), copies),
+            ledger,
+            ids.get(it.ledger_topic, ""),
+        )
+        for it in kept
+    )
+
+
+def read_way_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]) -> WayBack | None:
+    """Read all reverse flows that write to `copies` as one: nearly always there is but one; None without any.
+
+    Raises as `read_ways_back`.
+    """
+    ways = tuple(it for it in read_ways_back(flow, clusters, copies) if it.may_write_to(copies))
+    if len(ways) < 2:
+        return ways[0] if ways else None
+    aliases = {it.alias for it in ways}
+    records = [
+        record for it in reverse_ledgers(flow, clusters) if it.alias in aliases for record in it.records
+    ]
+    maps: Maps[PackedMap] = Maps({}, {})
+    for way in ways:
+        maps = Maps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
+    return WayBack(ways[0].alias, maps, ledger_from(records))
+
+
+def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:
+    topic = offset_map_topic(alias)
+    return packed_maps(topic, latest_records_or_empty(clusters.source, topic))
+
+
+def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -> Maps[PackedMap]:
+    outlived = {
+        (it.topic, it.topic_id)
+        for it in ledger.lives
+        if differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
+    }
+    return Maps(
+        {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
+        {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
+    )
+
+
+def _topic_ids(clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
+    found = clusters.source.describe_topics(names).found
+    return {name: described.topic_id for name, described in found.items()}

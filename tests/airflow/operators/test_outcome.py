@@ -1,0 +1,152 @@
+from pathlib import Path
+
+import pytest
+
+from twinlog.airflow.operators.outcome import failure_of, job_arguments, why_no_job
+from twinlog.airflow.request import CycleRequest
+from twinlog.errors import FencedError, TerminalError, TransientError
+
+RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}
+STOPPED = {
+    "topic": "orders",
+    "partition": 1,
+    "code": "gap",
+    "message": "orders-1: upstream offsets 3 to 5 were deleted",
+}
+UNENDED = "A.orders-0"
+PLACELESS = STOPPED | {"code": "no-target-partition", "message": "orders-2 has no place yet"}
+COMPLETE = {
+    "state": "done",
+    "records": 12,
+    "partitions": [{"topic": "orders", "partition": 0, "error": ""}],
+    "stopped": [],
+    "problems": [],
+    "transient": False,
+    "error": "",
+}
+
+
+def plan(*, ranges: list = (), stopped: list = (), unended: list = ()) -> dict:
+    return {
+        "records": 9 * len(ranges),
+        "ranges": list(ranges),
+        "stopped": list(stopped),
+        "unended": list(unended),
+    }
+
+
+class TestWhyNoJob:
+    def test_ranges_need_a_job(self) -> None:
+        """Stopped partitions do not keep the others from being copied."""
+        assert "" == why_no_job(plan(ranges=[RANGE], stopped=[STOPPED]), CycleRequest())
+
+    def test_idle_flow_needs_none(self) -> None:
+        """A cold Spark job costs 15 CPU-seconds."""
+        assert "nothing to copy" == why_no_job(plan(), CycleRequest())
+
+    def test_a_copy_with_an_open_transaction_needs_a_job(self) -> None:
+        """Nothing is to be copied, but only a driver that fences can end it; nor do stopped partitions hide it."""
+        assert "" == why_no_job(plan(unended=[UNENDED]), CycleRequest())
+        assert "" == why_no_job(plan(unended=[UNENDED], stopped=[STOPPED]), CycleRequest())
+
+    def test_following_needs_a_job_though_nothing_waits(self) -> None:
+        """Records that arrive later are what it is for; the job is told for how long."""
+        asked = CycleRequest(follow_seconds=30.0)
+        assert "" == why_no_job(plan(), asked)
+        assert ["--follow-seconds", "30.0"] == job_arguments(Path("f"), "A->B", "r", asked)[-2:]
+
+    def test_dry_run_says_what_would_be_copied(self) -> None:
+        """And runs nothing."""
+        said = why_no_job(plan(ranges=[RANGE]), CycleRequest(dry_run=True))
+
+        assert "dry run: up to 9 records in 1 partitions would be copied" == said
+
+    def test_only_stopped_partitions_fail_without_a_job(self) -> None:
+        """Starting Spark each minute to say the same would help nobody."""
+        with pytest.raises(TerminalError, match="3 to 5 were deleted"):
+            why_no_job(plan(stopped=[STOPPED, PLACELESS]), CycleRequest())
+
+    def test_partitions_that_may_go_on_by_themselves_are_tried_again(self) -> None:
+        """A person could do nothing about them."""
+        with pytest.raises(TransientError, match="no place yet"):
+            why_no_job(plan(stopped=[PLACELESS]), CycleRequest())
+
+    @pytest.mark.parametrize("stopped", [[], [STOPPED], [PLACELESS]])
+    def test_another_try_sees_for_itself(self, stopped: list) -> None:
+        """The plan is the first try's: a retry, or a task cleared after a repair, would hear the same for ever."""
+        assert "" == why_no_job(plan(stopped=stopped), CycleRequest(), 2)
+
+    def test_without_a_plan_the_job_sees_for_itself(self) -> None:
+        """Somebody may mark the task before it a success."""
+        assert "" == why_no_job(None, CycleRequest())
+
+    @pytest.mark.parametrize("planned", [None, plan(ranges=[RANGE])])
+    def test_a_dry_run_copies_nothing_however_often_it_is_cleared(self, planned: dict | None) -> None:
+        """With a plan or without one."""
+        assert why_no_job(planned, CycleRequest(dry_run=True), 2).startswith("dry run")
+
+
+class TestFailureOf:
+    def test_complete_copy_is_none(self) -> None:
+        """Also when there was nothing to do."""
+        assert failure_of(COMPLETE) is None
+        assert failure_of(COMPLETE | {"state": "nothing", "partitions": []}) is None
+
+    @pytest.mark.parametrize(("transient", "kind"), [(True, TransientError), (False, TerminalError)])
+    def test_incomplete_copy_names_its_partitions(self, transient: bool, kind: type[Exception]) -> None:
+        """Whether it is worth another try is what the copy says."""
+        outcome = COMPLETE | {
+            "state": "failed",
+            "transient": transient,
+            "partitions": [{"topic": "orders", "partition": 2, "error": "the source went away"}],
+            "stopped": [STOPPED],
+        }
+
+        failure = failure_of(outcome)
+
+        assert type(failure) is kind
+        assert "12 records copied" in str(failure)
+        assert "orders-2: the source went away" in str(failure)
+        assert "3 to 5 were deleted" in str(failure)
+
+    def test_error_of_the_job_keeps_its_class(self) -> None:
+        """A retry is decided by it."""
+        error = {"kind": "FencedError", "code": "fenced", "message": "another twinlog runs this flow"}
+
+        failure = failure_of({"error": error})
+
+        assert (FencedError, "fenced") == (type(failure), failure.code)
+
+    @pytest.mark.parametrize("kind", ["ExitCode", "Any", "NoSuchError"])
+    def test_unknown_class_is_terminal(self, kind: str) -> None:
+        """Nothing but twinlog's errors is looked up by name."""
+        failure = failure_of({"error": {"kind": kind, "code": "x", "message": "m"}})
+
+        assert TerminalError is type(failure)
+
+    def test_job_that_died_is_tried_again(self) -> None:
+        """Out of memory, killed: what was committed counts, the next driver fences again."""
+        assert isinstance(failure_of(None), TransientError)
+
+    def test_long_lists_are_cut(self) -> None:
+        """The message is one line in a list of task instances; the log has the rest."""
+        partitions = [{"topic": "t", "partition": number, "error": "no"} for number in range(300)]
+
+        said = str(failure_of(COMPLETE | {"state": "failed", "partitions": partitions}))
+
+        assert "t-4: no; and 295 more" in said
+
+
+def test_job_is_told_what_the_form_says() -> None:
+    """Bounds and topics only when they were given."""
+    config = Path("/etc/mm2.properties")
+    plain = ["--config", "/etc/mm2.properties", "--flow", "A->B", "--run-id", "r/1"]
+
+    assert plain == job_arguments(config, "A->B", "r/1", CycleRequest())
+    assert [*plain, "--until-ms", "5", "--topics", "a,b"] == job_arguments(
+        config, "A->B", "r/1", CycleRequest(("a", "b"), until_ms=5)
+    )
+    following = CycleRequest(follow_seconds=900.0)
+    assert [*plain, "--follow-seconds", "900.0", "--gives-way-to", "dag/"] == job_arguments(
+        config, "A->B", "r/1", following, "dag/"
+    )

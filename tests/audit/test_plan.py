@@ -1,0 +1,331 @@
+"""What an audit compares, and what it goes on from."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinlog.audit.comparison.map_ranges import first_upstream_at, sample
+from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
+from twinlog.audit.problems import AuditState
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.formats.ledger.audit import (
+    DifferenceKind,
+    FoundDifference,
+    PartitionAudit,
+    SampleAudit,
+    Unproved,
+    UnprovedSpan,
+)
+from twinlog.formats.ledger.records import Incarnation
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.state.ledger import Ledger, ledger_from
+from twinlog.state.progress import Maps, SourceLife
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
+
+FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
+LIFE = SourceLife("t", "id", 0)
+MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+"""A marker at downstream 50 and 101, upstream 50 to 59 and 110 to 119 without copies."""
+SOURCE, TARGET = PartitionOffsets(0, 130, 140), PartitionOffsets(0, 102, 102)
+REMOTE = RemoteTopic("rid", 1)
+BEFORE = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 60, 51, 50, 50, 0, (), 0, (), 7)
+
+
+def state(
+    ledger: Ledger | None = None,
+    *,
+    maps: dict[SourceLife, OffsetMap] | None = None,
+    source: PartitionOffsets = SOURCE,
+    target: PartitionOffsets = TARGET,
+    remote: RemoteTopic | None = REMOTE,
+    topic_id: str = "id",
+    settled: int | None = 120,
+) -> AuditState:
+    partition = DiscoveredPartition(0, source, target if remote else None)
+    topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
+    discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
+    found = Maps({LIFE: MAP} if maps is None else maps, {})
+    progress = {TopicPartition("t", 0): 119}
+    ends = {} if settled is None else {LIFE: settled}
+    return AuditState(discovery, ledger or Ledger(), found, progress, ends, ())
+
+
+def ranges(decided: AuditPlan) -> list[tuple[int, int, int, int]]:
+    (partition,) = decided.partitions
+    return [
+        (it.scope.start, it.scope.end, it.scope.downstream_start, it.scope.downstream_end)
+        for it in partition.specs
+    ]
+
+
+def asked(mode: AuditMode) -> AuditRequest:
+    return AuditRequest(mode, 0.5, 1)
+
+
+def test_the_first_audit_compares_all_there_is():
+    """Up to the target's end: nobody else should have written there."""
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(), AuditRequest()))
+
+
+def test_what_was_copied_while_the_ends_were_read_is_left_to_the_next_audit():
+    """The map knows more than stood below the ends; strangers behind it are looked for then, too."""
+    assert [(0, 80, 0, 71)] == ranges(plan(FLOW, state(settled=80), AuditRequest()))
+    ledger = ledger_from([BEFORE])
+    assert [] == ranges(plan(FLOW, state(ledger, settled=60), AuditRequest()))
+    (moving,) = plan(FLOW, state(ledger, settled=80), AuditRequest()).partitions
+    assert (0, 80, 71) == (moving.start, moving.end, moving.downstream_end)
+
+
+def test_what_was_first_copied_while_the_ends_were_read_is_left_to_the_next_audit():
+    """A partition that had no map a moment before; nothing of it is below the ends that were read."""
+    (new,) = plan(FLOW, state(settled=None), AuditRequest()).partitions
+    assert ((), 0, 0) == (new.specs, new.start, new.end)
+
+
+def test_what_could_not_be_compared_ends_where_its_copies_do():
+    """The source has nothing of it left; the next audit begins behind it, and calls none of it a stranger's."""
+    copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)  # no marker behind it is looked for
+    flow = dataclasses.replace(FLOW, copy=copy)
+    expired = PartitionOffsets(120, 130, 140)
+    (gone,) = plan(flow, state(source=expired), AuditRequest()).partitions
+    assert ((), 120, 101) == (gone.specs, gone.end, gone.downstream_end)
+    earlier = OffsetMap.of([MapPiece(20, 40, (Run(20, 300, 10),))])
+    (new,) = plan(FLOW, state(maps={LIFE: earlier}, settled=None), AuditRequest()).partitions
+    assert ((), 20, 300) == (new.specs, new.end, new.downstream_end)
+
+
+def test_at_least_once_leaves_the_tail_alone():
+    """There data is ahead of the map for seconds."""
+    copy = CopySettings(guarantee=Guarantee.AT_LEAST_ONCE)
+    flow = dataclasses.replace(FLOW, copy=copy)
+    assert [(0, 120, 0, 101)] == ranges(plan(flow, state(), AuditRequest()))
+
+
+def test_it_goes_on_where_the_last_one_ended():
+    """Upstream and downstream; a full one begins anew."""
+    ledger = ledger_from([BEFORE])
+    assert [(60, 120, 51, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), asked(AuditMode.FULL)))
+
+
+def test_what_a_sample_found_goes_on_with_the_audit():
+    """What lies behind the last audit is compared anew; a full one compares all of it."""
+    kept, anew = FoundDifference(DifferenceKind.VALUE, 5, 5), FoundDifference(DifferenceKind.VALUE, 70, 61)
+    stranger = FoundDifference(DifferenceKind.EXTRA, None, 50)
+    sample = SampleAudit("t", "id", 0, 0.5, 1, 9, 6, 0, 3, (kept, anew, stranger), 8)
+    ledger = ledger_from([BEFORE, sample])
+    (decided,) = plan(FLOW, state(ledger), AuditRequest()).partitions
+    assert decided.before is not None
+    assert (2, (kept, stranger)) == (decided.before.difference_count, decided.before.differences)
+    for mode, stands in ((AuditMode.FULL, sample), (AuditMode.SAMPLE, sample)):
+        (other,) = plan(FLOW, state(ledger), asked(mode)).partitions
+        assert (None, stands) == (other.before, other.sampled)
+    later = ledger_from([dataclasses.replace(BEFORE, at_ms=9), sample])
+    (decided,) = plan(FLOW, state(later), AuditRequest()).partitions
+    assert (0, None) == (decided.before.difference_count if decided.before else -1, decided.sampled)
+
+
+def test_a_copy_made_anew_begins_anew():
+    """What was proved was another topic of the same name."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, remote_topic_id="another")])
+    assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+def test_a_stranger_in_front_of_the_first_new_record_is_looked_for():
+    """The last audit judged up to 40; the first new record stands at 51."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, downstream_end=40)])
+    assert [(60, 120, 40, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+@pytest.mark.parametrize("mode", [AuditMode.INCREMENTAL, AuditMode.FULL])
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected", "beyond"),
+    [
+        (80, 0, (80, 120, 51, 102), [(51, 71)]),
+        (80, 60, (80, 120, 60, 102), [(51, 71)]),
+        (80, 80, (89, 120, 80, 102), [(51, 80)]),
+        (130, 0, (120, 120, 51, 102), [(51, 101)]),
+    ],
+)
+def test_strangers_are_looked_for_behind_the_last_audit_though_the_source_has_lost_more(
+    mode, source_start, target_start, expected, beyond
+):
+    """As far as the target still goes; the copies there are nobody else's, and nothing can be compared with them."""
+    seen = state(
+        ledger_from([BEFORE]),
+        source=PartitionOffsets(source_start, 130, 140),
+        target=PartitionOffsets(target_start, 102, 102),
+    )
+    decided = plan(FLOW, seen, asked(mode))
+    (spec,) = decided.partitions[0].specs
+    spans = spec.scope.beyond
+    assert [expected] == ranges(decided)
+    assert beyond == list(zip(spans.firsts.tolist(), spans.ends.tolist(), strict=True))
+
+
+def test_nothing_new_looks_at_the_tail_alone():
+    """Upstream there is nothing, downstream what came behind the last audit."""
+    ledger = ledger_from([dataclasses.replace(BEFORE, end=120, downstream_end=102)])
+    later = state(ledger, target=PartitionOffsets(0, 105, 105))
+    assert [(120, 120, 102, 105)] == ranges(plan(FLOW, later, AuditRequest()))
+    assert [] == ranges(plan(FLOW, state(ledger), AuditRequest()))
+
+
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected", "unproved"),
+    [
+        (20, 0, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION)]),
+        (0, 20, (20, 120, 20, 102), [UnprovedSpan(0, 20, 20, Unproved.TARGET_RETENTION)]),
+        (0, 50, (60, 120, 51, 102), [UnprovedSpan(0, 60, 50, Unproved.TARGET_RETENTION)]),
+        (
+            20,
+            60,
+            (69, 120, 60, 102),
+            [
+                UnprovedSpan(0, 20, 20, Unproved.SOURCE_RETENTION),
+                UnprovedSpan(20, 69, 39, Unproved.TARGET_RETENTION),
+            ],
+        ),
+    ],
+)
+def test_what_has_expired_is_not_read(source_start, target_start, expected, unproved):
+    """It is known beforehand that nothing can be said of it."""
+    seen = state(
+        source=PartitionOffsets(source_start, 130, 140), target=PartitionOffsets(target_start, 102, 102)
+    )
+    decided = plan(FLOW, seen, AuditRequest())
+    assert ([expected], unproved) == (ranges(decided), list(decided.partitions[0].unproved))
+
+
+def test_everything_has_expired():
+    """There is a row for it, and nothing to read but the tail."""
+    decided = plan(FLOW, state(source=PartitionOffsets(140, 140, 140)), AuditRequest())
+    assert [(120, 120, 101, 102)] == ranges(decided)
+    assert [UnprovedSpan(0, 120, 100, Unproved.SOURCE_RETENTION)] == list(decided.partitions[0].unproved)
+
+
+def test_what_the_map_does_not_reach_is_said():
+    """The source still has records from before the map."""
+    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    decided = plan(FLOW, state(maps={LIFE: late}), AuditRequest())
+    assert [UnprovedSpan(0, 60, 60, Unproved.NO_MAP)] == list(decided.partitions[0].unproved)
+    assert [(60, 120, 51, 102)] == ranges(decided)
+
+
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "expected"),
+    [
+        (0, 1, UnprovedSpan(0, 60, 50, Unproved.NO_MAP)),
+        (0, 50, UnprovedSpan(0, 60, 1, Unproved.NO_MAP)),
+        (55, 1, UnprovedSpan(55, 60, 5, Unproved.NO_MAP)),
+        (0, 51, UnprovedSpan(0, 60, 60, Unproved.TARGET_RETENTION)),
+    ],
+)
+def test_what_stands_in_front_of_the_map_has_not_expired(source_start, target_start, expected):
+    """A copy that MM2 made and that has lost its oldest records: the others in front of the map stand there."""
+    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    seen = state(
+        maps={LIFE: late},
+        source=PartitionOffsets(source_start, 130, 140),
+        target=PartitionOffsets(target_start, 102, 102),
+    )
+    assert [expected] == list(plan(FLOW, seen, AuditRequest()).partitions[0].unproved)
+
+
+def test_what_the_map_has_lost_is_a_problem():
+    """Copied by progress, held by the copy, covered by no piece: said anew by each audit, and never as no-map."""
+    holed = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),)), MapPiece(60, 120, (Run(60, 57, 44),))])
+    lost = UnprovedSpan(50, 60, 7, Unproved.MAP_LOST)
+    decided = plan(FLOW, state(maps={LIFE: holed}), AuditRequest())
+    (partition,) = decided.partitions
+    assert (["map-lost"], [lost]) == ([it.code for it in decided.problems], list(partition.unproved))
+    assert [((50, 60),)] == [it.scope.lost for it in partition.specs]
+    before = dataclasses.replace(BEFORE, unproved=(dataclasses.replace(lost, records=3),))
+    later = plan(FLOW, state(ledger_from([before]), maps={LIFE: holed}), AuditRequest())
+    (partition,) = later.partitions
+    assert (["map-lost"], (), (lost,)) == (
+        [it.code for it in later.problems],
+        partition.before.unproved,
+        partition.unproved,
+    )
+
+
+def test_a_newest_piece_that_was_lost_is_a_problem():
+    """Progress says that more was copied than the map covers."""
+    short = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),))])
+    decided = plan(FLOW, state(maps={LIFE: short}, settled=50), AuditRequest())
+    assert [("map-lost", "t")] == [(it.code, it.topic) for it in decided.problems]
+    assert "upstream offsets 50 to 119" in decided.problems[0].message
+
+
+def test_an_audit_without_a_record_left_says_so():
+    """The copy has expired: nothing is there to be compared."""
+    decided = plan(FLOW, state(target=PartitionOffsets(102, 102, 102)), AuditRequest())
+    assert ([0], ["nothing-copied"]) == (
+        [it.held for it in decided.partitions],
+        [it.code for it in decided.problems],
+    )
+
+
+def test_an_earlier_life_is_compared_but_proves_nothing():
+    """The topic was made anew; its copy is still that of the life before."""
+    ledger = ledger_from([Incarnation("t", "id", 1, "A.t")])
+    decided = plan(FLOW, state(ledger, topic_id="new"), AuditRequest())
+    assert (["recreated"], [False]) == (
+        [it.code for it in decided.problems],
+        [it.claims for it in decided.partitions],
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("no-map", {"maps": {}}),
+        ("copy-deleted", {"remote": None}),
+    ],
+)
+def test_what_stands_against_an_audit(expected, changes):
+    """One clear problem for the topic."""
+    decided = plan(FLOW, state(**changes), AuditRequest())
+    assert ([expected], ()) == ([it.code for it in decided.problems], decided.partitions)
+
+
+def test_nothing_copied_is_not_equal():
+    """Nothing to compare proves nothing."""
+    empty = dataclasses.replace(state(maps={}), progress={})
+    assert ["nothing-copied"] == [it.code for it in plan(FLOW, empty, AuditRequest()).problems]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 50_000), st.integers(1, 200_000), st.floats(0.01, 1), st.text())
+def test_a_sample_has_its_share_and_repeats(start, length, share, seed):
+    """Pieces within the range, in order, apart, and the same for the same seed."""
+    end = start + length
+    chosen = sample(start, end, share, seed)
+    assert chosen == sample(start, end, share, seed)
+    assert all(start <= low < high <= end for low, high in chosen)
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(chosen))
+    assert sum(high - low for low, high in chosen) >= min(length, share * length - 5_000)
+
+
+def test_a_sample_of_everything_is_everything():
+    """In pieces."""
+    chosen = sample(0, 12_000, 1.0, "")
+    assert [(0, 5_000), (5_000, 10_000), (10_000, 12_000)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("downstream", "expected"), [(0, 0), (1, 1), (49, 49), (50, 60), (51, 60), (100, 109), (101, 120)]
+)
+def test_where_the_source_of_a_downstream_offset_is(downstream, expected):
+    """Or of the first one behind it."""
+    assert expected == first_upstream_at(MAP, downstream)

@@ -1,0 +1,65 @@
+"""The one word an audit says of a flow: "equal" is earned."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
+from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
+from twinlog.checks.coverage import PartitionCoverage
+from twinlog.checks.unproved import UnprovedCount
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+
+FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
+GONE = (UnprovedCount("source-retention", 5),)
+NEW = (UnprovedCount("not-audited", 1),)
+
+
+@pytest.mark.parametrize(
+    ("expected", "differences", "compared", "codes"),
+    [
+        (AuditVerdict.EQUAL, 0, 1, []),
+        (AuditVerdict.DIFFERENT, 1, 1, []),
+        (AuditVerdict.DIFFERENT, 1, 1, ["no-map"]),
+        (AuditVerdict.NOT_AUDITED, 0, 1, ["no-map"]),
+        (AuditVerdict.NOTHING_COMPARED, 0, 0, []),
+        (AuditVerdict.NOTHING_COMPARED, 0, 0, ["nothing-compared"]),
+        (AuditVerdict.NOTHING_TO_COMPARE, 0, 0, [NOTHING_COPIED]),
+    ],
+)
+def test_the_verdict(expected, differences, compared, codes):
+    """What is worse goes first; nothing compared is not equal."""
+    assert expected == verdict_of(differences, compared, [AuditProblem(code, "t", "") for code in codes])
+
+
+@pytest.mark.parametrize(
+    ("expected", "rows"),
+    [
+        (False, []),
+        (True, [(5, 5, ())]),
+        (False, [(5, 0, GONE)]),
+        (True, [(6, 1, GONE)]),
+        (False, [(6, 5, NEW)]),
+        (True, [(5, 5, ()), (0, 0, ())]),
+        (False, [(0, 0, ())]),
+    ],
+)
+def test_what_is_proved(expected, rows):
+    """All that both sides hold, and something at least."""
+    parts = [PartitionCoverage(f"t{n}", 0, *it[:2], 0, 7, it[2]) for n, it in enumerate(rows)]
+    assert expected is proves(FLOW, parts)
+
+
+def test_a_tier_may_ask_for_less():
+    """Then that much is called proved."""
+    easy = dataclasses.replace(FLOW, tiers=(dataclasses.replace(FLOW.tiers[0], audit_percent=80),))
+    part = PartitionCoverage("t", 0, 6, 5, 0, 7, NEW)
+    assert [False, True] == [proves(flow, [part]) for flow in (FLOW, easy)]
+
+
+def test_why_nothing_was_compared_is_said():
+    """By count and reason."""
+    assert "5 source-retention" in nothing_compared("A->B", GONE).message

@@ -1,0 +1,178 @@
+"""What share of the copy has been proved equal."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.checks.coverage import Coverage, PartitionCoverage, coverage, partition_coverage, total
+from twinlog.checks.unproved import UNMAPPED
+from twinlog.formats.ledger.audit import (
+    DifferenceKind,
+    FoundDifference,
+    PartitionAudit,
+    SampleAudit,
+    Unproved,
+    UnprovedSpan,
+)
+from twinlog.formats.ledger.records import Incarnation
+from twinlog.formats.map.offset_map import encode_piece
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.state.ledger import Ledger, ledger_from
+from twinlog.state.progress import Maps, SourceLife
+
+LIFE = SourceLife("t", "id", 0)
+MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+AUDIT = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 120, 101, 100, 80, 20, (), 0, (), 7_000)
+
+
+def maps(offset_map: OffsetMap) -> Maps[PackedMap]:
+    return Maps({LIFE: PackedMap.of({it.first_upstream: encode_piece(it) for it in offset_map.pieces})}, {})
+
+
+def judged(audit: PartitionAudit | None, offset_map: OffsetMap = MAP, **options: dict[str, str]) -> float:
+    ledger = ledger_from([audit] if audit else [])
+    (found,) = coverage(ledger, maps(offset_map), **options)
+    return found.share
+
+
+@pytest.mark.parametrize(
+    ("expected", "audit"),
+    [
+        (0.0, None),
+        (1.0, AUDIT),
+        (0.75, dataclasses.replace(AUDIT, end=85)),
+        (0.9, dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 10, 10, Unproved.SOURCE_RETENTION),))),
+        (0.98, dataclasses.replace(AUDIT, difference_count=2)),
+    ],
+)
+def test_share_of_a_partition(expected: float, audit: PartitionAudit | None):
+    """Only copied records that were proved count."""
+    assert expected == judged(audit)
+
+
+def test_what_has_left_the_target_does_not_count():
+    """Unproved records of the past do not weigh on the share of today."""
+    audit = dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 50, 50, Unproved.SOURCE_RETENTION),))
+    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))]))
+
+
+def test_what_no_map_covers_was_copied_and_not_proved():
+    """In front of the map, or in a hole of it; until that part of the map has left the target, too."""
+    hole = UnprovedSpan(50, 60, 10, Unproved.NO_MAP)
+    assert 100 / 110 == judged(dataclasses.replace(AUDIT, unproved=(hole,)))
+    front = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    audit = dataclasses.replace(AUDIT, start=60, unproved=(UnprovedSpan(0, 60, 50, Unproved.NO_MAP),))
+    assert 0.5 == judged(audit, front)
+    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(80, 120, (Run(80, 71, 30),))]))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["mapped", *Unproved])), min_size=1))
+def test_nothing_unproved_counts_as_proved(parts: list[tuple[int, str]]) -> None:
+    """Proved are the records that lie in no span, of all that were copied."""
+    pieces, spans, at, place, proved = [], [], 0, 0, 0
+    for length, kind in parts:
+        if kind != Unproved.NO_MAP:
+            pieces.append(MapPiece(at, at + length, (Run(at, place, length),)))
+        if kind != "mapped":
+            spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
+        proved += length * (kind == "mapped")
+        at, place = at + length, place + length + 1
+    if pieces:
+        audit = dataclasses.replace(AUDIT, end=at, unproved=tuple(spans))
+        found = partition_coverage(LIFE, OffsetMap.of(pieces), audit)
+        begun = [it for it in spans if it.end >= pieces[0].first_upstream]
+        assert (proved, proved + sum(it.records for it in begun)) == (found.proved, found.records)
+
+
+WRONG = FoundDifference(DifferenceKind.VALUE, 5, 5)
+SAMPLE = SampleAudit("t", "id", 0, 0.5, 1, 50, 49, 0, 1, (WRONG,), 8_000)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([SAMPLE], (0, 1)),
+        ([AUDIT, SAMPLE], (99, 1)),
+        ([AUDIT, dataclasses.replace(SAMPLE, at_ms=6_999)], (100, 0)),
+        ([dataclasses.replace(AUDIT, differences=(WRONG,), difference_count=1), SAMPLE], (99, 1)),
+        ([AUDIT, dataclasses.replace(SAMPLE, difference_count=70)], (30, 70)),
+    ],
+)
+def test_what_a_sample_found_stands_until_a_later_audit(records: list, expected: tuple[int, int]):
+    """Not twice where an audit has named it before."""
+    (found,) = coverage(ledger_from(records), maps(MAP))
+    assert expected == (found.proved, found.differences)
+
+
+def test_a_copy_made_anew_is_not_proved():
+    """The audit was of another topic with the same name."""
+    assert 0.0 == judged(AUDIT, remote_topic_ids={"t": "another"})
+    assert 1.0 == judged(AUDIT, remote_topic_ids={"t": "rid"})
+
+
+def test_only_the_newest_life_counts():
+    """A life that has ended on the source can no longer be compared."""
+    ledger = ledger_from([AUDIT, Incarnation("t", "new", 1, "A.t")])
+    assert () == coverage(ledger, maps(MAP))
+
+
+def test_without_a_map_there_is_nothing_to_prove():
+    """Of nothing, nothing is proved, and no percent is told."""
+    nothing = total(coverage(Ledger(), Maps({}, {})))
+    assert (Coverage(0, 0, 0, None), 0.0, None) == (nothing, nothing.share, nothing.percent)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["mapped", "new", *Unproved])), min_size=1),
+    st.integers(0, 3),
+)
+def test_whatever_is_not_proved_is_counted_with_its_reason(parts: list[tuple[int, str]], differences: int):
+    """Copied records are proved, differ, or are counted; 100 % is said only of all that both sides hold."""
+    pieces, spans, at, end = [], [], 0, 0
+    for length, kind in sorted(parts, key=lambda it: it[1] == "new"):
+        if kind not in UNMAPPED:
+            pieces.append(MapPiece(at, at + length, (Run(at, at, length),)))
+        if kind not in {"mapped", "new"}:
+            spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
+        at += length
+        end = end if kind == "new" else at
+    if not pieces:
+        return
+    audit = dataclasses.replace(AUDIT, end=end, unproved=tuple(spans), difference_count=differences)
+    whole = total([partition_coverage(LIFE, OffsetMap.of(pieces), audit)])
+    proved_and_differing = whole.proved + min(differences, whole.records)
+    assert whole.records <= proved_and_differing + sum(it.records for it in whole.unproved)
+    if whole.percent == 100:
+        assert whole.proved == whole.comparable > 0
+    if not whole.proved:
+        assert whole.percent in {0, None}
+
+
+def test_one_partition_never_audited_leaves_a_flow_without_an_age():
+    """The age of a sum is that of its oldest part."""
+    parts = [PartitionCoverage("t", 0, 10, 10, 0, 7_000), PartitionCoverage("t", 1, 10, 5, 1, 9_000)]
+    assert (0.75, 1, 2.0) == (
+        total(parts).share,
+        total(parts).differences,
+        total(parts).age_seconds(9_000),
+    )
+    assert total([*parts, PartitionCoverage("t", 2, 1, 0, 0, None)]).age_seconds(9_000) is None
+    assert total([*parts, PartitionCoverage("t", 2, 0, 0, 0, None)]).age_seconds(9_000) == 2.0
+
+
+def test_an_audit_that_has_yet_to_come_leaves_a_flow_without_an_age():
+    """Its clock is ahead: how old it is nobody knows, whatever the others say; a minute is no matter."""
+    parts = [PartitionCoverage("t", 0, 10, 10, 0, 7_000), PartitionCoverage("t", 1, 10, 10, 0, 109_000)]
+    assert (None, None, 42.0) == tuple(total(parts).age_seconds(now) for now in (9_000, 48_999, 49_000))
+    assert None is total(parts[1:]).age_seconds(9_000)
+
+
+def test_a_map_that_cannot_be_read_proves_nothing():
+    """Its partition is not called proved for want of records."""
+    (found,) = coverage(Ledger(), Maps({}, {LIFE: UnreadableMap("no")}))
+    assert (0.0, None) == (found.share, total([found]).age_seconds(1))

@@ -1,0 +1,218 @@
+"""The cycle's checks, each with a guilty and an innocent row, through both evaluators, which agree."""
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from twinlog.checks import evaluate
+from twinlog.checks.check import Check, Relation, Severity, Suite
+from twinlog.checks.cycle_suites import FLOW, PARTITION_CHECKS, PARTITIONS, TOPICS
+from twinlog.checks.great_expectations import frame, validate
+from twinlog.checks.partitions import MapSummary, PartitionRow, columns_of
+
+SOUND = PartitionRow(
+    topic="orders",
+    remote_topic="A.orders",
+    partition=0,
+    source_log_start=2,
+    source_end=12,
+    next_upstream=10,
+    lag_records=2,
+    oldest_uncopied=1,
+    target_log_start=0,
+    target_stable_end=9,
+    source_partitions=3,
+    target_partitions=3,
+    mapped=MapSummary(8, 8, 8, 10, 8),
+    unmapped_offsets=0,
+    reported_next_upstream=6,
+)
+NEW = replace(
+    SOUND,
+    partition=1,
+    next_upstream=None,
+    target_log_start=None,
+    target_stable_end=None,
+    mapped=MapSummary(),
+    reported_next_upstream=None,
+)
+CRIMES = {
+    "nothing-copied-twice": {"mapped": MapSummary(8, 7, 8, 10, 8)},
+    "downstream-counted-once": {"mapped": MapSummary(8, 8, 7, 10, 8)},
+    "map-not-beyond-progress": {"mapped": MapSummary(8, 8, 8, 11, 8)},
+    "map-whole": {"unmapped_offsets": 2},
+    "progress-within-source": {"next_upstream": 13},
+    "nothing-expired-uncopied": {"source_log_start": 11},
+    "copy-not-cut-off": {"target_stable_end": 7},
+    "partition-parity": {"target_partitions": 2},
+    "progress-never-goes-back": {"reported_next_upstream": 11},
+    "lag-not-negative": {"lag_records": -1},
+}
+GUILTY = {name: replace(SOUND, partition=10 + n, **crime) for n, (name, crime) in enumerate(CRIMES.items())}
+
+
+LINES = {
+    "partitions": (
+        [columns_of(SOUND), columns_of(NEW)],
+        {name: columns_of(row) for name, row in GUILTY.items()},
+    ),
+    "topics": (
+        [
+            {
+                "topic": "orders",
+                "target_replicas": 3,
+                "wanted_replicas": 3,
+                "target_min_insync": 2,
+                "wanted_min_insync": 2,
+                "leaderless_partitions": 0,
+                "fewest_in_sync": 3,
+                "source_retention_ms": 5,
+                "target_retention_ms": 5,
+                "source_retention_bytes": 7,
+                "target_retention_bytes": 9,
+                "source_max_message_bytes": 7,
+                "target_max_message_bytes": 7,
+                "cleanup_differs": 0,
+                "age_seconds": 2.5,
+                "rpo_seconds": 3,
+                "undecided_seconds": 2.5,
+                "undecided_allowed": 3,
+            },
+            {"topic": "of which nothing is known"},
+        ],
+        {
+            "replication-factor": {"wanted_replicas": 4},
+            "min-insync-replicas": {"wanted_min_insync": 3},
+            "can-be-written": {"fewest_in_sync": 1},
+            "every-partition-led": {"leaderless_partitions": 1},
+            "retention-time": {"target_retention_ms": 4},
+            "retention-size": {"target_retention_bytes": 6},
+            "record-size": {"target_max_message_bytes": 6},
+            "cleanup-policy": {"cleanup_differs": 1},
+            "rpo-within-budget": {"age_seconds": 3.1},
+            "transactions-end": {"undecided_seconds": 3.1},
+        },
+    ),
+    "flow": (
+        [
+            {"flow": "A->B", "gaps": 0, "heartbeat_age_seconds": 1.5, "heartbeat_age_allowed": 2},
+            {"flow": "B->A"},
+        ],
+        {"no-open-gaps": {"gaps": 1}, "heartbeat-age": {"heartbeat_age_seconds": 2.5}},
+    ),
+}
+"""For each suite: innocent rows, and for each check a change that makes the first of them guilty."""
+
+
+def guilty(suite: Suite) -> dict:
+    (sound, *_), crimes = LINES[suite.name]
+    if suite is PARTITIONS:
+        return crimes
+    return {name: sound | {suite.identity[0]: name} | crime for name, crime in crimes.items()}
+
+
+def by_gx(suite: Suite, rows):
+    return validate(suite, rows).results
+
+
+SUITES = [PARTITIONS, TOPICS, FLOW]
+EVALUATORS = [evaluate.judge, by_gx]
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda it: it.name)
+def test_every_check_has_its_guilty_row(suite):
+    """No check is there that was never seen to fail."""
+    assert [check.name for check in suite.checks] == list(LINES[suite.name][1])
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda it: it.name)
+def test_every_check_says_what_it_means_and_what_to_do(suite):
+    """Names are unique; columns exist."""
+    assert len(suite.checks) == len({check.name for check in suite.checks})
+    known = set(LINES[suite.name][0][0])
+    for check in suite.checks:
+        assert check.meaning and check.advice
+        assert set(check.columns) <= known
+
+
+@pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
+@pytest.mark.parametrize("suite", SUITES, ids=lambda it: it.name)
+def test_innocent_rows_pass(suite, judge):
+    """One of which nothing is known is not judged by what it does not have; no rows have nothing wrong."""
+    assert [] == [it for it in judge(suite, LINES[suite.name][0]) if not it.passed]
+    assert [] == [it for it in judge(suite, []) if not it.passed]
+
+
+@pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
+@pytest.mark.parametrize("suite", SUITES, ids=lambda it: it.name)
+def test_the_guilty_row_is_named(suite, judge):
+    """It alone, with its numbers and what to do."""
+    accused = guilty(suite)
+    results = judge(suite, [*LINES[suite.name][0], *accused.values()])
+    for check, result in zip(suite.checks, results, strict=True):
+        row = accused[check.name]
+        who = " ".join([str(row[suite.identity[0]]), *(f"{it} {row[it]}" for it in suite.identity[1:])])
+        assert (check.name, False) == (result.name, result.passed)
+        assert result.observed.startswith(f"{who}: {check.left} ")
+        assert ";" not in result.observed
+        assert check.advice in result.message
+        assert (str(row[suite.identity[0]]),) == result.subjects
+
+
+ARBITRARY = Suite(
+    "arbitrary",
+    "row",
+    ("name", "number"),
+    tuple(
+        Check(
+            f"{left} {relation} {right} {needs}", Severity.WARNING, left, relation, right, "so", "do", needs
+        )
+        for left, right in (("a", "b"), ("b", 2))
+        for relation in Relation
+        for needs in (False, True)
+    ),
+)
+
+
+def test_both_evaluators_give_the_same_results():
+    """Every relation, needed or not, over columns and numbers that are there or not: also word by word."""
+    values = random.Random(7)
+    cells = [None, 0, 1, 2, 3, 2.5, -1, 2**53 - 1]
+    rows = [
+        {"name": f"row{n % 9}", "number": n, "a": values.choice(cells), "b": values.choice(cells)}
+        for n in range(400)
+    ]
+    assert evaluate.judge(ARBITRARY, rows) == validate(ARBITRARY, rows).results
+    assert {True, False} == {it.passed for it in evaluate.judge(ARBITRARY, rows[:3])}
+    for start in range(0, 30, 3):
+        few = rows[start : start + 3]
+        assert evaluate.judge(ARBITRARY, few) == validate(ARBITRARY, few).results
+
+
+def test_many_guilty_rows_fit_a_line():
+    """The first ones are named, the others counted."""
+    rows = [columns_of(replace(SOUND, partition=number, target_partitions=1)) for number in range(9)]
+    parity = next(it for it in evaluate.judge(PARTITIONS, rows) if it.name == "partition-parity")
+    assert parity.observed.endswith("partition 4: target_partitions 1, source_partitions 3 and 4 more")
+
+
+def test_what_a_check_needs_and_nobody_knows_fails():
+    """It says so in place of a number."""
+    suite = Suite("one", "topic", ("topic",), (replace(TOPICS.checks[0], needs=True),))
+    for judge in EVALUATORS:
+        (result,) = judge(suite, [{"topic": "t", "target_replicas": 1}])
+        assert (False, "t: target_replicas 1, wanted_replicas not known") == (result.passed, result.observed)
+
+
+def test_the_frame_has_one_line_a_row():
+    """Missing values are NaN, offsets exact."""
+    table = frame(PARTITIONS, [columns_of(SOUND), columns_of(NEW)])
+    assert [10.0, True] == [it if it == it else math.isnan(it) for it in table["next_upstream"]]
+    assert ["topic", "partition", *PARTITIONS.numbers] == list(table.columns)
+
+
+def test_partition_checks_look_at_columns_of_a_row():
+    """A misspelt column would be one that is never known."""
+    assert {it for check in PARTITION_CHECKS for it in check.columns} <= set(columns_of(SOUND))

@@ -1,0 +1,55 @@
+"""The numbers of a partition row."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.checks.partitions import MapSummary, covered, lag, summarize, waiting_from
+from twinlog.cluster.values import PartitionOffsets, ReadRecord
+from twinlog.offsets.run import Run
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda it: (it[0], it[0] + it[1])))
+
+
+@given(INTERVALS)
+def test_covered_counts_each_number_once(intervals):
+    """The same as counting one by one."""
+    assert len({number for start, end in intervals for number in range(start, end)}) == covered(intervals)
+
+
+def test_an_empty_map_says_nothing():
+    """No runs, no ends."""
+    assert MapSummary() == summarize([])
+
+
+def test_a_sound_map_knows_as_many_records_as_offsets_on_either_side():
+    """Holes on either side do not matter."""
+    assert MapSummary(5, 5, 5, 12, 9) == summarize([Run(0, 1, 2), Run(9, 6, 3)])
+
+
+def test_repeated_pieces_count_once():
+    """Joined pieces may stand beside those they replace."""
+    assert summarize([Run(0, 0, 10)]) == summarize([Run(0, 0, 4), Run(0, 0, 10), Run(4, 4, 6)])
+
+
+def test_a_record_copied_twice_shows():
+    """The same upstream offsets at two downstream places."""
+    twice = summarize([Run(0, 0, 5), Run(3, 5, 2)])
+    assert (7, 5, 7) == (twice.records, twice.upstream_offsets, twice.downstream_offsets)
+
+
+def test_two_records_in_one_place_show():
+    """Two upstream offsets cannot be one downstream offset."""
+    clash = summarize([Run(0, 0, 5), Run(5, 4, 2)])
+    assert (7, 7, 6) == (clash.records, clash.upstream_offsets, clash.downstream_offsets)
+
+
+def test_a_copy_continues_where_the_log_still_is():
+    """Behind the progress, or at the log start when that is later."""
+    source = PartitionOffsets(10, 20, 25)
+    assert [10, 10, 15] == [waiting_from(source, position) for position in (None, 3, 15)]
+
+
+def test_lag_counts_from_the_first_readable_record():
+    """Markers and aborted records before it, or alone, are no lag; beyond the end it is negative."""
+    first = ReadRecord(12, 0, None, None)
+    assert [8, 0, -2] == [lag(20, 10, first), lag(20, 19, None), lag(20, 22, None)]

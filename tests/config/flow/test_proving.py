@@ -1,0 +1,80 @@
+"""When a flow is audited, and the user's own rules of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import AuditSettings, Configuration, DataRulesSettings, SampledSide
+from twinlog.errors import ConfigError
+from twinlog.policy.filters import NameFilter
+
+Loader = Callable[..., Configuration]
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loader:
+    """`loaded(text)` loads a file of that text."""
+
+    def write_and_load(text: str) -> Configuration:
+        path = tmp_path / "mm2.properties"
+        path.write_text(text)
+        return load(path)
+
+    return write_and_load
+
+
+MINIMAL = """\
+clusters=A, B
+A.bootstrap.servers=a:9092
+B.bootstrap.servers=b:9092
+A->B.enabled=true
+"""
+
+
+def test_defaults(loaded: Loader) -> None:
+    """Audited every hour; no rules, and no rule can stop the copy."""
+    flow = loaded(MINIMAL).flows["A->B"]
+    assert (AuditSettings(), DataRulesSettings()) == (flow.audit, flow.data_rules)
+    assert (None, False, SampledSide.TARGET) == (
+        flow.data_rules.suite,
+        flow.data_rules.stop,
+        flow.data_rules.side,
+    )
+
+
+def test_every_key(loaded: Loader) -> None:
+    """Also of one flow alone."""
+    flow = loaded(
+        MINIMAL + "A->B.twinlog.audit.schedule=5 * * * *\n"
+        "A->B.twinlog.data.quality.suite=/rules.json\n"
+        "twinlog.data.quality.topics=orders, pay.*\n"
+        "twinlog.data.quality.sample.records=7\n"
+        "twinlog.data.quality.side=source\n"
+        "twinlog.data.quality.stop=true\n"
+    ).flows["A->B"]
+    assert "5 * * * *" == flow.audit.schedule
+    expected = DataRulesSettings(
+        Path("/rules.json"), NameFilter(("orders", "pay.*")), 7, SampledSide.SOURCE, stop=True
+    )
+    assert expected == flow.data_rules
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("twinlog.audit.schedule=now", "no cron expression"),
+        ("twinlog.data.quality.topics=[a", "mm2.properties:5: twinlog.data.quality.topics"),
+        ("twinlog.data.quality.side=both", "'both' is none of source, target"),
+        ("twinlog.data.quality.sample.records=0", "is not a whole number of at least 1"),
+        ("twinlog.data.quality.stop=yes", "'yes' is neither true nor false"),
+    ],
+)
+def test_mistakes_are_named(loaded: Loader, line: str, said: str) -> None:
+    """By file, line and key."""
+    with pytest.raises(ConfigError) as raised:
+        loaded(MINIMAL + line + "\n")
+    assert "mm2.properties:5" in str(raised.value) and said in str(raised.value)

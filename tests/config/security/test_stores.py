@@ -1,0 +1,158 @@
+"""PEM, PKCS12 and JKS stores come out as the same PEM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from twinlog.config.file.secret import Secret
+from twinlog.config.security.stores import own_key, trusted_certificates
+from twinlog.errors import ConfigError
+
+Write = Callable[[str | bytes], str]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Write:
+    """Write a store and return its path."""
+
+    def write(content: str | bytes) -> str:
+        path = tmp_path / f"store-{len(list(tmp_path.iterdir()))}"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(path)
+
+    return write
+
+
+def test_every_kind_of_trust_store(certificates: ModuleType, stored: Write) -> None:
+    """PEM inline, on one line, in a file, PKCS12 (also declared JKS) and JKS (also without password)."""
+    both = certificates.certificate_pem("ca") + certificates.certificate_pem("other")
+    password = Secret(certificates.PASSWORD)
+    pkcs12 = stored(certificates.pkcs12_trust_store("ca", "other"))
+    jks = stored(certificates.jks_trust_store("ca", "other"))
+    kinds = [
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": both},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": both.replace("\n", " ")},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": Secret(both.replace("\n", ""))},
+        {"ssl.truststore.type": "pem", "ssl.truststore.location": stored("# a comment\n" + both)},
+        {
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": pkcs12,
+            "ssl.truststore.password": password,
+        },
+        {"ssl.truststore.location": pkcs12, "ssl.truststore.password": password},
+        {"ssl.truststore.type": "JKS", "ssl.truststore.location": jks, "ssl.truststore.password": password},
+        {"ssl.truststore.location": jks},
+    ]
+    assert [both] * len(kinds) == [trusted_certificates(kind) for kind in kinds]
+    assert trusted_certificates({}) is None
+
+
+def test_every_kind_of_key_store(certificates: ModuleType, stored: Write) -> None:
+    """Encrypted or not, the key comes out decrypted, as a Secret, with its certificate first."""
+    chain, key = certificates.certificate_pem("client"), certificates.key_pem("client")
+    encrypted = certificates.key_pem("client", certificates.KEY_PASSWORD)
+    key_password = Secret(certificates.KEY_PASSWORD)
+    password = Secret(certificates.PASSWORD)
+    inline = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain}
+    own_password = stored(certificates.jks_key_store("client", key_password=certificates.KEY_PASSWORD))
+    pem_file = {"ssl.keystore.type": "PEM", "ssl.keystore.location": stored(encrypted + chain)}
+    kinds = [
+        inline | {"ssl.keystore.key": Secret(key)},
+        inline | {"ssl.keystore.key": Secret(key.replace("\n", " ")), "ssl.key.password": key_password},
+        inline | {"ssl.keystore.key": Secret(encrypted), "ssl.key.password": key_password},
+        pem_file | {"ssl.key.password": key_password},
+        {"ssl.keystore.location": stored(certificates.pkcs12_key_store("client")), "ssl.keystore.password": password},
+        {"ssl.keystore.location": stored(certificates.jks_key_store("client")), "ssl.keystore.password": password},
+        {
+            "ssl.keystore.location": own_password,
+            "ssl.keystore.password": password,
+            "ssl.key.password": key_password,
+        },
+    ]  # fmt: skip
+    found = [own_key(kind) for kind in kinds]
+    assert [(True, key)] * len(kinds) == [(it[0].startswith(chain), it[1].reveal()) for it in found if it]
+    assert own_key({}) is None
+
+
+def test_broken_stores_are_refused_by_key(certificates: ModuleType, stored: Write) -> None:
+    """The property at fault is named, a password never is."""
+    wrong = Secret("hunter2")
+    chain = certificates.certificate_pem("client")
+    encrypted = certificates.key_pem("client", certificates.KEY_PASSWORD)
+    pem = {"ssl.keystore.certificate.chain": chain, "ssl.keystore.key": Secret(encrypted)}
+    trust, own = trusted_certificates, own_key
+    cases = [
+        (trust, {"ssl.truststore.location": "/none"}, "ssl.truststore.location: cannot be read"),
+        (trust, {"ssl.truststore.location": stored("hello")}, "is neither PEM, PKCS12 nor JKS"),
+        (
+            trust,
+            {"ssl.truststore.type": "BCFKS"},
+            "ssl.truststore.type: names a store that cannot be read here",
+        ),
+        (
+            trust,
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": stored(b"\x30\x00")},
+            "is declared PEM and holds none",
+        ),
+        (
+            trust,
+            {"ssl.truststore.certificates": "nothing"},
+            "ssl.truststore.certificates: holds no certificate",
+        ),
+        (
+            trust,
+            {"ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"},
+            "cannot be read",
+        ),
+        (
+            trust,
+            {
+                "ssl.truststore.location": stored(certificates.jks_trust_store("ca")),
+                "ssl.truststore.password": wrong,
+            },
+            "ssl.truststore.password: does not open the store",
+        ),
+        (
+            trust,
+            {
+                "ssl.truststore.location": stored(certificates.pkcs12_trust_store("ca")),
+                "ssl.truststore.password": wrong,
+            },
+            "ssl.truststore.password: does not open the store",
+        ),
+        (
+            own,
+            {"ssl.keystore.location": stored(certificates.pkcs12_key_store("client"))},
+            "ssl.keystore.password: is missing",
+        ),
+        (
+            own,
+            {
+                "ssl.keystore.location": stored(certificates.jks_key_store("client", "other")),
+                "ssl.keystore.password": Secret(certificates.PASSWORD),
+            },
+            "ssl.keystore.location: holds 2 private keys",
+        ),
+        (
+            own,
+            {
+                "ssl.keystore.location": stored(certificates.pkcs12_trust_store("ca")),
+                "ssl.keystore.password": Secret(certificates.PASSWORD),
+            },
+            "holds no private key",
+        ),
+        (own, pem, "ssl.keystore.key: the private key is encrypted; set ssl.key.password"),
+        (own, pem | {"ssl.key.password": wrong}, "ssl.key.password: does not open the private key"),
+        (own, {"ssl.keystore.key": chain}, "ssl.keystore.key: holds no PEM private key"),
+    ]
+    for read, properties, part in cases:
+        with pytest.raises(ConfigError) as caught:
+            read(properties)
+        assert (part, False) == (
+            part if part in str(caught.value) else str(caught.value),
+            "hunter2" in str(caught.value),
+        )

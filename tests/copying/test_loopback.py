@@ -1,0 +1,177 @@
+"""What a flow may copy back of a topic that both flows call the same."""
+
+from dataclasses import replace
+
+import pytest
+from fake_cluster import FakeCluster
+
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import TopicPartition
+from twinlog.config.flow.settings import ClusterSettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.copying.loopback import uncompared, with_echoes
+from twinlog.copying.ranges import Settled
+from twinlog.formats.ledger.takeover import TakenOver
+from twinlog.formats.ledger.topics import Incarnation
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.lane.spec import RangeSpec
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.reverse_flows import unknown_ledgers, way_back_ledger
+
+BACK = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "BA"))
+"""The flow B->A; the way back is A->B, whose ledger and map are on B."""
+
+RANGE = RangeSpec("orders", "life", "orders", 0, 10, 100)
+TAKEN = TakenOver("orders", "life", 0, first=0, compared=40, end=60, at_ms=1)
+MAP = "mm2-offset-map.A.internal"
+
+
+@pytest.fixture
+def source() -> FakeCluster:
+    cluster = FakeCluster("B")
+    cluster.add_topic(way_back_ledger(BACK))
+    cluster.add_topic(MAP)
+    return cluster
+
+
+def store(source: FakeCluster, topic: str, key: bytes, value: bytes) -> None:
+    source.append(TopicPartition(topic, 0), key=key, value=value)
+
+
+def both(source: FakeCluster) -> Clusters:
+    """The clusters of the flow B->A, with its ledger."""
+    target = FakeCluster("A")
+    target.add_topic(BACK.ledger_topic)
+    return Clusters(source, target)
+
+
+def put_piece(source: FakeCluster, value: bytes) -> None:
+    store(source, MAP, encode_map_key(MapKey("orders", "a-life", 0, 0)), value)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(10, 100, (10, 39)), (0, 5, (0, 4)), (40, 100, None), (60, 100, None)],
+)
+def test_what_was_not_compared_is_not_copied(start, end, expected):
+    """A range that begins behind it, or in what was compared, is free to go."""
+    found = uncompared(replace(RANGE, start=start, end=end), [TAKEN])
+    assert expected == (None if found is None else (found.first_offset, found.last_offset))
+
+
+def test_a_partition_with_uncompared_records_stops_and_says_where(source):
+    """The others go on; a copy that was made anew since is another."""
+    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
+    settled = with_echoes(BACK, both(source), Settled((RANGE, anew, other), ()))
+    assert (anew, other) == settled.ranges
+    assert [("uncompared", 0, 10, 39)] == [
+        (it.code, it.partition, it.first_offset, it.last_offset) for it in settled.stopped
+    ]
+
+
+def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
+    """Mirror Maker's duplicates stand between; no map has them."""
+    store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
+    put_piece(source, encode_piece(MapPiece(0, 30, (Run(0, 41, 3), Run(3, 70, 5)))))
+    (found,) = with_echoes(BACK, both(source), Settled((replace(RANGE, start=40),), ())).ranges
+    assert ((40, 60), (70, 75)) == found.echoes
+
+
+@pytest.mark.parametrize(("copy", "echoes"), [("life", ((70, 75),)), ("another", ()), ("", ((70, 75),))])
+def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, echoes):
+    """A topic that was made anew holds none of what the way back wrote; left out, its own records would be lost."""
+    known = Incarnation("orders", "a-life", 1, "orders", copy)
+    store(source, way_back_ledger(BACK), known.key(), known.value())
+    put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
+    (found,) = with_echoes(BACK, both(source), Settled((RANGE,), ())).ranges
+    assert echoes == found.echoes
+
+
+def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
+    """What is an echo would be guessed."""
+    put_piece(source, b"\x05\x00\x00")
+    settled = with_echoes(BACK, both(source), Settled((RANGE,), ()))
+    assert ((), ["offset-map"]) == (settled.ranges, [it.code for it in settled.stopped])
+    assert f"offset 0 of {MAP}-0" in settled.stopped[0].message
+
+
+def test_other_names_need_none_of_it(source):
+    """Nothing of the way back is read."""
+    put_piece(source, b"\x05\x00\x00")
+    settled = Settled((replace(RANGE, remote_topic="B.orders"),), ())
+    assert settled == with_echoes(BACK, both(source), settled)
+
+
+def life_of(cluster_id: str, copy: str = "life") -> Incarnation:
+    """What a flow from a cluster notes of `orders`, which it copies here."""
+    return Incarnation("orders", "a-life", 1, "orders", copy, cluster_id)
+
+
+class TestByClusterId:
+    def test_a_reverse_flow_of_any_name_is_found(self, source: FakeCluster) -> None:
+        """Whoever runs it calls the target what he likes."""
+        for topic in ("mm2-ledger.west.internal", "mm2-offset-map.west.internal"):
+            source.add_topic(topic)
+        known = life_of("cluster-A")
+        store(source, "mm2-ledger.west.internal", known.key(), known.value())
+        key, value = encode_map_key(MapKey("orders", "a-life", 0, 0)), MapPiece(0, 5, (Run(0, 70, 5),))
+        store(source, "mm2-offset-map.west.internal", key, encode_piece(value))
+        clusters = both(source)
+        (found,) = with_echoes(BACK, clusters, Settled((RANGE,), ())).ranges
+        assert ((70, 75),) == found.echoes
+        (noted,) = read_ledger(BACK, clusters.target).reverse_flows
+        assert ("mm2-ledger.west.internal", noted.ledger_topic_id) == (
+            noted.ledger_topic,
+            source.topics["mm2-ledger.west.internal"].topic_id,
+        )
+
+    def test_a_ledger_of_the_targets_name_may_be_of_another_cluster(self, source: FakeCluster) -> None:
+        """Its records are new here, and left out they would be lost."""
+        known = life_of("another-A")
+        store(source, way_back_ledger(BACK), known.key(), known.value())
+        put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
+        (found,) = with_echoes(BACK, both(source), Settled((RANGE,), ())).ranges
+        assert () == found.echoes
+
+    def test_a_ledger_that_was_relied_on_and_is_gone_stops_its_topics(self, source: FakeCluster) -> None:
+        """Also when it was made anew: what it said is not in the new one."""
+        known = life_of("cluster-A")
+        store(source, way_back_ledger(BACK), known.key(), known.value())
+        clusters = both(source)
+        other = replace(RANGE, remote_topic="B.orders")
+        assert () == with_echoes(BACK, clusters, Settled((RANGE, other), ())).stopped
+        source.delete_topics([way_back_ledger(BACK)])
+        for _ in range(2):
+            settled = with_echoes(BACK, clusters, Settled((RANGE, other), ()))
+            assert ((other,), ["reverse-flow-gone"]) == (settled.ranges, [it.code for it in settled.stopped])
+            source.add_topic(way_back_ledger(BACK))
+
+    def test_ledgers_that_do_not_say_whose_they_are_are_told_of(self, source: FakeCluster) -> None:
+        """Not the one of the target's name, which is taken for what it is called."""
+        source.add_topic("mm2-ledger.west.internal")
+        for topic in ("mm2-ledger.west.internal", way_back_ledger(BACK)):
+            known = life_of("")
+            store(source, topic, known.key(), known.value())
+        (note,) = unknown_ledgers(BACK, both(source))
+        assert note.startswith("mm2-ledger.west.internal on B does not say which cluster that is")
+
+
+@pytest.mark.parametrize(
+    ("since", "alias", "stops"), [(1, "C", True), (9, "C", False), (5, "A", True), (5, "Z", False)]
+)
+def test_of_two_flows_that_copy_one_topic_into_one_copy_the_later_one_stops(
+    source: FakeCluster, since: int, alias: str, stops: bool
+) -> None:
+    """The source by two aliases: ledgers apart, the topic the same by its id; of one moment, by their names."""
+    clusters = both(source)
+    theirs, target = f"mm2-ledger.{alias}.internal", clusters.target
+    assert isinstance(target, FakeCluster)
+    target.add_topic(theirs)
+    for topic, at in ((BACK.ledger_topic, 5), (theirs, since)):
+        known = Incarnation("orders", "life", at, "orders", "copy")
+        store(target, topic, known.key(), known.value())
+    settled = with_echoes(BACK, clusters, Settled((replace(RANGE, remote_topic_id="copy"),), ()))
+    assert (["copied-twice"] if stops else []) == [it.code for it in settled.stopped]

@@ -1,0 +1,128 @@
+"""How many lanes a copy is worth, and what each of them gets."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.copying.packing import LANE_BYTES, deal, deal_open, lanes_worth, pack, weighed
+from twinlog.errors import ClusterRefused
+from twinlog.lane.spec import NO_END, RangeSpec
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
+
+RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
+
+RANGES = st.lists(
+    st.builds(
+        RangeSpec,
+        topic=st.just("t"),
+        topic_id=st.just("id"),
+        remote_topic=st.just("A.t"),
+        partition=st.integers(0, 10_000),
+        start=st.integers(0, 10),
+        end=st.integers(11, 10_000),
+    ),
+    max_size=40,
+    unique_by=lambda item: item.partition,
+)
+
+
+@given(RANGES, st.integers(1, 8))
+def test_lanes_share_the_ranges_out_evenly(ranges: list[RangeSpec], lanes: int) -> None:
+    """Every range is in exactly one lane; no lane is empty; none is heavier than another by more than one range."""
+    packed = pack(ranges, lanes)
+    assert sorted(item.partition for lane in packed for item in lane) == sorted(it.partition for it in ranges)
+    assert len(packed) == min(lanes, len(ranges))
+    weights = [sum(item.end - item.start for item in lane) for lane in packed]
+    heaviest = max((item.end - item.start for item in ranges), default=0)
+    assert not weights or max(weights) - min(weights) <= heaviest
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60), st.integers(1, 8))
+def test_no_lane_has_more_than_its_share_and_the_largest_range(weights: list[int], lanes: int) -> None:
+    """Largest first to the emptiest lane: the fullest lane exceeds the mean by less than one range."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    loads = [sum(it.weight for it in lane) for lane in pack(ranges, lanes)]
+    assert max(loads) <= sum(weights) / min(lanes, len(weights)) + max(weights)
+
+
+def test_ranges_are_weighed_by_the_bytes_of_their_logs() -> None:
+    """A short range of large records may outweigh a long one of small records."""
+    weights = weighed([RANGE, replace(RANGE, partition=1)], {TopicPartition("t", 0): 10_000.0})
+    assert [1_000_000, 100] == [it.weight for it in weights]
+
+
+@dataclass
+class Source:
+    """A cluster that tells the sizes of its logs, or refuses to."""
+
+    sizes: dict[TopicPartition, int] | None
+
+    def log_dirs(self) -> LogDirs:
+        if self.sizes is None:
+            raise ClusterRefused("no DESCRIBE on the cluster")
+        return LogDirs(self.sizes)
+
+
+def topic(ends: list[int]) -> list[DiscoveredTopic]:
+    """One topic whose partitions hold the offsets from 0 to these."""
+    placed = [DiscoveredPartition(n, PartitionOffsets(0, end, end), None) for n, end in enumerate(ends)]
+    return [DiscoveredTopic("t", "id", "A.t", len(ends), tuple(placed), None, False)]
+
+
+def whole(ends: list[int]) -> list[RangeSpec]:
+    return [replace(RANGE, partition=n, start=0, end=end) for n, end in enumerate(ends)]
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes"), [(0, 1), (LANE_BYTES - 1, 1), (LANE_BYTES, 2), (LANE_BYTES * 99, 8)]
+)
+def test_a_further_lane_for_every_so_many_bytes(size: int, lanes: int) -> None:
+    """Never none, never more than there are slots."""
+    assert lanes == lanes_worth(size, 8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen", "lanes"),
+    [
+        ({TopicPartition("t", n): 1000 for n in range(4)}, None, 1),
+        ({TopicPartition("t", n): LANE_BYTES for n in range(4)}, None, 3),
+        ({TopicPartition("t", n): 1000 for n in range(4)}, 2, 2),
+        ({TopicPartition("t", n): LANE_BYTES for n in range(4)}, 1, 1),
+        (None, None, 3),
+        (None, 2, 2),
+    ],
+)
+def test_lanes_follow_the_bytes_unless_somebody_chose(sizes, chosen, lanes) -> None:
+    """Little is one lane's work; as many as there may be when the source does not tell how much there is."""
+    ends = [100] * 4
+    assert lanes == len(deal(Source(sizes), whole(ends), topic(ends), most=3, configured=chosen))
+
+
+@pytest.mark.parametrize(
+    ("start", "least", "lanes"),
+    [(100, 1, 1), (99, 1, 1), (0, 1, 3), (100, 2, 2), (0, 2, 3)],
+)
+def test_open_lanes_follow_the_backlog(start: int, least: int, lanes: int) -> None:
+    """Nothing behind is one lane's work, or that of as many as have turned out to be needed."""
+    ends = [100] * 4
+    ranges = [replace(it, start=start, end=NO_END) for it in whole(ends)]
+    sizes = {TopicPartition("t", n): LANE_BYTES for n in range(4)}
+    dealt = deal_open(Source(sizes), ranges, topic(ends), lately={}, least=least, most=3, configured=None)
+    assert (lanes, {NO_END}, 4) == (
+        len(dealt),
+        {it.end for lane in dealt for it in lane},
+        len({it.partition for lane in dealt for it in lane}),
+    )
+
+
+def test_a_busy_partition_has_a_lane_to_itself() -> None:
+    """What it had in the last window weighs, also when nothing is left of it now."""
+    ends = [100] * 3
+    ranges = [replace(it, start=100, end=NO_END) for it in whole(ends)]
+    busy = {TopicPartition("t", 1): 10_000}
+    dealt = deal_open(Source({}), ranges, topic(ends), lately=busy, least=2, most=2, configured=None)
+    assert [[1], [0, 2]] == [[it.partition for it in lane] for lane in dealt]

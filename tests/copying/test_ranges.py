@@ -1,0 +1,104 @@
+"""From progress and offsets to ranges, and from ranges to lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import ClusterSettings, CopySettings, FlowSettings
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.copying.ranges import settle
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
+
+A, B = (ClusterSettings(name, "localhost:1", ConnectionSettings(name, ())) for name in "AB")
+FLOW = FlowSettings(A, B)
+EMPTY = PartitionOffsets(0, 0, 0)
+
+
+def topic(*offsets: PartitionOffsets, target: PartitionOffsets | None = EMPTY) -> DiscoveredTopic:
+    """Topic `t` with these partitions."""
+    partitions = tuple(DiscoveredPartition(n, item, target) for n, item in enumerate(offsets))
+    return DiscoveredTopic("t", "id", "A.t", len(offsets), partitions, RemoteTopic("rid", len(offsets)))
+
+
+def settled(
+    offsets: PartitionOffsets,
+    last: int | None,
+    *,
+    flow: FlowSettings = FLOW,
+    until: int | None = None,
+    target: PartitionOffsets | None = EMPTY,
+) -> tuple[list[tuple[int, int]], list[tuple[str, int, int]]]:
+    """(ranges, stopped) of one partition."""
+    progress = {} if last is None else {TopicPartition("t", 0): last}
+    ends = {} if until is None else {TopicPartition("t", 0): until}
+    result = settle(flow, [topic(offsets, target=target)], progress, ends, {})
+    ranges = [(item.start, item.end) for item in result.ranges]
+    return ranges, [(item.code, item.first_offset, item.last_offset) for item in result.stopped]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "last", "expected"),
+    [
+        (PartitionOffsets(0, 10, 12), None, [(0, 10)]),
+        (PartitionOffsets(4, 10, 12), None, [(4, 10)]),
+        (PartitionOffsets(0, 10, 12), 6, [(7, 10)]),
+        (PartitionOffsets(0, 10, 12), 9, []),
+        (PartitionOffsets(0, 10, 12), 11, []),
+        (PartitionOffsets(7, 10, 10), 6, [(7, 10)]),
+        (PartitionOffsets(0, 0, 0), None, []),
+    ],
+)
+def test_a_range_goes_from_behind_progress_to_the_stable_end(
+    offsets: PartitionOffsets, last: int | None, expected: list[tuple[int, int]]
+) -> None:
+    """Without progress it begins at the log's start."""
+    assert settled(offsets, last) == (expected, [])
+
+
+def test_read_uncommitted_goes_to_the_end_of_the_log() -> None:
+    """As MM2 does by default."""
+    flow = replace(FLOW, copy=CopySettings(read_committed=False))
+    assert settled(PartitionOffsets(0, 10, 12), 6, flow=flow) == ([(7, 12)], [])
+
+
+def test_from_latest_only_what_comes_after_the_first_look() -> None:
+    """auto.offset.reset=latest: a partition without progress begins at its end; with progress nothing changes."""
+    flow = replace(FLOW, copy=CopySettings(start_from_latest=True))
+    assert settled(PartitionOffsets(0, 10, 10), None, flow=flow) == ([], [])
+    assert settled(PartitionOffsets(0, 10, 10), 5, flow=flow) == ([(6, 10)], [])
+
+
+def test_a_bounded_range_ends_before_the_first_later_record() -> None:
+    """`ends` are upstream offsets of the first record at or after `until`."""
+    assert settled(PartitionOffsets(0, 10, 10), 2, until=7) == ([(3, 7)], [])
+    assert settled(PartitionOffsets(0, 10, 10), 8, until=7) == ([], [])
+    assert settled(PartitionOffsets(0, 10, 12), 2, until=11) == ([(3, 10)], [])
+
+
+def test_offsets_deleted_before_they_were_copied_stop_the_partition() -> None:
+    """A gap is named by its first and last upstream offset."""
+    assert settled(PartitionOffsets(20, 30, 30), 9) == ([], [("gap", 10, 19)])
+
+
+def test_a_log_that_ends_before_progress_stops_the_partition() -> None:
+    """The source lost records that were copied, or is another topic."""
+    assert settled(PartitionOffsets(0, 5, 5), 9) == ([], [("truncation", 5, 9)])
+
+
+def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_are_copied() -> None:
+    """Without a leader on the source nobody knows what is missing: that is no copy that has everything."""
+    whole = topic(PartitionOffsets(0, 5, 5), EMPTY, PartitionOffsets(0, 7, 7))
+    led = replace(whole, partitions=(whole.partitions[0], whole.partitions[2]))
+    result = settle(FLOW, [led], {TopicPartition("t", 1): 3}, {}, {})
+    assert [(0, 0, 5), (2, 0, 7)] == [(it.partition, it.start, it.end) for it in result.ranges]
+    (stopped,) = result.stopped
+    assert ("t", 1, "partition-unavailable") == (stopped.topic, stopped.partition, stopped.code)
+    assert "t-1: cluster A did not say" in stopped.message
+
+
+def test_a_partition_without_its_place_on_the_target_waits() -> None:
+    """Its neighbours are copied."""
+    assert settled(PartitionOffsets(0, 5, 5), None, target=None) == ([], [("no-target-partition", -1, -1)])

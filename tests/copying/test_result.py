@@ -1,0 +1,101 @@
+"""What a copy is called, and whether trying again may help."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.result import Tally, result_of
+from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
+from twinlog.lane.spec import NO_END, LaneOutcome, LaneReport, RangeReport, RangeSpec
+from twinlog.topics.discovery import Discovery
+
+
+def copied(flow: FlowSettings, *codes: str, stopped: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """State, and whether it is transient, of a copy with a partition for each code ("" is well)."""
+    tally = Tally()
+    for number, code in enumerate(codes):
+        tally.ends["t", number] = 5
+        report = RangeReport(
+            "t", "A.t", number, 1, 1, 5, error_code=code, error=code and f"t-{number}: trouble"
+        )
+        tally.add(LaneReport(0, LaneOutcome.FAILED if code else LaneOutcome.DONE, (report,)))
+    stops = tuple(StoppedPartition("t", 9, code, "stopped") for code in stopped)
+    discovery = Discovery(flow.name, "cluster-A", "cluster-B", 1, (), (), ())
+    result = result_of(flow, "r", discovery, tally, stops, None, 1, 1, 0.1)
+    return result.state, result.transient
+
+
+@pytest.mark.parametrize("code", [NO_LEADER, SOURCE_LOST, "stalled", "partition-unavailable"])
+def test_what_a_broker_causes_that_is_away_is_tried_again(flow: FlowSettings, code: str) -> None:
+    """Also on the target, and also where it was found before a lane began."""
+    assert ("failed", True) == copied(flow, "", code)
+    assert ("failed", True) == copied(flow, "", stopped=(code,))
+
+
+@pytest.mark.parametrize("code", ["gap", "recreated", "corrupt-batch"])
+def test_what_a_person_must_settle_is_not_tried_again(flow: FlowSettings, code: str) -> None:
+    """Whatever else may go away by itself."""
+    assert ("failed", False) == copied(flow, NO_LEADER, code)
+
+
+def test_a_copy_without_trouble_is_done(flow: FlowSettings) -> None:
+    """There is nothing to try again."""
+    assert ("done", False) == copied(flow, "", "")
+
+
+RANGES = (RangeSpec("t", "id", "A.t", 0, 5, NO_END), RangeSpec("u", "id", "A.u", 0, 5, NO_END))
+
+
+def followed(code: str) -> Tally:
+    """What is known of two topics that were followed up to offset 5, one of them in trouble there."""
+    tally = Tally()
+    tally.settle(RANGES)
+    tally.add(
+        LaneReport(
+            0,
+            LaneOutcome.FAILED,
+            (
+                RangeReport("t", "A.t", 0, 5, 5, 5, error_code=code, error="trouble"),
+                RangeReport("u", "A.u", 0, 5, 5, 5),
+            ),
+        )
+    )
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("well", "progress", "lasts"), [(False, 4, True), (True, 4, False), (False, 5, False)]
+)
+def test_trouble_lasts_until_it_is_over(well: bool, progress: int, lasts: bool) -> None:
+    """Its partition is followed without any, though nothing may have come since; or it is copied further."""
+    troubles = followed(SOURCE_LOST).troubles(RANGES if well else (), {("t", 0): progress})
+    assert ({("t", 0): "trouble"} if lasts else {}) == troubles
+
+
+@pytest.mark.parametrize(
+    ("code", "there", "state", "lag"),
+    [
+        (TOPIC_DELETED, False, "done", 0),
+        (TOPIC_DELETED, True, "failed", 4),
+        ("poison-record", False, "failed", 0),
+    ],
+)
+def test_a_topic_that_is_gone_is_no_trouble_and_has_no_lag(
+    flow: FlowSettings, code: str, there: bool, state: str, lag: int
+) -> None:
+    """Once that is discovered; what else kept its records from being copied is still said."""
+    tally = followed(code)
+    tally.forget_gone({"t", "u"} if there else {"u"})
+    tally.end_at({("u", 0): 7} | ({("t", 0): 9} if there else {}))
+    discovery = Discovery(flow.name, "cluster-A", "cluster-B", 1, (), (), ())
+    result = result_of(flow, "r", discovery, tally, (), None, 1, 1, 0.1)
+    assert (state, [lag, 2]) == (result.state, [it.lag_records for it in result.partitions])
+
+
+def test_an_end_seen_before_the_copy_came_there_is_no_lag() -> None:
+    """As of the last look, when the source is out of reach at the end of a run."""
+    tally = followed("")
+    tally.end_at({("t", 0): 3, ("u", 0): 5})
+    assert {("t", 0): 5, ("u", 0): 5} == tally.ends

@@ -1,0 +1,79 @@
+"""What a driver finds behind its fence counts only while the fence is the last one."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying import rounds as copy_round
+from twinlog.copying.mend import at_least_once
+from twinlog.copying.mend.tails import LOST_PROGRESS
+from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.copying.rounds import Rounds
+from twinlog.errors import FencedError
+from twinlog.formats.ledger.records import LaneFence
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
+from twinlog.logs.log_state import LogState
+
+RANGES = Settled((RangeSpec("t", "id", "A.t", 0, 3, 9),), ())
+STOPPED = Settled((), (StoppedPartition("t", 0, LOST_PROGRESS, "it lies behind"),))
+GRANT = Grant("ours", (), {}, FenceMark("ours", 5, 0))
+
+
+def rounds(flow: FlowSettings, last: LaneFence) -> Rounds:
+    """A driver's rounds, with a ledger whose last fence is this one."""
+    ledger = SimpleNamespace(read=lambda _: LogState({last.key(): last.value()}, {}))
+    state = StateTopics("offsets", 1, "map", 1, "ledger", "MirrorSourceConnector", "A")
+    runner: Any = None
+    logs: Any = SimpleNamespace(ledger=ledger)
+    return Rounds(flow, runner, "ours", state, 1, logs)
+
+
+def sound(monkeypatch: pytest.MonkeyPatch, found: Settled, flow: FlowSettings, last: LaneFence) -> Settled:
+    """What is left to copy when `found` was found."""
+    monkeypatch.setattr(copy_round, "without_lost_ends", lambda *_: found)
+    clusters: Any = None
+    return rounds(flow, last).without_lost_ends(clusters, RANGES, (), GRANT)
+
+
+@pytest.mark.parametrize("last", [LaneFence("rival", 1, 9), LaneFence("ours", 1, 9)])
+def test_a_loss_seen_behind_an_old_fence_is_another_driver_at_work(
+    monkeypatch: pytest.MonkeyPatch, flow: FlowSettings, last: LaneFence
+) -> None:
+    """What it copied since looks like progress that was lost."""
+    with pytest.raises(FencedError, match="another twinlog took over"):
+        sound(monkeypatch, STOPPED, flow, last)
+
+
+def test_a_loss_seen_behind_the_last_fence_is_one(
+    monkeypatch: pytest.MonkeyPatch, flow: FlowSettings
+) -> None:
+    """Nobody else can have written."""
+    assert STOPPED == sound(monkeypatch, STOPPED, flow, LaneFence("ours", 1, 5))
+
+
+def test_without_a_loss_nobody_has_to_ask(monkeypatch: pytest.MonkeyPatch, flow: FlowSettings) -> None:
+    """The lanes hear of another fence soon enough."""
+    assert RANGES == sound(monkeypatch, RANGES, flow, LaneFence("rival", 1, 9))
+
+
+@pytest.mark.parametrize(
+    ("last", "cut"), [(LaneFence("rival", 1, 9), False), (LaneFence("ours", 1, 5), True)]
+)
+def test_maps_are_cut_behind_the_last_fence_only(
+    monkeypatch: pytest.MonkeyPatch, flow: FlowSettings, last: LaneFence, cut: bool
+) -> None:
+    """At least once nobody keeps a driver that took long from cutting what the next one's lanes write."""
+    cuts: list[object] = []
+    monkeypatch.setattr(at_least_once, "cut_maps", lambda _, __, ranges, ___: cuts.append(ranges))
+    loose = replace(flow, copy=replace(flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
+    taken = nullcontext() if cut else pytest.raises(FencedError, match="another twinlog took over")
+    with taken:
+        assert RANGES == sound(monkeypatch, STOPPED, loose, last)
+    assert cuts == [RANGES.ranges] * cut

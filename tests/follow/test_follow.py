@@ -1,0 +1,350 @@
+"""What follow mode decides, without a broker."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cli.cycle import follow_failures
+from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.packing import pack
+from twinlog.copying.progress import CopyProgress, LaneProgress, progress_of
+from twinlog.copying.ranges import settle
+from twinlog.copying.result import CopyResult, Tally
+from twinlog.copying.rounds import TASKS_DIED, Rounds, rate_shares
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    TerminalError,
+    TransientError,
+    TwinlogError,
+)
+from twinlog.follow import follow
+from twinlog.follow.background import Turn, beside, due, turns
+from twinlog.follow.generation import Following, Window
+from twinlog.follow.report import RunState
+from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
+from twinlog.topics import pauses
+from twinlog.topics.discover import with_offsets
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
+
+RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=110)
+
+
+def test_newer_offsets_replace_the_prepared_ones_and_nothing_else() -> None:
+    """A partition whose leader gave no answer is left to the next window."""
+    old, new = PartitionOffsets(0, 5, 5), PartitionOffsets(1, 9, 9)
+    topic = DiscoveredTopic(
+        "t", "id", "A.t", 2, tuple(DiscoveredPartition(n, old, None) for n in (0, 1)), None, False
+    )
+    assert (
+        replace(topic, partitions=(DiscoveredPartition(1, new, None),))
+        == with_offsets([topic], {TopicPartition("t", 1): new})[0]
+    )
+
+
+def test_a_window_stops_what_has_no_leader_as_it_opens(flow) -> None:
+    """Such a window is opened anew at the next look: the look alone would see nothing that changed."""
+    old = PartitionOffsets(0, 5, 5)
+    parts = tuple(DiscoveredPartition(n, old, old) for n in (0, 1))
+    topic = DiscoveredTopic("t", "id", "A.t", 2, parts, RemoteTopic("copy", 2))
+    seen = with_offsets([topic], {TopicPartition("t", 1): old})
+    settled = settle(flow, seen, {}, {}, {}, follow=True)
+    assert [1] == [it.partition for it in settled.ranges]
+    assert [(0, "partition-unavailable")] == [(it.partition, it.code) for it in settled.stopped]
+
+
+def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
+    flow, clusters, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows in a row without a report: Spark is gone, and what came before it went is in the result."""
+    died = TransientError("no Python", code=TASKS_DIED)
+    spans = [Window("A->B", 1, 1, 7, 70, 1.0)] + [Window("A->B", 1, 1, 0, 0, 60.0, failure=died)] * 3
+
+    def window(following: Following) -> Window:
+        following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
+        following.rounds.tally.ends["t", 0] = 7
+        return spans.pop(0)
+
+    monkeypatch.setattr(Following, "window", window)
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=600)  # type: ignore[arg-type]
+    assert ("failed", "tasks-died", True) == (result.state, result.error_code, result.broke_off)
+    assert ([], 7 * 4) == (spans, result.records)
+
+
+def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
+    flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lane finds out after 20 seconds: at the end of the run the source is asked again."""
+    source.add_topic("orders", 2)
+
+    def window(following: Following) -> Window:
+        offsets = source.offsets
+
+        def without_the_second(partitions: Any) -> Any:
+            answers = offsets(it for it in partitions if it != ("orders", 1))
+            return replace(answers, refused={TopicPartition("orders", 1): TransientError("no leader")})
+
+        monkeypatch.setattr(source, "offsets", without_the_second)
+        return Window("A->B", 1, 2, 0, 0, 0.1)
+
+    monkeypatch.setattr(Following, "window", window)
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
+    assert [("orders", 1, "partition-unavailable")] == [
+        (it.topic, it.partition, it.code) for it in result.stopped
+    ]
+    assert ("failed", True) == (result.state, result.transient)
+
+
+def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
+    flow, clusters, source, with_internal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target refuses to make it: nobody but the run could tell, and somebody has to act."""
+    source.add_topic("orders")
+    with_internal.refuse("create_topics", "A.orders", ClusterRefused("no CREATE"))
+    monkeypatch.setattr(Following, "window", lambda _: Window("A->B", 1, 0, 0, 0, 0.1))
+    monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
+    runner = SimpleNamespace(slots=1)
+    result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
+    assert ("failed", False, ["A.orders"]) == (
+        result.state,
+        result.transient,
+        [it.name for it in result.refused],
+    )
+    assert ["A.orders"] == [it.topic for it in follow_failures(result)]
+
+
+def test_a_step_has_its_turn_when_its_interval_is_over() -> None:
+    """At once the first time."""
+    each = [Turn("a", 1.0, print), Turn("b", 60.0, print)]
+    assert each == due(each, {}, 5.0)
+    assert each[:1] == due(each, {"a": 4.0, "b": 4.0}, 5.0)
+
+
+def test_heartbeats_follow_the_intervals_that_are_switched_on(flow) -> None:
+    """A way back that only beats is written to the source also when the flow itself does not beat."""
+
+    def beats(**changes: object) -> list[float]:
+        standing = RunState("run", 0)
+        return [it.every for it in turns(replace(flow, **changes), standing) if it.name == "heartbeats"]
+
+    back = replace(flow, enabled=False, emit_heartbeats=True, heartbeats_interval_seconds=3)
+    assert [] == beats(emit_heartbeats=False, way_back=None)
+    assert [3] == beats(emit_heartbeats=False, heartbeats_interval_seconds=1, way_back=back)
+    assert [1] == beats(emit_heartbeats=True, heartbeats_interval_seconds=1, way_back=back)
+
+
+def test_checkpoints_follow_the_intervals_that_are_switched_on(flow) -> None:
+    """What is switched off has no say in how often."""
+
+    def every(*, emit: bool, sync: bool) -> list[float]:
+        switched = replace(
+            flow,
+            emit_checkpoints=emit,
+            sync_group_offsets=sync,
+            emit_checkpoints_interval_seconds=600,
+            sync_group_offsets_interval_seconds=60,
+        )
+        return [it.every for it in turns(switched, RunState("run", 0)) if it.name == "checkpoints"]
+
+    cases = ((True, False), (False, True), (True, True), (False, False))
+    assert [[600], [60], [60], []] == [every(emit=emit, sync=sync) for emit, sync in cases]
+
+
+def test_a_step_that_cannot_go_on_keeps_no_other_from_its_turn(flow) -> None:
+    """A metrics folder that is full is said, and tried again."""
+    heard: list[tuple[str, str]] = []
+    beats = threading.Semaphore(0)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    each = [Turn("report", 0.0, full), Turn("heartbeats", 0.0, lambda *_: beats.release())]
+    with beside(flow, each, lambda step, error: heard.append((step, error.message))):
+        assert all(beats.acquire(timeout=10) for _ in range(2))
+    assert ("report", "OSError: [Errno 28] No space left on device") == heard[0]
+
+
+def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:
+    """While its cluster is away no step of the flow waits for it; its trouble is said once, until it is another."""
+    heard: list[tuple[str, str]] = []
+    tried, turned = threading.Semaphore(0), threading.Semaphore(0)
+    messages = iter(["C is away", "C is away", *["C refuses"] * 1000])
+
+    def beat(*_: object) -> None:
+        tried.release()
+        raise ClusterUnreachable(next(messages))
+
+    monkeypatch.setattr("twinlog.follow.background.heartbeats.beat", beat)
+    pair = replace(flow, target=replace(flow.target, alias="C"), heartbeats_interval_seconds=0)
+    each = [Turn("report", 0.0, lambda *_: turned.release())]
+    carrying = replace(flow, carries=(pair,))
+    with beside(carrying, each, lambda step, error: heard.append((step, error.message))):
+        assert all(waited.acquire(timeout=10) for waited in (tried,) * 4 + (turned,) * 4)
+    assert [("heartbeats of A->C", "C is away"), ("heartbeats of A->C", "C refuses")] == heard
+
+
+def test_progress_counts_what_lies_in_the_ranges() -> None:
+    """Not what was copied before this round, nor what another round copies behind its end."""
+    spec = _spec([
+        replace(RANGE, estimated_bytes=1000),
+        replace(RANGE, partition=1),
+        replace(RANGE, partition=2),
+    ])
+    seen = progress_of("A->B", [spec], {("t", 0): 59, ("t", 1): 5, ("t", 2): 500}, 2.0)
+    assert (50 + 0 + 100, 300, 75.0, 250.0) == (
+        seen.done,
+        seen.total,
+        seen.records_per_second,
+        seen.bytes_per_second,
+    )
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=40), st.integers(1, 8))
+def test_the_shares_of_a_throttle_add_up(weights: list[int], lanes: int) -> None:
+    """However ranges are packed, all lanes together may send the rate, and all end together."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    packed = pack(ranges, lanes)
+    shares = [share or 0 for share in rate_shares(1000, packed)]
+    ends = {
+        round(sum(it.weight for it in lane) / share, 3) for lane, share in zip(packed, shares, strict=True)
+    }
+    assert (1000.0, 1) == (round(sum(shares), 6), len({round(end / max(ends), 6) for end in ends}))
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=40), st.integers(1, 8))
+def test_no_lane_that_follows_goes_without(weights: list[int], lanes: int) -> None:
+    """All together may send the rate; each at least half of an even share, whatever it weighed as it was opened."""
+    ranges = [replace(RANGE, partition=n, estimated_bytes=weight) for n, weight in enumerate(weights)]
+    packed = pack(ranges, lanes)
+    shares = [share or 0 for share in rate_shares(1000, packed, followed=True)]
+    assert 1000.0 == round(sum(shares), 6)
+    assert min(shares) >= 1000 / (2 * len(packed))
+
+
+def test_a_throttle_over_no_lanes_is_shared_by_nobody() -> None:
+    """A flow without a topic yet."""
+    assert () == rate_shares(1000, (), followed=True)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(None, 0.0), (100, 7.0), (1000, 0.0)])
+def test_what_lanes_sent_ahead_of_the_throttle_is_owed(rate: int | None, seconds: float) -> None:
+    """A thousand bytes in three seconds: lanes that are called back do not wait, so their driver does."""
+    assert seconds == follow.owed_seconds(Window("A->B", 1, 1, 1, 1000, 3.0), rate)
+
+
+@dataclass
+class Begun:
+    """A run that was told to stop before its first window; its flow is paused.  `fence` is what a fence does."""
+
+    monkeypatch: pytest.MonkeyPatch
+    fence: Callable[[], object]
+    lanes: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def run(self, flow: FlowSettings, clusters: Clusters, slots: int, lanes: int | None = None) -> CopyResult:
+        def begin(*given: object) -> SimpleNamespace:
+            self.lanes = given[-1]
+            return SimpleNamespace(
+                tally=Tally(), lanes=self.lanes, read_ahead=list, fence=self.fence, run_id="run"
+            )
+
+        self.monkeypatch.setattr(follow.Rounds, "begin", begin)
+        stop = threading.Event()
+        stop.set()
+        return follow.run(
+            flow,
+            clusters,
+            SimpleNamespace(slots=slots),
+            run_id="run",
+            seconds=60,
+            lanes=lanes,
+            stop=stop,
+            on_look=self.lines.append,
+        )
+
+
+@pytest.fixture
+def begun(flow, clusters, target, orders, monkeypatch) -> Callable[..., Begun]:
+    pauses.pause(flow, target, by="jo", reason="load")
+    return lambda fence=list: Begun(monkeypatch, fence)
+
+
+@pytest.mark.parametrize(
+    ("configured", "lanes", "most", "told"),
+    [(None, None, 4, False), (None, 2, 2, False), (1, 2, 1, False), (3, 2, 2, True), (9, None, 4, True)],
+)
+def test_a_followed_flow_has_no_more_lanes_than_slots(
+    begun, flow, clusters, configured: int | None, lanes: int | None, most: int, told: bool
+) -> None:
+    """A lane that waits for a slot waits for ever: none is given back.  Of four, each flow has its share."""
+    run = begun()
+    run.run(replace(flow, copy=replace(flow.copy, lanes=configured)), clusters, 4, lanes)
+    assert (most, told) == (run.lanes, bool(run.lines))
+
+
+PAUSE = TerminalError("flow A->B is paused", code="paused")
+
+
+def test_a_paused_flow_is_ended_without_a_fence(begun, flow, clusters) -> None:
+    """It had nothing open, and the fence would say only that it is paused."""
+
+    def fence() -> None:
+        raise AssertionError("not asked for")
+
+    assert "nothing" == begun(fence).run(flow, clusters, 1).state
+
+
+@pytest.mark.parametrize("error", [PAUSE, ClusterUnreachable("B is away")])
+def test_a_fence_that_cannot_be_had_costs_no_report(flow, error: TwinlogError) -> None:
+    """What lanes that were ended did not report is then not counted."""
+    follow._count_unreported(ended(flow, error))
+
+
+@pytest.mark.parametrize("error", [FencedError("another twinlog"), ClusterRefused("no right to write")])
+def test_what_a_last_fence_tells_is_told(flow, error: TwinlogError) -> None:
+    """Another driver has the flow, or nobody may."""
+    with pytest.raises(type(error)):
+        follow._count_unreported(ended(flow, error))
+
+
+def ended(flow: FlowSettings, error: TwinlogError) -> Following:
+    """A window whose lanes were ended, with a target that does not let it fence."""
+
+    def fence() -> None:
+        raise error
+
+    rounds: Any = SimpleNamespace(fence=fence, tally=Tally())
+    nobody: Any = None
+    following = Following(flow, nobody, None, rounds, nobody, 0.0, threading.Event(), print, bool, None)
+    following.open_ranges = following.unreported = (RANGE,)
+    return following
+
+
+def _spec(ranges: list[RangeSpec]):
+    class Spec:
+        lane = 0
+
+    spec = Spec()
+    spec.ranges = ranges
+    return spec
+
+
+def test_a_line_says_what_is_done_what_is_left_and_each_lane() -> None:
+    """Records, speed, and MB where sizes are known."""
+    lanes = (LaneProgress(0, 3, 50, 100, 500_000), LaneProgress(1, 1, 100, 100, 1_500_000))
+    assert CopyProgress("A->B", 2.0, lanes).line == (
+        "A->B: 150 records copied, 50 to go, 75 records/s, 1.0 MB/s (lane 0 50%, lane 1 100%)"
+    )

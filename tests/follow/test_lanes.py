@@ -1,0 +1,166 @@
+"""Lanes as jobs of their own: what a driver hears of them."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
+from twinlog.follow import generation
+from twinlog.follow.generation import Following
+from twinlog.follow.lanes import OpenLanes
+from twinlog.lane.spec import LaneOutcome, LaneReport
+
+
+class Runner:
+    """Ends lane n when `ends[n]` is set, with the state that `says` has for it; an error is raised."""
+
+    slots = 2
+
+    def __init__(self, **says) -> None:
+        self.says = says
+        self.ends = {name: threading.Event() for name in says}
+
+    def run(self, lanes):
+        (spec,) = lanes
+        self.ends[spec.lane].wait(30)
+        if isinstance(self.says[spec.lane], Exception):
+            raise self.says[spec.lane]
+        return (LaneReport(0, LaneOutcome(self.says[spec.lane]), ()),)
+
+    def cancel(self) -> None:
+        raise AssertionError("not asked for")
+
+
+def opened(**says) -> tuple[OpenLanes, Runner]:
+    runner = Runner(**says)
+    return OpenLanes.start(runner, [SimpleNamespace(lane=name, ranges=(name,)) for name in says]), runner
+
+
+def test_each_lane_is_heard_of_when_it_ends() -> None:
+    """One in order is no doubt, and the other goes on."""
+    lanes, runner = opened(a="done", b="failed")
+    assert (False, False) == (lanes.over, lanes.some_ended)
+    runner.ends["a"].set()
+    lanes.wait(30)
+    assert (False, True, False) == (lanes.over, lanes.some_ended, lanes.in_doubt)
+    runner.ends["b"].set()
+    assert ["done", "failed"] == [report.state for report in lanes.reports()]
+    assert (True, False, False) == (lanes.over, lanes.in_doubt, lanes.some_fenced)
+
+
+def test_a_lane_that_was_fenced_is_in_doubt() -> None:
+    """Somebody may have taken the flow over."""
+    lanes, runner = opened(a="fenced")
+    runner.ends["a"].set()
+    lanes.wait()
+    assert lanes.in_doubt
+    assert lanes.some_fenced
+
+
+def test_the_reports_of_the_others_count_when_one_dies() -> None:
+    """And it is known whose ranges nobody reported."""
+    death = TransientError("killed", code="tasks-died")
+    lanes, runner = opened(a=death, b="done")
+    for end in runner.ends.values():
+        end.set()
+    assert ["done"] == [report.state for report in lanes.reports()]
+    assert (death, ["a"], True) == (lanes.death(), list(lanes.unreported()), lanes.in_doubt)
+
+
+def test_no_lanes_are_over_at_once() -> None:
+    """A flow without a topic yet."""
+    lanes, _ = opened()
+    assert (True, (), None) == (lanes.over, lanes.reports(), lanes.death())
+
+
+def test_a_lane_that_stands_still_is_killed_behind_the_fence(flow, monkeypatch) -> None:
+    """Its process was frozen: it hears of no fence, and Spark sees nothing; the driver goes on."""
+    monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(Following, "_fence", lambda _: "granted")
+    lanes, runner = opened(a="done", b=TransientError("killed", code="tasks-died"))
+    runner.ends["a"].set()
+    runner.cancel = runner.ends["b"].set  # type: ignore[method-assign]
+    rounds = SimpleNamespace(runner=runner)
+    following = Following(flow, None, None, rounds, None, 0.0, threading.Event(), print, bool, None)
+    assert following._call_back(lanes)
+    assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], list(lanes.unreported()))
+
+
+def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:
+    """They end by themselves long before; one that does not is frozen."""
+    lanes, runner = opened(a="done")
+    far = time.monotonic() + 10_000
+    following = Following(flow, None, None, None, None, far, threading.Event(), print, bool, None)
+    overdue = generation.STRETCHES * flow.copy.follow_seconds + generation.LAST_WORD_SECONDS
+    assert [False, True] == [following._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
+    runner.ends["a"].set()
+
+
+def following(flow, rounds: SimpleNamespace) -> Following:
+    """A driver that looks at once, and again every second."""
+    often = replace(flow, copy=replace(flow.copy, follow_seconds=1))
+    far = time.monotonic() + 10_000
+    rounds.judge = lambda reports: None
+    return Following(often, None, None, rounds, None, far, threading.Event(), print, bool, None)
+
+
+def specs(*names: str) -> list[SimpleNamespace]:
+    return [SimpleNamespace(lane=name, ranges=(name,)) for name in names]
+
+
+REFUSED = ClusterRefused("rights were taken away")
+PAUSE = TerminalError("paused by jo", code="paused")
+TAKEN = FencedError("another twinlog took over")
+
+
+def raising(error: Exception) -> Callable[[object], object]:
+    def fail(_: object) -> object:
+        raise error
+
+    return fail
+
+
+def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> None:
+    """They copy on as if nothing were wrong, and end by themselves only after fifteen looks."""
+    runner = Runner(a="done")
+    monkeypatch.setattr(Following, "_look", raising(REFUSED))
+    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["a"].set())
+    with pytest.raises(ClusterRefused, match="rights"):
+        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+    assert runner.ends["a"].is_set()
+
+
+@pytest.mark.parametrize("fence", [REFUSED, PAUSE, TAKEN, RuntimeError("nobody foresaw it")])
+def test_lanes_that_nothing_calls_back_are_killed(flow, monkeypatch, fence: Exception) -> None:
+    """At once where there is no fence; where there is one, but they are deaf to it, after a while."""
+    monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(Following, "_look", raising(REFUSED))
+    monkeypatch.setattr(Following, "_fence", raising(fence))
+    runner = Runner(a=TransientError("killed", code="tasks-died"))
+    runner.cancel = runner.ends["a"].set  # type: ignore[method-assign]
+    with pytest.raises(type(fence), match=str(fence)):
+        following(flow, SimpleNamespace(runner=runner))._run(specs("a"), renew=False)
+    assert runner.ends["a"].is_set()
+
+
+def test_who_fenced_a_lane_is_asked_until_the_target_answers(flow, monkeypatch) -> None:
+    """Otherwise the other lanes would go on without anybody who attends to them."""
+    monkeypatch.setattr(generation, "FENCE_AGAIN_SECONDS", 0.05)
+    runner = Runner(a="fenced", b="done")
+    runner.ends["a"].set()
+    monkeypatch.setattr(Following, "_fence", lambda _: runner.ends["b"].set())
+    silences = [ClusterUnreachable("B does not answer")] * 2
+
+    def stop_if_taken() -> None:
+        if silences:
+            raise silences.pop()
+
+    rounds = SimpleNamespace(runner=runner, stop_if_taken=stop_if_taken)
+    lanes = OpenLanes.start(runner, specs("a", "b"))
+    lanes.jobs[0].result()
+    assert following(flow, rounds)._call_back(lanes)
+    assert [] == silences

@@ -1,0 +1,175 @@
+"""What a window of follow mode opens when not all that was prepared can be seen, or may be copied, behind the fence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_cluster import FakeCluster
+
+from twinlog.cluster.open import Clusters
+from twinlog.config.flow.settings import FlowSettings, Guarantee
+from twinlog.copying.mend import at_least_once
+from twinlog.copying.rounds import Rounds, state_topics
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.follow.generation import Following
+from twinlog.follow.lanes import OpenLanes
+from twinlog.follow.opening import Opening, fixed_lanes, settle_open
+from twinlog.follow.report import RunState
+from twinlog.follow.view import prepare
+from twinlog.lane.fence.fence import FenceLogs, Grant
+from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
+from twinlog.topics import pauses
+
+SILENT = ClusterUnreachable("no answer")
+
+
+class Stammers(FakeCluster):
+    """A cluster that answers, and when it is asked once more does not."""
+
+    @property
+    def fresh(self) -> FakeCluster:
+        self.refuse("offsets", "orders", SILENT)
+        return self
+
+
+@pytest.fixture
+def flow(base_flow: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> FlowSettings:
+    """Without transactions no broker is asked for their ends, but for ledger and map, which say nothing here."""
+    monkeypatch.setattr(Rounds, "_require_last", lambda *_: None)
+    monkeypatch.setattr(at_least_once, "cut_maps", lambda *_: None)
+    return replace(base_flow, copy=replace(base_flow.copy, guarantee=Guarantee.AT_LEAST_ONCE))
+
+
+@pytest.fixture
+def source() -> FakeCluster:
+    return Stammers("A")
+
+
+@pytest.fixture
+def opened(flow, clusters, source, orders, with_internal) -> Callable[..., Opening]:
+    """`opened(meanwhile, progress)` is what a window opens that was prepared before `meanwhile`."""
+    source.add_topic("users")
+    with_internal.add_topic("A.users")
+
+    def opening(meanwhile: Callable[[], object], progress: int = 2) -> Opening:
+        prepared = prepare(flow, clusters, None, "run")
+        meanwhile()
+        return settle_open(flow, clusters, rounds(flow, clusters), prepared, grant(progress))
+
+    return opening
+
+
+def rounds(flow: FlowSettings, clusters: Clusters) -> Rounds:
+    state = state_topics(flow, clusters)
+    runner: Any = None
+    return Rounds(flow, runner, "run", state, 1, FenceLogs.of(state))
+
+
+def grant(progress: int) -> Grant:
+    return Grant("run", (), {("orders", 0): progress}, FenceMark("run", 7, 0))
+
+
+def summary(opening: Opening) -> tuple[list[str], list[tuple[str, str]], bool]:
+    """Topics with a range, topics that stopped with the code, and whether it is partial."""
+    return (
+        [it.topic for it in opening.ranges],
+        [(it.topic, it.code) for it in opening.stopped],
+        opening.partial,
+    )
+
+
+def test_a_whole_window_is_not_partial(opened) -> None:
+    """It goes on until there is something else to follow."""
+    assert (["orders", "users"], [], False) == summary(opened(lambda: None))
+
+
+@pytest.mark.parametrize(
+    "error", [SILENT, ClusterRefused("no DESCRIBE"), TerminalError("gone", code="unknown-topic")]
+)
+def test_a_partition_whose_ends_are_not_told_is_stopped(opened, source, error: TwinlogError) -> None:
+    """The others are followed, and the next look tries it again."""
+    assert (["users"], [("orders", "partition-unavailable")], True) == summary(
+        opened(lambda: source.refuse("offsets", "orders", error))
+    )
+
+
+def test_a_source_that_answers_for_nothing_is_waited_for(opened, source) -> None:
+    """A window without lanes would last to the end of the run."""
+
+    def silence() -> None:
+        source.refuse("offsets", "orders", SILENT)
+        source.refuse("offsets", "users", SILENT)
+
+    with pytest.raises(ClusterUnreachable, match="no answer"):
+        opened(silence)
+
+
+def test_a_window_without_an_answer_is_over_at_once(
+    flow, clusters, source, orders, with_internal, monkeypatch
+) -> None:
+    """The next one may open its lanes; it is not taken for a flow without topics."""
+    monkeypatch.setattr(Following, "_fence", lambda _: grant(2))
+    opening = following(flow, clusters, RunState("run", 0))
+    source.refuse("offsets", "orders", SILENT)
+    assert SILENT == opening.window().failure
+
+
+def test_trouble_is_told_until_it_is_over(flow, clusters, source, orders, with_internal, monkeypatch) -> None:
+    """What passes by itself may come again: only lanes that have gone on behind their own look are well."""
+    monkeypatch.setattr(Following, "_fence", lambda _: grant(2))
+    monkeypatch.setattr(Rounds, "progress", lambda _: {})
+    run_state = RunState("run", 0)
+    driver = following(flow, clusters, run_state)
+    codes = {"orders": "source-lost", "gone": "topic-deleted"}
+    ended = [
+        RangeReport(it, f"A.{it}", 0, 3, 3, 3, error_code=code, error=code) for it, code in codes.items()
+    ]
+    driver.rounds.tally.add(LaneReport(0, LaneOutcome.FAILED, tuple(ended)))
+    driver._open()
+    told = [run_state.troubles]
+    runner: Any = None
+    for age in (flow.copy.follow_seconds - 1, flow.copy.follow_seconds + 1):
+        driver._take_stock(OpenLanes.start(runner, ()), time.monotonic() - age)
+        told.append(run_state.troubles)
+    lost = {("orders", 0): "source-lost"}
+    assert [lost, lost, {}] == told
+
+
+def following(flow: FlowSettings, clusters: Clusters, run_state: RunState) -> Following:
+    """A driver that has looked, and is about to open a window."""
+    prepared = prepare(flow, clusters, None, "run")
+    far = time.monotonic() + 1_000
+    stop = threading.Event()
+    return Following(
+        flow, clusters, None, rounds(flow, clusters), prepared, far, stop, print, bool, run_state
+    )
+
+
+def test_a_partition_whose_end_is_not_told_again_is_stopped(opened) -> None:
+    """Progress lies beyond the end that was seen: a log that lost records, or a leader that was behind."""
+    expected = (["users"], [("orders", "partition-unavailable")], True)
+    assert expected == summary(opened(lambda: None, progress=9))
+
+
+def test_a_topic_that_was_paused_meanwhile_is_left_out_until_the_next_look(opened, flow, target) -> None:
+    """It is nobody's trouble; but it may be resumed by then, and look as if it had never been paused."""
+    assert (["users"], [], True) == summary(
+        opened(lambda: pauses.pause(flow, target, topics=["orders"], by="jo", reason="load"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("configured", "rate", "lanes"),
+    [(None, None, None), (None, 1000, 1), (2, None, 2), (2, 1000, 2), (9, None, 4)],
+)
+def test_lanes_are_fixed_by_whoever_chose_and_by_a_throttle(
+    flow: FlowSettings, configured: int | None, rate: int | None, lanes: int | None
+) -> None:
+    """At most as many as there may be."""
+    chosen = replace(flow, copy=replace(flow.copy, lanes=configured, bytes_per_second=rate))
+    assert lanes == fixed_lanes(chosen, 4)

@@ -1,0 +1,121 @@
+"""Map pieces come back as they were written, or not at all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import int32s, names, pieces
+from twinlog.errors import FormatError
+from twinlog.formats.map.offset_map import (
+    MapKey,
+    MapPiece,
+    PieceDraft,
+    decode_map_key,
+    decode_piece,
+    encode_map_key,
+    encode_piece,
+)
+from twinlog.offsets.run import Run
+
+KEY = MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", 3, 1000)
+PIECE = MapPiece(1000, 1300, (Run(1000, 5, 10), Run(1012, 15, 200)))
+
+
+def key_of(piece: MapPiece) -> MapKey:
+    return MapKey("t", "id", 0, piece.first_upstream)
+
+
+def test_the_bytes_of_a_key_and_a_piece_stay():
+    """Stored maps must be read by every later release."""
+    assert encode_map_key(KEY).hex() == (
+        "01" "00066f7264657273" "0016356f635276644b4453546d4259715248" "6c424b646551" "00000003" "00000000000003e8"
+    )  # fmt: skip
+    # version, 300 offsets, 2 runs, (0, 5, 10), (2, 0, 200)
+    assert encode_piece(PIECE).hex(" ") == "01 ac 02 02 00 05 0a 02 00 c8 01"
+    assert (decode_map_key(encode_map_key(KEY)), decode_piece(KEY, encode_piece(PIECE))) == (KEY, PIECE)
+
+
+@given(st.builds(MapKey, names, names, int32s, st.integers(0, (1 << 63) - 1)))
+def test_reading_a_key_undoes_writing_it(key):
+    """Any names and offsets."""
+    assert decode_map_key(encode_map_key(key)) == key
+
+
+@given(pieces())
+def test_reading_a_piece_undoes_writing_it(piece):
+    """Any runs in order, none included."""
+    assert decode_piece(key_of(piece), encode_piece(piece)) == piece
+
+
+@given(pieces(), st.data())
+def test_a_piece_that_grew_is_the_piece_written_at_once(piece, data):
+    """Wherever its runs are cut into transactions."""
+    cut = data.draw(st.integers(0, len(piece.runs)))
+    draft = PieceDraft.begin(piece.first_upstream).extended(piece.runs[:cut]).extended(piece.runs[cut:])
+    assert encode_piece(piece) == draft.value(piece.end_upstream)
+
+
+@given(pieces())
+def test_every_truncation_and_every_addition_raises(piece):
+    """No shorter and no longer bytes pass for a piece."""
+    value = encode_piece(piece)
+    for cut in range(len(value)):
+        with pytest.raises(FormatError):
+            decode_piece(key_of(piece), value[:cut])
+    with pytest.raises(FormatError, match="goes on"):
+        decode_piece(key_of(piece), value + b"\x00")
+
+
+def test_every_truncation_and_every_addition_of_a_key_raises():
+    """No shorter and no longer bytes pass for a key."""
+    data = encode_map_key(KEY)
+    for cut in range(len(data)):
+        with pytest.raises(FormatError):
+            decode_map_key(data[:cut])
+    with pytest.raises(FormatError, match="goes on"):
+        decode_map_key(data + b"\x00")
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_piece_or_a_format_error(value):
+    """What decodes at all encodes to a piece that decodes to the same."""
+    try:
+        piece = decode_piece(KEY, b"\x01" + value)
+    except FormatError:
+        return
+    assert decode_piece(KEY, encode_piece(piece)) == piece
+
+
+@pytest.mark.parametrize("decode", [decode_map_key, lambda data: decode_piece(KEY, data)])
+def test_an_unknown_version_is_named(decode):
+    """A later release's map must not be half understood."""
+    with pytest.raises(FormatError, match="version 2; only version 1 is known"):
+        decode(b"\x02\x00\x00")
+
+
+def test_alternating_runs_take_three_bytes_each():
+    """The worst usual case: a transactional source, a marker after every record."""
+    runs = tuple(Run(2 * i, i, 1) for i in range(10_000))
+    assert len(encode_piece(MapPiece(0, 20_000, runs))) <= 3 * 10_000 + 8
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "runs"),
+    [
+        (-1, 5, ()),
+        (5, 4, ()),
+        (0, 1 << 63, ()),
+        (5, 9, (Run(4, 0, 1),)),
+        (0, 9, (Run(8, 0, 2),)),
+        (0, 9, (Run(0, 0, 0),)),
+        (0, 9, (Run(0, -1, 1),)),
+        (0, 9, (Run(0, 0, 3), Run(2, 3, 1))),
+        (0, 9, (Run(0, 0, 3), Run(3, 2, 1))),
+        (0, 9, (Run(5, 5, 1), Run(0, 0, 1))),
+        (0, 9, (Run(0, (1 << 63) - 1, 1),)),
+    ],
+)
+def test_a_piece_that_cannot_be_is_refused_when_made(first, end, runs):
+    """Out of order, overlapping, outside its bounds or beyond 63 bits."""
+    with pytest.raises(FormatError, match="offset map piece"):
+        MapPiece(first, end, runs)

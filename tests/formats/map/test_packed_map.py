@@ -1,0 +1,139 @@
+"""A packed map answers as the opened one does, however little of it is opened."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import maps, pieces
+from twinlog.errors import FormatError
+from twinlog.formats.map import packed_map
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.packed_map import PackedMap, group_pieces
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.run import Run
+
+
+def packed(pieces: list[MapPiece], open_runs: int) -> PackedMap:
+    return PackedMap.of(
+        {it.first_upstream: encode_piece(it) for it in pieces if it.first_upstream < it.end_upstream},
+        open_runs,
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(maps(), st.integers(1, 3))
+def test_opening_a_part_answers_as_the_whole(pieces, open_runs):
+    """Both ways, at every offset, alone and together."""
+    whole, lazy = OffsetMap.of(pieces), packed(pieces, open_runs)
+    if not whole.runs:
+        assert (None, None) == (lazy.translate_many([0]), lazy.reverse_many([0]))
+        return
+    upstream = list(range(whole.end_upstream + 3))
+    downstream = list(range(whole.runs[-1].downstream_end + 3))
+    together, back = lazy.translate_many(upstream), lazy.reverse_many(downstream)
+    for at in upstream:
+        assert whole.translate(at) == lazy.translate_many([at]).one(0) == together.one(at)
+    for at in downstream:
+        assert whole.reverse(at) == lazy.reverse_many([at]).one(0) == back.one(at)
+    assert (whole.end_upstream, len([run for it in pieces for run in it.runs])) == (
+        lazy.end_upstream,
+        lazy.run_count,
+    )
+
+
+@settings(deadline=None, max_examples=15)
+@given(maps(), st.integers(1, 3))
+def test_records_between_two_offsets_are_counted(pieces, open_runs):
+    """On either side."""
+    runs, lazy = OffsetMap.of(pieces).runs, packed(pieces, open_runs)
+    pairs = [(run.upstream + at, run.downstream + at) for run in runs for at in range(run.length)]
+    for count, offsets in (
+        (lazy.upstream_records_between, [up for up, _ in pairs]),
+        (lazy.records_between, [down for _, down in pairs]),
+    ):
+        places = range(max(offsets, default=0) + 3)
+        for start in places[::3]:
+            expected = [sum(start <= it < end for it in offsets) for end in places]
+            assert expected == [count(start, end) for end in places]
+
+
+def test_counting_opens_the_pieces_it_asks_about_and_no_others() -> None:
+    """A hundred groups near the end of a long map are counted without decoding it a hundred times."""
+    broken = encode_piece(MapPiece(0, 9, (Run(0, 0, 4), Run(5, 5, 4))))[:-1]
+    made = {
+        10 * n: encode_piece(MapPiece(10 * n, 10 * n + 10, (Run(10 * n, 20 * n, 10),))) for n in (1, 2, 3)
+    }
+    known = PackedMap.of({0: broken, **made})
+    assert (7, 7) == (known.records_between(43, 60), known.upstream_records_between(23, 30))
+    with pytest.raises(FormatError, match="cannot be read"):
+        known.records_between(0, 60)
+
+
+def test_records_are_counted_where_pieces_overlap() -> None:
+    """A joined piece stands beside those it replaces until they are forgotten; no record counts twice."""
+    parts = [MapPiece(0, 5, (Run(0, 3, 5),)), MapPiece(5, 10, (Run(6, 9, 4),))]
+    joined = MapPiece(0, 10, (Run(0, 3, 5), Run(6, 9, 4)))
+    known = PackedMap.of({0: encode_piece(joined), 5: encode_piece(parts[1])})
+    assert (9, 3) == (known.records_between(0, 99), known.records_between(6, 10))
+    assert (9, 2) == (known.upstream_records_between(0, 99), known.upstream_records_between(4, 7))
+
+
+@given(maps(), st.integers(1, 3))
+def test_pieces_that_follow_each_other_are_orderly(pieces, open_runs):
+    """However few are opened at a time."""
+    assert packed(pieces, open_runs).orderly()
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        MapPiece(4, 8, (Run(4, 60, 4),)),  # covers what the first one does
+        MapPiece(5, 8, (Run(5, 3, 3),)),  # lies before it on the target
+        MapPiece(5, 8, (Run(5, 30, 3),)),  # between two of its runs
+    ],
+)
+def test_pieces_that_do_not_follow_each_other_are_not(second):
+    """Upstream, downstream, and inside."""
+    first = MapPiece(0, 5, (Run(0, 20, 3), Run(3, 50, 2)))
+    assert [False, False] == [packed([first, second], open_runs).orderly() for open_runs in (1, 100)]
+
+
+def test_keys_are_sorted_by_partition_and_life():
+    """Two lives of a topic have two maps."""
+    records = [
+        (encode_map_key(MapKey("orders", life, partition, first)), b"%d" % first)
+        for life in ("one", "two")
+        for partition in (0, 1)
+        for first in (0, 300)
+    ]
+    expected = {
+        MapKey("orders", life, partition, 0): {0: b"0", 300: b"300"}
+        for life in ("one", "two")
+        for partition in (0, 1)
+    }
+    assert expected == group_pieces(records)
+
+
+@pytest.mark.parametrize("key", [b"", b"\x01short", b"\x02" + bytes(30), bytes(8)])
+def test_what_is_no_key_raises(key):
+    """A foreign record in the map topic stops everything."""
+    with pytest.raises(FormatError, match="offset map key"):
+        group_pieces([(key, b"")])
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x02\x00\x00", b"\x01" + b"\xff" * 12, b"\x01" + b"\xff" * 9 + b"\x01"]
+)
+def test_what_is_no_piece_raises(value):
+    """Also without opening it."""
+    with pytest.raises(FormatError, match="offset map piece"):
+        PackedMap.of({0: value})
+
+
+@given(st.lists(pieces(), max_size=6))
+def test_heads_are_the_same_read_one_by_one_and_all_at_once(some) -> None:
+    """The short way for few pieces is not another reading."""
+    values = [encode_piece(piece) for piece in some]
+    few = [list(column) for column in packed_map._heads(values)]
+    assert few == [list(column) for column in packed_map._many_heads(values)]

@@ -1,0 +1,190 @@
+"""Evidence verifies as it was written, and not otherwise."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.checks.check import CheckResult, Severity
+from twinlog.errors import ConfigError, FormatError, TerminalError
+from twinlog.formats.ledger.gate import Waiver
+from twinlog.gate.answer import GateResult, weigh
+from twinlog.gate.evidence import (
+    canonical,
+    document_of,
+    payload_of,
+    plain,
+    read_private_key,
+    read_public_key,
+    verify,
+)
+from twinlog.gate.suites.suites import Fact, Mode
+
+VERIFIER = Path(__file__).parent / "verify_evidence.py"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """A pair of PEM files, as openssl writes them."""
+    folder = tmp_path_factory.mktemp("keys")
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (folder / "key.pem").write_bytes(private)
+    (folder / "pub.pem").write_bytes(public)
+    return folder / "key.pem", folder / "pub.pem"
+
+
+@pytest.fixture(scope="module")
+def signed(keys):
+    """The text of a signed evidence with all that makes JSON hard: floats, other alphabets, quotes."""
+    results = [CheckResult("no-gaps", Severity.CRITICAL, False, 'ordér "x"', "gaps = 0", "≠", ("ordér",))]
+    waiver = Waiver("no-gaps", "", "Grund: größer", "jö", 2_000_000_000_000, 1)
+    checks = weigh(results, [waiver], {Fact.NOW: 0.123456}, 1_700_000_000_000)
+    result = GateResult("A->B", Mode.PLANNED, True, 1_700_000_000_000, False, checks, ())
+    payload = payload_of(
+        result, at="2026-01-01T00:00:00+00:00", configuration="mm2.properties", configuration_sha256="ab"
+    )
+    return document_of(payload, read_private_key(keys[0]))
+
+
+def test_signed_evidence_verifies(signed, keys):
+    """And says what it is about."""
+    found = verify(signed, read_public_key(keys[1]))
+    assert ("A->B", "planned", True, "ab") == (
+        found.flow,
+        found.mode,
+        found.ready,
+        found.configuration_sha256,
+    )
+
+
+def test_an_independent_script_verifies_it(signed, keys, tmp_path):
+    """One that imports nothing of twinlog; changed evidence fails there, too."""
+    file = tmp_path / "evidence.json"
+    file.write_text(signed, encoding="utf-8")
+    command = [sys.executable, "-I", str(VERIFIER), str(file), str(keys[1])]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (0, "A->B planned: ready\n") == (answer.returncode, answer.stdout)
+    file.write_text(signed.replace('"ready": true', '"ready": false'), encoding="utf-8")
+    assert 0 != subprocess.run(command, capture_output=True, check=False).returncode
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_openssl_verifies_it(signed, keys, tmp_path):
+    """The canonical bytes, the raw signature and the public key are all that is needed."""
+    import base64
+
+    document = json.loads(signed)
+    (tmp_path / "payload").write_bytes(canonical(document["payload"]))
+    (tmp_path / "signature").write_bytes(base64.b64decode(document["signature"]["value"]))
+    command = ["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", str(keys[1])]
+    files = ["-in", str(tmp_path / "payload"), "-sigfile", str(tmp_path / "signature")]
+    answer = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
+    assert 0 == answer.returncode, answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"ready": true', '"ready": false'),
+        ('"passed": false', '"passed": true'),
+        ("Grund", "grund"),
+        ('"age_seconds": 0.123', '"age_seconds": 0.124'),
+        ('"sha256": "ab"', '"sha256": "ac"'),
+        ('"payload": {', '"payload": {"added": 1, '),
+    ],
+)
+def test_a_changed_byte_is_noticed(signed, keys, old, new):
+    """Anywhere in what was signed."""
+    changed = signed.replace(old, new, 1)
+    assert changed != signed
+    with pytest.raises(TerminalError, match="was changed after it was signed"):
+        verify(changed, read_public_key(keys[1]))
+
+
+def test_layout_may_change(signed, keys):
+    """Blanks and the order of keys are not signed."""
+    document = json.loads(signed)
+    shuffled = {key: document[key] for key in reversed(document)}
+    assert verify(json.dumps(shuffled), read_public_key(keys[1])) == verify(signed, read_public_key(keys[1]))
+
+
+def test_another_key_is_said_to_be_another(signed, tmp_path):
+    """Not "changed": the evidence may be good."""
+    other = Ed25519PrivateKey.generate().public_key()
+    with pytest.raises(TerminalError, match="was signed by another key"):
+        verify(signed, other)
+
+
+def test_unsigned_evidence_proves_nothing(signed, keys):
+    """Whoever takes the signature off gets no further."""
+    document = json.loads(signed) | {"signature": None}
+    with pytest.raises(TerminalError, match="is not signed"):
+        verify(json.dumps(document), read_public_key(keys[1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no evidence of twinlog"),
+        ('{"format": "other"}', "no evidence of twinlog"),
+        ('{"format": "twinlog-evidence", "version": 2}', "only version 1 is known"),
+        ('{"format": "twinlog-evidence", "version": 1}', "no payload"),
+        ('{"a": 1, "a": 2}', "stands twice"),
+        (
+            '{"format": "twinlog-evidence", "version": 1, "payload": {}, "signature": {"algorithm": "none"}}',
+            "is not by Ed25519",
+        ),
+    ],
+)
+def test_what_is_no_evidence_is_refused(keys, text, words):
+    """Each with what is wrong."""
+    with pytest.raises(FormatError, match=words):
+        verify(text, read_public_key(keys[1]))
+
+
+def test_keys_that_are_none_are_refused(keys, tmp_path):
+    """With the command that makes one."""
+    private, public = keys
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("nothing")
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+        )
+    )
+    for read, path, words in (
+        (read_private_key, garbage, "openssl genpkey"),
+        (read_private_key, public, "is no private Ed25519 key"),
+        (read_private_key, locked, "is encrypted"),
+        (read_private_key, tmp_path / "missing.pem", "cannot be read"),
+        (read_public_key, private, "is no public Ed25519 key"),
+        (read_public_key, garbage, "openssl pkey"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            read(path)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9))
+def test_numbers_are_written_in_one_way(number):
+    """Whole ones without a point, others with at most three decimals, never with an exponent."""
+    text = canonical({"n": plain(number)}).decode()
+    assert "e" not in text.removeprefix('{"n":')
+    assert not text.endswith(".0}")
+    assert json.loads(text)["n"] == round(number, 3)

@@ -1,0 +1,78 @@
+"""The gate's page: what forbids it comes first, names are escaped, nothing is asked of anybody."""
+
+import re
+
+from twinlog.checks.check import CheckResult, Severity
+from twinlog.checks.risk import TopicAtRisk
+from twinlog.formats.ledger.gate import Waiver
+from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
+from twinlog.gate.page import duration, page_of, share
+from twinlog.gate.suites.suites import Fact, Mode
+
+NOW = 1_700_000_000_000
+
+
+def result(**changes) -> GateResult:
+    results = [
+        CheckResult(
+            "lag-records", Severity.CRITICAL, False, "<b>x</b>", "lag <= 0", "not so <b>x</b>", ("<b>x</b>",)
+        ),
+        CheckResult("no-gaps", Severity.CRITICAL, False, "gaps", "gaps = 0", "gaps there", ("logs",)),
+        CheckResult("free-disk", Severity.WARNING, False, "full", "free >= 10", "disk is short"),
+        CheckResult("map-known", Severity.CRITICAL, True, "as expected", "known", "the map is known"),
+    ]
+    waivers = [
+        Waiver("no-gaps", "logs", "nobody reads it", "jo", NOW + 1, NOW),
+        Waiver("lag-records", "", "was fine", "jo", NOW - 1, NOW - 2),
+    ]
+    checks = weigh(results, waivers, {Fact.NOW: 0.0}, NOW)
+    fields = {
+        "ready": is_ready(checks),
+        "checks": checks,
+        "waivers": tuple(waived_by(it, NOW) for it in waivers),
+        "topics": (
+            TopicAtRisk("orders", "gold", 5, None, 90.0, 30, moving=True, drift=("retention.ms: 1",)),
+        ),
+        "groups": (GroupAtRisk("billing", None),),
+        "coverage": (CoverageOf("orders", 1000, 999, 1, None, 1000, 99),),
+    }
+    asked = {"flow": "A->B", "mode": Mode.PLANNED, "at_ms": NOW, "still_writing": False}
+    return GateResult(**(asked | fields | changes))
+
+
+def test_what_forbids_it_comes_first():
+    """Then what is waived, by whom and why, then warnings, then the rest."""
+    page = page_of(result(), evidence="e.json", signed_by="")
+    titles = re.findall(r"<h2[^>]*>([^<]*?) <span>", page)
+    assert ["Forbids a failover", "Waived", "Worth a look", "Holds"] == titles
+    assert "A-&gt;B is not ready" in page
+    assert "nobody reads it (jo, until" in page
+    assert "expired, does not count" in page
+    assert "not signed" in page
+
+
+def test_names_are_escaped():
+    """A group may have any name."""
+    assert "<b>x</b>" not in page_of(result(), evidence="e.json", signed_by="")
+
+
+def test_a_page_needs_nothing_else():
+    """No script, no address."""
+    page = page_of(result(), evidence="e.json", signed_by="ab", data_docs="data-docs/index.html")
+    assert ["data:,", "data-docs/index.html"] == re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert "<script" not in page and "url(" not in page
+
+
+def test_ready_is_said():
+    """And by whom it is signed."""
+    page = page_of(result(ready=True, checks=result().checks[-1:]), evidence="e.json", signed_by="abc")
+    assert "A-&gt;B is ready" in page
+    assert "<code>abc</code>" in page
+
+
+def test_numbers_for_people():
+    """Unknown is said; a share is never rounded up to all of it."""
+    assert ["not known", "500 ms", "90 s", "2 min", "3 h", "3 d"] == [
+        duration(it) for it in (None, 0.5, 90, 121, 10_800, 259_200)
+    ]
+    assert ["99.9 %", "100.0 %", "nothing"] == [share(9_999, 10_000), share(1, 1), share(0, 0)]

@@ -1,0 +1,343 @@
+"""Take-overs that write nothing: dry runs and refusals, on clusters in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_cluster import FakeCluster
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.cluster.admin.connect_workers import ConnectWorkers
+from twinlog.cluster.values import PartitionOffsets, TopicPartition
+from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
+from twinlog.formats.map.offset_map import MapPiece, encode_piece
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.lane.copy.state_records import progress_record
+from twinlog.lane.fence.fence import Grant
+from twinlog.lane.spec import FenceMark, StateTopics
+from twinlog.migration import handover, takeover
+from twinlog.migration.alignment import Alignment, Verdict
+from twinlog.migration.mirror_maker import Origin
+from twinlog.migration.proof import Place
+from twinlog.migration.takeover_report import ProofState, TakeoverReport
+from twinlog.offsets.offset_map import OffsetMap
+from twinlog.offsets.run import Run
+from twinlog.state.ledger import write_ledger
+from twinlog.state.progress import SourceLife
+
+MARK = FenceMark("run", 0, 0)
+NOWHERE = PartitionOffsets(0, 0, 0)
+LETTERS = [f"{letter}-{n}" for n, letter in enumerate("abcdefgh")]
+
+
+def dry(moving: Any, **options: Any) -> TakeoverReport:
+    origin = options.pop("origin", moving.origin)
+    return takeover.run(
+        moving.flow, moving.clusters, origin, run_id="r", dry_run=True, watch_seconds=0, **options
+    )
+
+
+def records(cluster: FakeCluster) -> dict[str, int]:
+    return {name: sum(len(log.records) for log in topic.logs) for name, topic in cluster.topics.items()}
+
+
+@pytest.fixture
+def orders(moving: Any) -> Any:
+    """Eight records, six of them copied, four of those written down."""
+    moving.topic("orders", *LETTERS)
+    moving.copy("orders", *LETTERS[:6])
+    moving.position("orders", 3)
+    return moving
+
+
+def test_a_dry_run_says_it_all_and_writes_nothing(orders: Any) -> None:
+    """Position, where the copy ends, what the map would get."""
+    before = records(orders.target)
+    report = dry(orders)
+    [row] = report.partitions
+    assert ("dry-run", ProofState.PROVED, 3, 5, 6, 2, 0, 6) == (
+        report.state,
+        row.state,
+        row.position,
+        row.last_upstream,
+        row.compared,
+        row.beyond,
+        row.duplicates,
+        row.mapped,
+    )
+    assert before == records(orders.target)
+    assert [] == orders.target.calls
+
+
+def test_syncs_that_were_withdrawn_are_not_judged(orders: Any) -> None:
+    """A step back upstream, as of a copy made anew, is where MM2's store forgets what came before."""
+    syncs = orders.flow.policy.offset_syncs_topic("B")
+    orders.source.add_topic(syncs)
+    for sync in (OffsetSync("orders", 0, 4, 3), OffsetSync("orders", 0, 0, 0)):
+        orders.source.append(TopicPartition(syncs, 0), key=sync.key(), value=sync.value())
+    [row] = dry(orders).partitions
+    assert (1, 0) == (row.syncs, row.wrong_syncs)
+
+
+def test_syncs_and_checkpoints_are_held_against_the_records(orders: Any) -> None:
+    """Right ones are counted, wrong ones named; a checkpoint that lies early costs that many records."""
+    syncs = orders.flow.policy.offset_syncs_topic("B")
+    orders.source.add_topic(syncs)
+    for sync in (OffsetSync("orders", 0, 0, 0), OffsetSync("orders", 0, 4, 3), OffsetSync("other", 0, 1, 1)):
+        orders.source.append(TopicPartition(syncs, 0), key=sync.key(), value=sync.value())
+    orders.source.append(TopicPartition(syncs, 0), key=b"?", value=b"?")
+    topic = orders.flow.policy.checkpoints_topic("A")
+    orders.target.add_topic(topic)
+    for group, upstream, downstream in [("g,1:/é", 4, 4), ("early", 5, 1), ("far", 6, 7), ("out", 90, 3)]:
+        it = Checkpoint(group, "A.orders", 0, upstream, downstream)
+        orders.target.append(TopicPartition(topic, 0), key=it.key(), value=it.value())
+    report = dry(orders)
+    [row] = report.partitions
+    assert (2, 1) == (row.syncs, row.wrong_syncs)
+    assert "4 -> 3 of orders-0" in row.message
+    review = report.checkpoints
+    assert (4, 4, 1, 1, 4, 1, 1) == (
+        review.groups,
+        review.partitions,
+        review.exact,
+        review.early,
+        review.most_early,
+        review.beyond,
+        review.not_compared,
+    )
+    assert any("1 record(s) of mm2-offset-syncs.B.internal on A" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("copied", "position", "words"),
+    [
+        (["a-0", "X", "c-2"], 1, "holds at downstream offset 1 a record that orders-0 does not have"),
+        (LETTERS[:2], 3, "lacks a record"),
+        ([], 3, "has never held a record"),
+        (LETTERS, 30, "recreated or truncated"),
+    ],
+)
+def test_what_is_refused(moving: Any, copied: list[str], position: int, words: str) -> None:
+    """Each with its reason and what to do, and the whole take-over with it."""
+    moving.topic("orders", *LETTERS)
+    moving.topic("fine", "x")
+    moving.copy("orders", *copied)
+    moving.position("orders", position)
+    report = dry(moving)
+    [row] = report.refused
+    assert "refused" == report.state
+    assert words in row.message
+    assert row.hint
+    assert "dry-run" == dry(moving, topics=["fine"]).state, "--topics leaves it out"
+
+
+def test_identical_records_are_ambiguous_only_when_it_matters(moving: Any) -> None:
+    """Nobody can tell one record from another that is the same."""
+    moving.topic("same", *["s"] * 8)
+    moving.copy("same", *["s"] * 5)
+    moving.position("same", 4)
+    assert "dry-run" == dry(moving).state
+    moving.copy("same", "s")
+    report = dry(moving)
+    assert "identical to the byte and the millisecond" in report.refused[0].message
+
+
+def test_an_open_transaction_has_to_end_first(orders: Any) -> None:
+    """What is not decided yet cannot be compared."""
+    orders.target.topics["A.orders"].logs[0].undecided = 1
+    assert "a transaction is open" in dry(orders).refused[0].message
+
+
+def test_nothing_copied_yet_is_nothing_to_prove(orders: Any) -> None:
+    """A topic MM2 has not begun with is copied from its first record on."""
+    orders.topic("new", "a", "b")
+    rows = {it.topic: it for it in dry(orders).partitions}
+    assert (ProofState.NOTHING_COPIED, -1) == (rows["new"].state, rows["new"].last_upstream)
+
+
+@pytest.mark.parametrize(
+    ("origin", "code", "words"),
+    [
+        ({"connector": "A->B.MirrorSourceConnector"}, "no-positions", "MirrorSourceConnector of A"),
+        ({"offsets_topic": "strimzi-offsets"}, "no-internal-topic", "strimzi-offsets"),
+    ],
+)
+def test_a_mistaken_name_is_no_mm2_that_never_copied(
+    orders: Any, origin: dict[str, str], code: str, words: str
+) -> None:
+    """The error says what is there instead."""
+    with pytest.raises(TerminalError, match=words) as error:
+        dry(orders, origin=Origin.of(orders.flow, **origin))
+    assert code == error.value.code
+
+
+def test_names_of_a_connect_cluster(orders: Any) -> None:
+    """Strimzi's connector and topic, given by option."""
+    orders.target.add_topic("strimzi-offsets")
+    key_topic = TopicPartition("strimzi-offsets", 0)
+    name = "A->B.MirrorSourceConnector"
+    orders.position("orders", 3, connector=name)
+    record = orders.target.topics[orders.flow.offsets_topic].logs[0].records.pop()
+    orders.target.append(key_topic, key=record.key, value=record.value)
+    origin = Origin.of(orders.flow, name, "strimzi-offsets", "strimzi-connect")
+    orders.target.workers["strimzi-connect"] = ConnectWorkers(3, {name: 0, "other": 9})
+    assert "dry-run" == dry(orders, origin=origin).state
+    orders.target.workers["strimzi-connect"] = ConnectWorkers(3, {name: 2})
+    with pytest.raises(TerminalError, match="run 2 task") as error:
+        dry(orders, origin=origin)
+    assert "mm2-running" == error.value.code
+
+
+def test_a_running_worker_is_refused(orders: Any) -> None:
+    """In dedicated mode one member is enough, whatever it does."""
+    orders.target.workers["A-mm2"] = ConnectWorkers(1, {})
+    with pytest.raises(TerminalError, match="worker group A-mm2 has 1 member") as error:
+        dry(orders)
+    assert "mm2-running" == error.value.code
+
+
+def test_not_being_told_who_runs_is_a_refusal(orders: Any) -> None:
+    """A missing right is never taken for a stopped MM2."""
+    orders.target.refuse(
+        "connect_workers", "A-mm2", ClusterRefused("no", hint="grant DESCRIBE on group A-mm2")
+    )
+    with pytest.raises(ClusterRefused, match="grant DESCRIBE"):
+        dry(orders)
+
+
+@pytest.mark.parametrize("what", ["record", "position", "beat"])
+def test_whoever_moves_something_runs(
+    orders: Any, running: Callable[[Callable[[], object]], None], what: str
+) -> None:
+    """Records, positions and heartbeats are watched."""
+    orders.target.add_topic("heartbeats")
+    beat = Heartbeat("A", "B", 5)
+    deeds: dict[str, Callable[[], object]] = {
+        "record": lambda: orders.copy("orders", "g"),
+        "position": lambda: orders.position("orders", 5),
+        "beat": lambda: orders.target.append(
+            TopicPartition("heartbeats", 0), key=beat.key(), value=beat.value()
+        ),
+    }
+    running(deeds[what])
+    with pytest.raises(TerminalError, match="still") as error:
+        dry(orders)
+    assert "mm2-running" == error.value.code
+
+
+def test_a_flow_that_was_failed_over_is_left_alone(orders: Any) -> None:
+    """Who copies is not the question there."""
+    orders.target.add_topic(orders.flow.ledger_topic)
+    write_ledger(orders.flow, orders.target, [FlowState(FlowPhase.PROMOTED, 1, "me", "why")])
+    for step in (takeover, handover):
+        with pytest.raises(TerminalError, match="promoted"):
+            step.run(orders.flow, orders.clusters, orders.origin, run_id="r", dry_run=True, watch_seconds=0)
+
+
+def test_a_name_that_is_not_replicated(orders: Any) -> None:
+    """--topics takes source topics."""
+    with pytest.raises(UsageError, match="does not replicate topic nope"):
+        dry(orders, topics=["nope"])
+
+
+def test_handing_over_what_was_never_copied(moving: Any) -> None:
+    """MM2 needs nothing for that."""
+    with pytest.raises(TwinlogError, match="nothing to hand over"):
+        handover.run(moving.flow, moving.clusters, moving.origin, run_id="r", dry_run=True, watch_seconds=0)
+
+
+def test_handing_over_a_copy_that_goes_further_than_progress(orders: Any) -> None:
+    """Somebody else copied: a take-over sorts that out."""
+    report = handover.run(
+        orders.flow, orders.clusters, orders.origin, run_id="r", dry_run=True, watch_seconds=0
+    )
+    assert "holds 2 record(s) beyond twinlog's progress" in report.refused[0].message
+
+
+starts = st.integers(0, 50)
+steps = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@given(starts, steps, st.integers(0, 80))
+def test_pieces_join_to_the_proved_runs_above_the_floor(
+    start: int, shape: list[tuple[int, int, int]], floor: int
+) -> None:
+    """Whatever the map knows already, it takes the pieces, and translates the rest as the proof says."""
+    runs, up, down = [], start, 7
+    for length, skipped, jumped in shape:
+        up, down = up + skipped, down + jumped
+        runs.append(Run(up, down, length))
+        up, down = up + length, down + length
+    found = Alignment(Verdict.PROVED, up - 1, runs=tuple(runs))
+    pieces = list(takeover.pieces_of(found, floor))
+    known = OffsetMap.of(pieces)
+    pairs = {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
+    above = {u: d for u, d in pairs.items() if u >= floor}
+    assert above == {run.upstream + n: run.downstream + n for run in known.runs for n in range(run.length)}
+    assert not pieces or (pieces[-1].end_upstream == up and pieces[0].first_upstream >= floor)
+
+
+STATE = StateTopics("offsets", 4, "map", 4, "ledger", "ours", "A")
+
+
+@pytest.mark.parametrize(
+    ("origin", "topics", "written"),
+    [
+        (Origin("theirs", "offsets", "group"), ["a"], [("b", 0, 7)]),
+        (Origin("ours", "connect-offsets", "group"), ["a"], [("b", 0, 7)]),
+        (Origin("theirs", "connect-offsets", "group"), None, []),
+        (Origin("ours", "offsets", "group"), ["a"], []),
+    ],
+)
+def test_what_is_not_taken_over_now_goes_on_where_mirror_maker_left_it(
+    origin: Origin, topics: list[str] | None, written: list[tuple[str, int, int]]
+) -> None:
+    """Under the flow's names, where its own were others; what the flow has copied itself since counts more."""
+    positions = {TopicPartition("a", 0): 3, TopicPartition("b", 0): 7, TopicPartition("c", 0): 9}
+    grant = Grant("run", (), {("c", 0): 20}, MARK)
+    expected = [progress_record(STATE, *it) for it in written]
+    assert expected == list(takeover.left_as_they_are(STATE, grant, origin, positions, topics))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "written"),
+    [
+        ({}, 7, [("b", 0, 7)]),
+        ({("b", 0): 6}, 7, [("b", 0, 7)]),
+        ({("b", 0): 7}, 7, []),
+        ({("b", 0): 8}, 7, []),
+    ],
+)
+def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
+    ours: dict[tuple[str, int], int], theirs: int, written: list[tuple[str, int, int]]
+) -> None:
+    """The farther of both positions counts; what is written says nothing of where the copy ends."""
+    origin = Origin("theirs", "connect-offsets", "group")
+    positions = {TopicPartition("b", 0): theirs}
+    found = list(takeover.left_as_they_are(STATE, Grant("run", (), ours, MARK), origin, positions, ["a"]))
+    assert [progress_record(STATE, *it) for it in written] == found
+    assert all(not it.headers for it in found)
+
+
+def test_what_is_left_out_of_the_map_is_noted() -> None:
+    """From where the map ended to what was proved, or to where a topic that is left goes on."""
+    life = SourceLife("orders", "id", 0)
+    known = {life: PackedMap.of({0: encode_piece(MapPiece(0, 10, (Run(0, 0, 10),)))})}
+    place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, None)
+    proved = (MapPiece(15, 30, (Run(15, 20, 15),)),)
+
+    def noted(*args: Any) -> list[tuple[int, int]]:
+        return [(it.start, it.end) for it in takeover.left_unmapped(*args, 7)]
+
+    assert [(10, 15)] == noted(known, [(place, proved)], {})
+    assert [(0, 15)] == noted({}, [(place, proved)], {})
+    assert [] == noted(known, [(place, (MapPiece(10, 30, ()),))], {})
+    assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
+    assert [] == noted(known, [], {TopicPartition("orders", 0): 9})

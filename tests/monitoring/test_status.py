@@ -1,0 +1,115 @@
+"""What `status` tells."""
+
+import time
+
+import pytest
+
+from twinlog import clock
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause
+from twinlog.jsonable import to_json
+from twinlog.lifecycle import sync_topics
+from twinlog.monitoring import publish, status
+from twinlog.state.ledger import write_ledger
+
+
+def test_status_has_the_documented_shape(flow, clusters, orders, copied, target):
+    """More may be added, these stay."""
+    sync_topics.run(flow, clusters)
+    copied(orders, 0, 3)
+    write_ledger(flow, target, [Gap("orders", 0, 7, 9, GapCause.DELETE_RECORDS, 1, 3)])
+    told = to_json(status.run(flow, clusters))
+    assert ("A->B", "active", 2) == (told["flow"], told["state"], told["lag_records"])
+    gap = {"topic": "orders", "partition": 0, "first_offset": 7, "last_offset": 9, "cause": "delete-records"}
+    assert [gap] == [{name: it[name] for name in gap} for it in told["gaps"]]
+    assert [("orders", clusters.source.topics["orders"].topic_id)] == [
+        (it["topic"], it["topic_id"]) for it in told["incarnations"]
+    ]
+    assert [("orders", "A.orders", 2)] == [
+        (it["topic"], it["remote_topic"], it["lag_records"]) for it in told["topics"]
+    ]
+
+
+def test_rpo_is_the_age_of_the_oldest_record_not_copied(flow, clusters, orders, copied, source):
+    """By the source's clock; zero when everything is copied."""
+    copied(orders, 0, 5)
+    assert 0 == status.run(flow, clusters).rpo_seconds
+    source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000) - 3_000)
+    assert 3 <= status.run(flow, clusters).rpo_seconds < 10
+
+
+def test_the_state_is_the_ledgers(flow, clusters, orders, target):
+    """A paused flow is paused for everyone."""
+    write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, 1, "someone", "maintenance")])
+    assert FlowPhase.PAUSED == status.run(flow, clusters).state
+
+
+class Gone:
+    """A cluster that nobody can reach."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+
+    def __getattr__(self, verb: str):
+        raise ClusterUnreachable(f"cluster {self.alias} cannot be reached", cluster=self.alias)
+
+
+def test_with_the_source_gone_the_last_report_speaks(flow, clusters, orders, copied, target, monkeypatch):
+    """What could be missing grows with every second since."""
+    copied(orders, 0, 5)
+    reported_ms = publish.run(flow, clusters, "run", None, int(time.time() * 1000)).at_ms
+    monkeypatch.setattr(clock, "now_ms", lambda: reported_ms + 50)
+    told = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (False, 0, 0.05) == (told.source_reachable, told.lag_records, told.rpo_seconds)
+
+
+def test_with_the_source_gone_and_no_report_nothing_is_claimed(flow, clusters, target):
+    """Unknown is not zero."""
+    told = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (None, None, "") == (told.rpo_seconds, told.lag_records, told.as_of)
+
+
+def test_without_the_target_there_is_no_status(flow, clusters, source):
+    """All that is known is there."""
+    with pytest.raises(ClusterUnreachable, match="cluster B"):
+        status.run(flow, type(clusters)(source, Gone("B")))
+
+
+def test_records_behind_an_open_transaction_are_told_apart_from_lag(flow, clusters, orders, copied, source):
+    """They are as little on the target, and count for the RPO; also when the source is gone later."""
+    copied(orders, 0, 3)
+    source.topics["orders"].logs[0].undecided = 2
+    seen = status.run(flow, clusters)
+    (topic,) = seen.topics
+    assert (0, 2, 0, 2) == (
+        seen.lag_records,
+        seen.undecided_records,
+        topic.lag_records,
+        topic.undecided_records,
+    )
+    assert ([("orders", 0, 2)], True) == (
+        [(it.topic, it.partition, it.records) for it in seen.undecided],
+        topic.over_budget,
+    )
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    assert (0, 2, True) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds > 3600)
+
+
+def test_nothing_lags_is_said_only_if_everything_was_seen(flow, clusters, orders, copied, source):
+    """A topic without an answer may be far behind; the last report says no more of it once the source is gone."""
+    copied(orders, 0, 5)
+    source.refuse("offsets", "orders", ClusterRefused("no"))
+    seen = status.run(flow, clusters)
+    assert (None, None, 1) == (seen.lag_records, seen.rpo_seconds, seen.unseen_partitions)
+    publish.run(flow, clusters, "run", None, int(time.time() * 1000))
+    gone = status.run(flow, type(clusters)(Gone("A"), clusters.target))
+    assert (None, 1) == (gone.rpo_seconds, gone.unseen_partitions)
+
+
+def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, clusters, with_internal):
+    """It did not look: that is not 0, and how much can be missing nobody knows."""
+    target = with_internal
+    write_ledger(flow, target, [CycleReport("run", {"rpo_seconds": 0.0, "lag_records": 0}, clock.now_ms())])
+    gone = status.run(flow, type(clusters)(Gone("A"), target))
+    assert (0, None, None) == (gone.lag_records, gone.undecided_records, gone.rpo_seconds)

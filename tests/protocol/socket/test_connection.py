@@ -1,0 +1,85 @@
+"""What ends a connection, and whether that is a refusal or a cluster that is away."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol
+from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.kafka_python import METADATA
+from twinlog.protocol.socket.connection import Connection
+from twinlog.protocol.versions import NEEDED
+
+TLS = ConnectionSettings("A", (), protocol=SecurityProtocol.SSL)
+HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"
+
+
+@contextmanager
+def listener(greet: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
+    """A peer that takes connections, does as told, and closes them."""
+
+    def serve() -> None:
+        while True:
+            try:
+                there, _ = listening.accept()
+            except OSError:
+                return
+            with there:
+                there.recv(4096)
+                greet(there)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def _reset(there: socket.socket) -> None:
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@contextmanager
+def broker() -> Iterator[tuple[str, int]]:
+    """One that says what it can do, and goes away at the next question."""
+    versions = b"".join(struct.pack(">hhh", key, 0, 12) for key in NEEDED)
+    body = struct.pack(">iihi", len(versions) + 10, 1, 0, len(NEEDED)) + versions
+
+    def answer_once(there: socket.socket) -> None:
+        there.sendall(body)
+        there.recv(4096)
+
+    with listener(answer_once) as address:
+        yield address
+
+
+@pytest.mark.parametrize("greet", [lambda _: None, _reset])
+def test_a_peer_that_goes_away_during_the_handshake_is_a_broker_that_is_away(greet) -> None:
+    """It shuts down, or is a load balancer with nobody behind it: the next cycle tries again."""
+    with listener(greet) as (host, port), pytest.raises(ClusterUnreachable, match=f"at {host}:{port}"):
+        Connection(TLS, host, port)
+
+
+def test_a_peer_that_refuses_the_handshake_is_a_refusal() -> None:
+    """By an alert: no retry mends that."""
+    with listener(lambda there: there.sendall(HANDSHAKE_FAILURE)) as (host, port):
+        with pytest.raises(ClusterRefused, match="TLS with cluster A") as caught:
+            Connection(TLS, host, port)
+        assert "tls" == caught.value.code
+
+
+def test_a_connection_that_was_lost_with_a_request_is_not_handed_out_again() -> None:
+    """Its question will never be answered; the next one needs a new connection."""
+    with broker() as (host, port), Brokers(ConnectionSettings("A", ((host, port),))) as brokers:
+        brokers._addresses[1] = host, port
+        lost = brokers.node(1, "coordinate")
+        with pytest.raises(ClusterUnreachable):
+            lost.call(METADATA, topics=[], allow_auto_topic_creation=False)
+        assert (1, True) == (lost.in_flight, lost.ended)
+        assert lost is not brokers.node(1, "coordinate")

@@ -1,0 +1,70 @@
+"""Who coordinates which group: one that nobody coordinates does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import ClusterUnreachable
+from twinlog.protocol import brokers
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.error_codes import Code
+from twinlog.protocol.socket.connection import Connection
+
+
+class Coordinators(Brokers):
+    """Names a node, or an error code below zero, for each group; nodes in `dead` do not answer."""
+
+    def __init__(self, named: Mapping[str, int], dead: frozenset[int] = frozenset()) -> None:
+        super().__init__(ConnectionSettings("A", (("nowhere", 1),)))
+        self._named = named
+        self._dead = dead
+        self.tried: list[int] = []
+
+    def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
+        return [
+            (name, SimpleNamespace(error_code=max(0, -it), node_id=it, host="h", port=it))
+            for name in groups
+            for it in (self._named[name],)
+        ]
+
+    def node(self, node: int, purpose: str) -> Connection:
+        self.tried.append(node)
+        if node in self._dead:
+            raise ClusterUnreachable("gone", cluster="A")
+        return cast(Connection, f"{node} to {purpose}")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits 20 s here."""
+    monkeypatch.setattr(brokers, "_PATIENCE_SECONDS", 0.05)
+
+
+def test_a_group_without_coordinator_does_not_stop_the_others() -> None:
+    """It has its error code when time is up; the others their connections."""
+    here = Coordinators({"idle": 1, "lost": -Code.COORDINATOR_NOT_AVAILABLE, "busy": 2})
+    assert (
+        {"idle": "1 to coordinate", "busy": "2 to coordinate"},
+        {"lost": Code.COORDINATOR_NOT_AVAILABLE},
+    ) == here.group_coordinators(["idle", "lost", "busy"])
+
+
+def test_a_dead_coordinator_that_is_still_named_is_one_that_is_not_there() -> None:
+    """Connecting to it costs one attempt a question, however many groups it had."""
+    here = Coordinators({"a": 1, "b": 2, "c": 2}, dead=frozenset({2}))
+    found, failed = here.group_coordinators(["a", "b", "c"])
+    gone = Code.COORDINATOR_NOT_AVAILABLE
+    assert ({"a": "1 to coordinate"}, {"b": gone, "c": gone}) == (found, failed)
+    assert here.tried[:2] == [1, 2]
+    assert set(here.tried[2:]) <= {2}
+
+
+def test_what_waiting_does_not_change_is_not_waited_for() -> None:
+    """A refusal comes back at once."""
+    code = Code.GROUP_AUTHORIZATION_FAILED
+    assert ({}, {"secret": code}) == Coordinators({"secret": -code}).group_coordinators(["secret"])

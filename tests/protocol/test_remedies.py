@@ -1,0 +1,87 @@
+"""Every error code of every request does what the table says, and the page says what the table says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeTarget
+from test_copy_lane import agree, copy, source_of
+from test_cutter import Log
+
+from batches import Rec, encode
+from twinlog.protocol.backoff import until
+from twinlog.protocol.error_codes import Code
+from twinlog.protocol.remedies import DEFAULT, TABLE, Remedy, Request, remedy
+
+RECORDS = [Rec(b"%d" % n) for n in range(9)]
+LOG = Log((bytes(encode(RECORDS)),), tuple(enumerate(RECORDS)), (), 9)
+STATE = {
+    Remedy.REPEAT: "done",
+    Remedy.RESEND: "done",
+    Remedy.SPLIT: "done",
+    Remedy.END_RANGE: "failed",
+    Remedy.FENCE_AGAIN: "fence-again",
+    Remedy.FENCED: "fenced",
+    Remedy.STOP: "refused",
+}
+ASKED = {Request.PRODUCE: "produce", Request.ADD_PARTITIONS: "add", Request.END_TXN: "end_txn"}
+CODES = [code for code in Code if code]
+
+
+@pytest.mark.parametrize("request_", ASKED)
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_a_lane_does_what_the_table_says(code: Code, request_: Request) -> None:
+    """One such answer, then a target that is well: the lane's state is the remedy's."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    target.faults[ASKED[request_]] = [code]
+    report = copy(source_of([LOG]), target, {0: 0}, {0: 9})
+    what = remedy(request_, code)
+    assert report.state == STATE[what]
+    assert what is not Remedy.END_RANGE or report.ranges[0].error.startswith("t-0")
+    if report.state == "done":
+        agree(target, 0, LOG)
+    else:
+        assert [] == target.committed(("A.t", 0))
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_a_fetch_does_what_the_table_says(code: Code) -> None:
+    """It is repeated, or its range ends by name; a neighbour is copied whole either way."""
+    target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
+    source = source_of([LOG, LOG])
+    source.errors["t", 0] = [code]
+    report = copy(source, target, {0: 0, 1: 0}, {0: 9, 1: 9})
+    assert report.state == STATE[remedy(Request.FETCH, code)]
+    agree(target, 1, LOG)
+    if report.state == "done":
+        agree(target, 0, LOG)
+    else:
+        assert report.ranges[0].error.startswith("t-0")
+
+
+def test_a_code_nobody_knows_is_a_doubt_or_ends_a_range() -> None:
+    """A writer is in doubt, a reader ends by name; 0 is no error at all."""
+    assert {remedy(request, 9_999) for request in Request} == {Remedy.END_RANGE, Remedy.FENCE_AGAIN}
+    with pytest.raises(KeyError):
+        remedy(Request.FETCH, 0)
+
+
+def test_the_page_has_the_table(repository: Path) -> None:
+    """docs/chaos.md lists each code with its remedies, in the module's order."""
+    page = (repository / "docs" / "chaos.md").read_text()
+    codes = sorted({code for rows in TABLE.values() for code in rows})
+    for code in codes:
+        cells = [TABLE[request].get(code) for request in Request]
+        row = " | ".join(cell.value if cell else "" for cell in cells)
+        assert f"| {int(code)} {code.name} | {row} |" in page
+    rest = " | ".join(DEFAULT[request].value for request in Request)
+    assert f"| any other | {rest} |" in page
+
+
+def test_asking_again_ends() -> None:
+    """After its time, with what the caller has to say about it."""
+    asked = []
+    with pytest.raises(TimeoutError, match="enough"):
+        until(lambda: asked.append(1), lambda: TimeoutError("enough"), seconds=0.1, first_seconds=0.001)
+    assert len(asked) > 2

@@ -1,0 +1,72 @@
+"""Brokers that are too old, or too new, are refused in one line, by a broker of our own that only knows ApiVersions."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import pytest
+
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.errors import ClusterRefused
+from twinlog.protocol.socket.connection import Connection
+from twinlog.protocol.versions import NEEDED, require
+
+TODAY = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 22: (0, 6), 24: (0, 5), 26: (0, 5)}
+KAFKA_2_8 = {0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 10: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3)}
+KAFKA_2_3 = {0: (0, 7), 1: (0, 11), 2: (0, 5), 3: (0, 8), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}
+
+
+@contextmanager
+def broker(offers: Mapping[int, tuple[int, int]]) -> Iterator[int]:
+    """A broker that answers one ApiVersions v0 request; gives its port."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                (size,) = struct.unpack(">i", connection.recv(4))
+                request = connection.recv(size)
+                keys = b"".join(struct.pack(">hhh", key, *range_) for key, range_ in offers.items())
+                body = request[4:8] + struct.pack(">hi", 0, len(offers)) + keys
+                connection.sendall(struct.pack(">i", len(body)) + body)
+                connection.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+def connect(offers: Mapping[int, tuple[int, int]]) -> None:
+    """Log in and hang up."""
+    with broker(offers) as port:
+        Connection(ConnectionSettings("A", (("127.0.0.1", port),)), "127.0.0.1", port).close()
+
+
+@pytest.mark.parametrize("offers", [TODAY, KAFKA_2_8])
+def test_brokers_from_2_8_on_are_taken(offers: Mapping[int, tuple[int, int]]) -> None:
+    """The ranges of the oldest and the newest broker."""
+    connect(offers)
+
+
+def test_an_older_broker_is_refused_by_name() -> None:
+    """One line: which broker, what it offers, what is needed, what to do."""
+    with pytest.raises(ClusterRefused, match=r"cluster A at 127.0.0.1:\d+ offers Produce v0 to v7") as caught:
+        connect(KAFKA_2_3)
+    assert caught.value.code == "broker-version"
+    assert "Kafka 2.8" in caught.value.hint
+
+
+@pytest.mark.parametrize("key", sorted(NEEDED))
+def test_every_request_is_looked_at(key: int) -> None:
+    """Whichever is missing, too old or no longer offered is named."""
+    name, low, high = NEEDED[key]
+    without = {other: span for other, span in TODAY.items() if other != key}
+    for span in (None, (0, low - 1), (high + 1, high + 3)):
+        offered = without if span is None else without | {key: span}
+        with pytest.raises(ClusterRefused, match=name):
+            require(offered, "A", "somewhere:9092")

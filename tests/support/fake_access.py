@@ -1,0 +1,98 @@
+"""ACLs, quotas and SCRAM users of the cluster in memory.  `acls` None: it has no authorizer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
+from twinlog.cluster.admin.quotas import QuotaItem
+from twinlog.cluster.values import Answers
+from twinlog.errors import ClusterRefused, TwinlogError
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class FakeAccess:
+    """Who may do what.  `deny(verb, item, error)` lets a verb refuse an item, or as a whole where item is ""."""
+
+    def __init__(self) -> None:
+        self.acls: set[AclBinding] | None = set()
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.scram: dict[str, dict[str, int]] = {}
+        self.passwords: dict[str, str] = {}
+        self._denied: dict[tuple[str, object], TwinlogError] = {}
+
+    def deny(self, verb: str, item: object, error: TwinlogError) -> None:
+        """Let `verb` refuse `item` from now on; "" refuses the verb itself."""
+        self._denied[verb, item] = error
+
+    def describe_acls(self) -> tuple[AclBinding, ...]:
+        """Return all ACLs, sorted."""
+        self._stop("describe_acls")
+        if self.acls is None:
+            raise ClusterRefused("there is no authorizer", code="no-authorizer")
+        return tuple(sorted(self.acls))
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Add ACLs."""
+        wanted = list(bindings)
+        refused = self._refused("create_acls", wanted)
+        if self.acls is not None:
+            self.acls |= set(wanted) - set(refused)
+        return Answers({it: None for it in wanted if it not in refused}, refused)
+
+    def delete_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
+        """Take ACLs away."""
+        wanted = list(bindings)
+        refused = self._refused("delete_acls", wanted)
+        if self.acls is not None:
+            self.acls -= set(wanted) - set(refused)
+        return Answers({it: None for it in wanted if it not in refused}, refused)
+
+    def describe_quotas(self) -> Quotas:
+        """Return all quotas."""
+        self._stop("describe_quotas")
+        return {entity: dict(quotas) for entity, quotas in self.quotas.items() if quotas}
+
+    def alter_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> Answers[QuotaItem, None]:
+        """Set or remove quotas."""
+        items = {(entity, key): value for entity, quotas in changes.items() for key, value in quotas.items()}
+        refused = self._refused("alter_quotas", items)
+        for (entity, key), value in items.items():
+            if (entity, key) in refused:
+                continue
+            own = self.quotas.setdefault(entity, {})
+            if value is None:
+                own.pop(key, None)
+            else:
+                own[key] = value
+        return Answers({item: None for item in items if item not in refused}, refused)
+
+    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
+        """Return users and their mechanisms."""
+        self._stop("describe_scram_users")
+        return {
+            name: tuple(sorted(ScramCredential(*it) for it in mechanisms.items()))
+            for name, mechanisms in self.scram.items()
+        }
+
+    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
+        """Give users credentials."""
+        refused = self._refused("upsert_scram_users", [user.name for user in users])
+        for user in users:
+            if user.name not in refused:
+                own = self.scram.setdefault(user.name, {})
+                own[user.credential.mechanism] = user.credential.iterations
+                self.passwords[user.name] = user.password.reveal()
+        return Answers({user.name: None for user in users if user.name not in refused}, refused)
+
+    def _stop(self, verb: str) -> None:
+        if (verb, "") in self._denied:
+            raise self._denied[verb, ""]
+
+    def _refused(self, verb: str, items: Iterable[Item]) -> dict[Item, TwinlogError]:
+        self._stop(verb)
+        return {item: self._denied[verb, item] for item in items if (verb, item) in self._denied}
