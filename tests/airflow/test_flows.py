@@ -11,8 +11,14 @@ from twinlog.airflow.flows import (
     flow_dags,
     read_configuration,
 )
-from twinlog.config.flow.settings import ClusterSettings, Configuration, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import (
+    Configuration,
+    FlowSettings,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ConfigError
 from twinlog.lab.kafka.certificates import make_certificates
 

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 
 pytestmark = pytest.mark.airflow
 

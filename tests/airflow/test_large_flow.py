@@ -24,8 +24,11 @@ from twinlog.audit.result import AuditedPartition, AuditResult
 from twinlog.checks.check import Severity
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.copying import outcome as copy_outcome
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import CopyResult, PartitionCopy

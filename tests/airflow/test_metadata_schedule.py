@@ -7,8 +7,11 @@ import pytest
 
 from twinlog.airflow.metadata_schedule import due, run_every
 from twinlog.config.flow.metadata import MetadataSettings
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.metadata.read import Subject
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -13,8 +13,15 @@ from twinlog.audit.comparison.map_ranges import first_upstream_at, sample
 from twinlog.audit.plan import AuditMode, AuditPlan, AuditRequest, plan
 from twinlog.audit.problems import AuditState
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import (
+    CopySettings,
+    FlowSettings,
+    Guarantee,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from twinlog.audit.plan import AuditRequest, plan
 from twinlog.audit.problems import AuditState
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import MapPiece
 from twinlog.offsets.run import Run

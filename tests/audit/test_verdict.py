@@ -10,8 +10,11 @@ from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
 from twinlog.checks.coverage import PartitionCoverage
 from twinlog.checks.unproved import UnprovedCount
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 GONE = (UnprovedCount("source-retention", 5),)

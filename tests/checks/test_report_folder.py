@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from twinlog.checks.report_folder import new_report, reports_folder
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings, GateSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import (
+    FlowSettings,
+    GateSettings,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 
 
 @pytest.fixture

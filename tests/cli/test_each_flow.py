@@ -7,8 +7,11 @@ import pytest
 
 from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ClusterUnreachable, TerminalError
 
 

@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 from twinlog.cli.flows import select_flows
-from twinlog.config.flow.settings import ClusterSettings, Configuration, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import (
+    Configuration,
+    FlowSettings,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ConfigError, UsageError
 
 

@@ -19,7 +19,11 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Tally, result_of
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
-from twinlog.monitoring.publish import FlowReport, PartitionReport, TopicReport
+from twinlog.monitoring.cycle_report import (
+    FlowReport,
+    PartitionReport,
+    TopicReport,
+)
 from twinlog.state.ledger import ledger_in
 from twinlog.topics import discover
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cli.second_names import SecondNames
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import TerminalError
 
 A, B, C = (ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "ABC")

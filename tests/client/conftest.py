@@ -12,8 +12,11 @@ from twinlog.client.answers import Answer, Ask
 from twinlog.client.translator import FlowTranslator
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece

@@ -19,8 +19,12 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.config.file.secret import Secret
-from twinlog.config.flow.settings import ClusterSettings
-from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+    SaslSettings,
+    SecurityProtocol,
+)
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 
 pytestmark = pytest.mark.integration

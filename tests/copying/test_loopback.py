@@ -7,8 +7,11 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.copying.loopback import uncompared, with_echoes
 from twinlog.copying.ranges import Settled
 from twinlog.formats.ledger.takeover import TakenOver

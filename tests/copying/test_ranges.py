@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, CopySettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import (
+    CopySettings,
+    FlowSettings,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.copying.ranges import settle
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
 

@@ -33,8 +33,11 @@ from twinlog.cluster.permissions.least_privilege import Grant, grants
 from twinlog.cluster.permissions.needs import Kind, Names, needs
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import Profile
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import TwinlogError
 from twinlog.follow import follow
 from twinlog.groups import checkpoints

@@ -25,8 +25,11 @@ from twinlog.cluster.permissions.least_privilege import Grant, grants
 from twinlog.cluster.permissions.needs import Names, needs
 from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.mm2.partitioner import partition_for

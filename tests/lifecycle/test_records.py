@@ -11,9 +11,15 @@ from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import Beginning, Incarnation, LeaderEpoch
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost
-from twinlog.lifecycle.records import adoption, cut, rewinding
+from twinlog.lifecycle.records import (
+    adoption,
+    rewinding,
+)
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.piece import (
+    MapPiece,
+    cut,
+)
 from twinlog.offsets.run import Run
 from twinlog.state.ledger import ledger_from
 from twinlog.state.progress import Maps

@@ -10,8 +10,11 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.migration.mirror_maker import Origin
 from twinlog.policy.filters import NameFilter

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_pieces, encode_map_key, encode_piece
 from twinlog.formats.map.packed_map import PackedMap

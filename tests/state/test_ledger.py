@@ -5,8 +5,11 @@ from fake_cluster import FakeCluster
 
 from twinlog import clock
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.parts import LEFT_OVER_MS, is_part
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Gap, GapCause, Incarnation

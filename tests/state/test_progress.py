@@ -4,8 +4,11 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
 from twinlog.formats.map.packed_map import UnreadableMap

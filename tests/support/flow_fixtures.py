@@ -11,8 +11,11 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.copying.rounds import state_topics
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key

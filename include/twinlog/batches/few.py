@@ -1,7 +1,7 @@
 """Merge a few small batches record by record.
 
-Below some fifty records the calls of numpy that `twinlog.batches.columns.columns` makes cost more than the records do; a lane
-that follows has a dozen records of a partition at a time.  What comes out is the same to the byte.
+Below some fifty records the calls of numpy that `twinlog.batches.columns.columns` makes cost more than the records do;
+a lane that follows has a dozen records of a partition at a time.  What comes out is the same to the byte.
 """
 
 from __future__ import annotations

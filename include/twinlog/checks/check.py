@@ -1,7 +1,7 @@
 """What a check is: two columns of a row and how they must stand to each other, as data.
 
-A suite is a family of checks over rows of one kind.  Two evaluators read the same suites and agree, which a test
-holds them to: `twinlog.checks.evaluate` in plain Python for every cycle, `twinlog.checks.great_expectations` through Great
+A suite is a family of checks over rows of one kind.  Two evaluators read the same suites and agree, which a test holds
+them to: `twinlog.checks.evaluate` in plain Python for every cycle, `twinlog.checks.great_expectations` through Great
 Expectations where a person looks at the result.
 """
 

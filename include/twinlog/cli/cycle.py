@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twinlog.copying.result import CopyResult
     from twinlog.copying.rounds import LaneRunner
     from twinlog.lifecycle.sync_topics import SyncTopicsResult
-    from twinlog.monitoring.publish import FlowReport
+    from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.topics.discovery import Discovery
 
 
@@ -151,10 +151,8 @@ def run_cycle(
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
     from twinlog.cluster.remembering import remembering
-    from twinlog.copying import copy, ranges
-    from twinlog.lifecycle import sync_topics
     from twinlog.monitoring import heartbeats
-    from twinlog.topics import discover
+    from twinlog.steps import copy, discover, plan_ranges, sync_topics
 
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)
@@ -166,7 +164,7 @@ def run_cycle(
         discovery = discover.run(flow, seen)
         refuse_strangers(discovery, request.topics)
         synced = sync_topics.run(flow, seen)
-        planned = ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
+        planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
     _say_planned(flow, discovery, synced, planned)
     copied = None
     if planned.ranges or planned.unended:
@@ -237,12 +235,9 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
 
     What fails here is in the result and said on stderr: it costs no record of the copy.
     """
-    from twinlog.groups import checkpoints
-    from twinlog.offset_sync import emit as offset_syncs
-    from twinlog.offset_sync import map_compaction
+    from twinlog.steps import checkpoints, offset_syncs
 
     try:
-        map_compaction.run(flow, clusters)
         syncs = offset_syncs.run(flow, clusters)
         if syncs.warning:
             warn(f"{flow.name}: {syncs.warning}")

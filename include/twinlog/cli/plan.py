@@ -123,10 +123,8 @@ def plan_flow(
     Raises what its clusters raise, TerminalError `another-name`, and UsageError for a topic it does not replicate.
     """
     from twinlog.cluster.open import open_clusters
-    from twinlog.copying import ranges as plan_ranges
-    from twinlog.lifecycle import sync_topics
     from twinlog.monitoring import heartbeats
-    from twinlog.topics import discover
+    from twinlog.steps import discover, plan_ranges, sync_topics
 
     with open_clusters(flow) as clusters:
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")

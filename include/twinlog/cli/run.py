@@ -30,7 +30,7 @@ from twinlog.errors import UsageError
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.monitoring.publish import FlowReport
+    from twinlog.monitoring.cycle_report import FlowReport
 
 MOST_ROWS = 200
 """Partitions up to which each has a row of its own, in a table for people."""

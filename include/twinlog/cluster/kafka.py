@@ -45,7 +45,7 @@ from twinlog.cluster.values import (
     TopicDescription,
     TopicPartition,
 )
-from twinlog.config.flow.settings import ClusterSettings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 

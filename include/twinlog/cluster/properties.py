@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinlog.config.flow.settings import ClusterSettings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import Role, librdkafka, security
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.loopback import gone_ways
 from twinlog.copying.mend.state import take_fence
 from twinlog.copying.ownership import end_upkeep
 from twinlog.copying.rounds import state_topics
@@ -29,6 +28,7 @@ from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, ledger_from, records_in
 from twinlog.topics.incarnations import differ
+from twinlog.topics.reverse_flows import gone_ways
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What flows both ways with unchanged topic names have to leave out (twinlog.batches.echoes).
 
-A flow from B to A, if there is one, keeps its ledger and its offset map on A.  Whether one exists is seen there, not in
-this flow's configuration file: the other way may be run from elsewhere, under aliases of its own (topics/reverse_flows.py).
+A flow from B to A, if there is one, keeps its ledger and its offset map on A.  Whether one exists is seen there, not
+in this flow's configuration file: the other way may be run from elsewhere, under aliases of its own
+(topics/reverse_flows.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.ranges import Settled, StoppedPartition
 from twinlog.copying.second_copies import copied_by_others, stopped_by
@@ -24,7 +24,7 @@ from twinlog.formats.ledger.takeover import TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics.reverse_flows import WayBack, read_ways_back
+from twinlog.topics.reverse_flows import WayBack, gone_ways, read_ways_back
 
 GONE = "reverse-flow-gone"
 """Code of the reason for partitions of which nobody knows any more what is an echo."""
@@ -86,18 +86,6 @@ def _note_ways(flow: FlowSettings, clusters: Clusters, ways: Sequence[WayBack]) 
     now = clock.now_ms()
     write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
     return gone_ways(clusters, noted)
-
-
-def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
-    """Return which of the reverse flows noted earlier have no ledger on the source any more, or another one."""
-    wanted = tuple(noted)
-    if not wanted:
-        return ()
-    found = clusters.source.describe_topics({it.ledger_topic for it in wanted})
-    if refused := [error for error in found.refused.values() if error.code != NO_SUCH_TOPIC]:
-        raise refused[0]
-    ids = {name: it.topic_id for name, it in found.found.items()}
-    return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)
 
 
 def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]) -> StoppedPartition | None:

@@ -40,7 +40,8 @@ class Held:
         """Commit records in one transaction; once per fence.
 
         Raises FencedError when somebody else took the flow, and TransientError when records change the map and an
-        upkeep of it (offset_sync/map_compaction.py) began since the fence: what was read of the map may not be what is there.
+        upkeep of it (offset_sync/map_compaction.py) began since the fence: what was read of the map may not be what is
+        there.
         """
         if not records:
             return

@@ -3,7 +3,7 @@
     prepare   see both sides, make the topics and partitions that are missing
     window    fence, settle, pack; one job a lane
     look      every `twinlog.follow.seconds`, prepare again; when nothing has changed, the lanes just go on
-    again     when something has: fence anew, which the lanes hear of (lane/copy/fence_watch.py), and open the next window
+    again     when something has: fence anew, which the lanes hear of (lane/copy/fence_watch.py), and open another
 
 Everything but the copy is done beside it, over connections of its own (follow/background.py): it cannot hold a record
 up.  A window that ends in doubt is followed by another at once; one that achieved nothing after a pause, which

@@ -20,18 +20,10 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.gate import (
-    canary,
-)
-from twinlog.gate import (
-    facts as gate_facts,
-)
-from twinlog.gate import (
-    groups as gate_groups,
-)
-from twinlog.gate import (
-    metadata as gate_metadata,
-)
+from twinlog.gate import canary
+from twinlog.gate import facts as gate_facts
+from twinlog.gate import groups as gate_groups
+from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.answer import (
     GateResult,
     GroupAtRisk,

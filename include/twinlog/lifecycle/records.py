@@ -20,7 +20,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, lost_tails
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import cut
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceLife
 from twinlog.topics.discovery import DiscoveredTopic
@@ -158,18 +158,6 @@ def rewinding(
     if begins is not None and begins.offsets.get(number, 0) > lost.first_offset:
         offsets = {**begins.offsets, number: lost.first_offset}
         yield noted(state, replace(begins, offsets=offsets))
-
-
-def cut(known: MapPiece, at: int) -> MapPiece | None:
-    """What a piece says of upstream offsets below `at`; None when that is nothing."""
-    if known.first_upstream >= at:
-        return None
-    runs = tuple(
-        Run(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
-        for run in known.runs
-        if run.upstream < at
-    )
-    return MapPiece(known.first_upstream, min(known.end_upstream, at), runs)
 
 
 def erasure(

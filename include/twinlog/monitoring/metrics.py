@@ -16,8 +16,8 @@ from twinlog.checks.gaps import GapState
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.open_at_source import UndecidedPartition
-    from twinlog.monitoring.publish import FlowReport
     from twinlog.monitoring.survey import Survey
 
 

@@ -33,3 +33,15 @@ class MapPiece:
                 f"offset map piece [{self.first_upstream}, {self.end_upstream}) does not hold its runs",
                 piece=self.first_upstream,
             )
+
+
+def cut(known: MapPiece, at: int) -> MapPiece | None:
+    """What a piece says of upstream offsets below `at`; None when that is nothing."""
+    if known.first_upstream >= at:
+        return None
+    runs = tuple(
+        Run(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
+        for run in known.runs
+        if run.upstream < at
+    )
+    return MapPiece(known.first_upstream, min(known.end_upstream, at), runs)

@@ -6,15 +6,19 @@ the result.  Running the step again writes nothing until something was copied.
 
 from __future__ import annotations
 
+import logging
+
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.offset_sync import emit, map_compaction
 from twinlog.offset_sync.emit import OffsetSyncsResult
+
+log = logging.getLogger(__name__)
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
     """Write the syncs that are due; with `dry_run` only count them."""
     result = emit.run(flow, clusters, dry_run=dry_run)
     if not dry_run:
-        map_compaction.run(flow, clusters)
+        log.info("%s", map_compaction.run(flow, clusters))
     return result

@@ -12,7 +12,7 @@ from typing import Any
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import publish
-from twinlog.monitoring.publish import FlowReport
+from twinlog.monitoring.cycle_report import FlowReport
 
 
 def run(
@@ -24,5 +24,5 @@ def run(
     *,
     failed: bool = False,
 ) -> FlowReport:
-    """Report the run `run_id`, begun at `started_ms` (epoch ms); `copied` is the copy's result as JSON, if there is one."""
+    """Report the run `run_id`, begun at `started_ms` (epoch ms); `copied` is the copy's result as JSON, or None."""
     return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed)

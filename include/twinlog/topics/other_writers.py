@@ -17,7 +17,6 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.loopback import gone_ways
 from twinlog.errors import ClusterRefused, FormatError
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
@@ -27,7 +26,12 @@ from twinlog.state.ledger import latest_records_or_empty, ledger_in, read_ledger
 from twinlog.state.progress import packed_maps
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
-from twinlog.topics.reverse_flows import WayBack, read_ways_back, sorted_ledgers
+from twinlog.topics.reverse_flows import (
+    WayBack,
+    gone_ways,
+    read_ways_back,
+    sorted_ledgers,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ the target's name, and every other one is warned of.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.cluster.open import Clusters
+from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
+from twinlog.formats.ledger.identity import ReverseFlow
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
@@ -206,3 +208,15 @@ def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -
 def _topic_ids(clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
     found = clusters.source.describe_topics(names).found
     return {name: described.topic_id for name, described in found.items()}
+
+
+def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
+    """Return which of the reverse flows noted earlier have no ledger on the source any more, or another one."""
+    wanted = tuple(noted)
+    if not wanted:
+        return ()
+    found = clusters.source.describe_topics({it.ledger_topic for it in wanted})
+    if refused := [error for error in found.refused.values() if error.code != NO_SUCH_TOPIC]:
+        raise refused[0]
+    ids = {name: it.topic_id for name, it in found.found.items()}
+    return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)

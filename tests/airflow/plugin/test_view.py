@@ -5,8 +5,11 @@ import pytest
 from twinlog.airflow.plugin.status import SeenFlow, SeenFlows, StatusCache
 from twinlog.airflow.plugin.view import Fact, json_of, page_of
 from twinlog.checks.gaps import GapReport
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
 from twinlog.monitoring.open_at_source import UndecidedPartition
 from twinlog.monitoring.status import FlowStatus, PartitionStatus, PauseStatus, TopicStatus

@@ -12,8 +12,10 @@ from twinlog.cluster.admin.quotas import rounds
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, NewTopic
 from twinlog.config.file.secret import Secret
-from twinlog.config.flow.settings import ClusterSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.errors import ClusterRefused
 from twinlog.lab.kafka.broker import EmbeddedKafka
 

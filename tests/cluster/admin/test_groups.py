@@ -11,8 +11,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 from twinlog.cluster.admin.group import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import NewTopic, TopicPartition
-from twinlog.config.flow.settings import ClusterSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 
 pytestmark = pytest.mark.integration
 

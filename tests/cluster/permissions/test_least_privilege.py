@@ -10,8 +10,11 @@ from twinlog.cluster.permissions.least_privilege import Grant, grants
 from twinlog.cluster.permissions.needs import Kind, Names, Need, Resource, needs
 from twinlog.config.file.secret import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.lane.fence.fence import transactional_id
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"

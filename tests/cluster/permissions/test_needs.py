@@ -17,8 +17,18 @@ from twinlog.cluster.permissions.needs import (
     principal,
 )
 from twinlog.config.file.secret import Secret
-from twinlog.config.flow.settings import ClusterSettings, CopySettings, FlowSettings, Guarantee, PoisonPolicy
-from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
+from twinlog.config.flow.settings import (
+    CopySettings,
+    FlowSettings,
+    Guarantee,
+    PoisonPolicy,
+)
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+    SaslSettings,
+    SecurityProtocol,
+)
 from twinlog.policy.replication import IdentityReplicationPolicy
 
 

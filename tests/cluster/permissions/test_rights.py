@@ -13,8 +13,13 @@ from twinlog.cluster.session import Session
 from twinlog.cluster.values import NewTopic
 from twinlog.config.file.secret import Secret
 from twinlog.config.flow.metadata import MetadataSettings
-from twinlog.config.flow.settings import ClusterSettings, FlowSettings
-from twinlog.config.security.connection import ConnectionSettings, SaslSettings, SecurityProtocol
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+    SaslSettings,
+    SecurityProtocol,
+)
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import class_path, tools_jars
 

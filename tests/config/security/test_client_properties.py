@@ -10,9 +10,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from twinlog.config.file.secret import Secret
-from twinlog.config.flow.settings import ClusterSettings
 from twinlog.config.security.client_properties import connection_settings
-from twinlog.config.security.connection import SaslSettings, SecurityProtocol
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    SaslSettings,
+    SecurityProtocol,
+)
 from twinlog.config.security.librdkafka import MAPPED, Role, librdkafka, security
 from twinlog.errors import ConfigError
 

@@ -36,7 +36,7 @@ def discover(flow_name: str) -> Json:
     Before it looks, the source gets its `heartbeats`, unless this is a dry run.
     """
     from twinlog.monitoring import heartbeats as beats
-    from twinlog.topics import discover as step
+    from twinlog.steps import discover as step
 
     request = _request()
     flow = flow_of(flow_name)
@@ -58,7 +58,7 @@ def discover(flow_name: str) -> Json:
 
 def sync_topics(flow_name: str) -> Json:
     """Run the step; a dry run only says what it would change."""
-    from twinlog.lifecycle import sync_topics as step
+    from twinlog.steps import sync_topics as step
 
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
@@ -67,7 +67,7 @@ def sync_topics(flow_name: str) -> Json:
 
 def plan_ranges(flow_name: str) -> Json:
     """Run the step."""
-    from twinlog.copying import ranges as step
+    from twinlog.steps import plan_ranges as step
 
     request = _request()
     flow = flow_of(flow_name)
@@ -78,19 +78,15 @@ def plan_ranges(flow_name: str) -> Json:
 
 
 def offset_syncs(flow_name: str) -> Json:
-    """Run the step, and the upkeep of the map; a dry run only counts.
+    """Run the step; a dry run only counts.
 
     A source that cannot be written to is a warning.
     """
-    from twinlog.offset_sync import emit as step
-    from twinlog.offset_sync import map_compaction
+    from twinlog.steps import offset_syncs as step
 
-    dry_run = _request().dry_run
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        result = step.run(flow, clusters, dry_run=dry_run)
-        if not dry_run:
-            log.info("%s", map_compaction.run(flow, clusters))
+        result = step.run(flow, clusters, dry_run=_request().dry_run)
     if result.warning:
         log.warning(result.warning)
     return shortened(shown(result), "`twinlog show offset-syncs`")
@@ -101,7 +97,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
     Skipped when a cluster does not allow it: the copy goes on without.
     """
-    from twinlog.groups import checkpoints as step
+    from twinlog.steps import checkpoints as step
 
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
@@ -123,7 +119,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
 def heartbeats(flow_name: str) -> Json:
     """Beat for the flow, its otherwise disabled way back, and pairs without a flow; skipped in a dry run."""
-    from twinlog.monitoring import heartbeats as step
+    from twinlog.steps import heartbeats as step
 
     if _request().dry_run:
         raise AirflowSkipException("dry run: no heartbeat is written")
@@ -136,22 +132,15 @@ def heartbeats(flow_name: str) -> Json:
 
 
 def validate(flow_name: str) -> Json:
-    """Judge the cycle, by Great Expectations and with its Data Docs unless the cycle was idle and all is well.
-
-    Great Expectations costs seconds of CPU to import; both evaluators read the same suites and agree.  Raises
-    TerminalError when a critical check failed: the copy must not be relied upon.
-    """
-    from twinlog.monitoring import validate as step
+    """Run the step.  Raises TerminalError if a critical check failed: the copy must not be relied upon."""
+    from twinlog.steps import validate as step
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
     context = get_current_context()
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        facts = step.see(flow, clusters)
-        result = step.judge(flow, facts)
-        if copied.get("records") or result.failed:
-            result = step.judge_with_pages(flow, facts, context["dag_run"].run_id)
+        result = step.run(flow, clusters, context["dag_run"].run_id, copied=bool(copied.get("records")))
     gauge_checks(flow, result)
     document = shown(result)
     document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
@@ -172,7 +161,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     is written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last
     task alone.
     """
-    from twinlog.monitoring import publish as step
+    from twinlog.steps import publish as step
 
     if _request().dry_run:
         raise AirflowSkipException("dry run: there is no cycle to report")

@@ -46,8 +46,8 @@ def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) ->
     """Build a dense CreateTime batch of each piece of `records`, with base offset 0 and no producer.
 
     `firsts` are the indices at which pieces begin, the first one 0; none is empty.  Uncompressed batches lie in the
-    `arena`: they are valid until that is reset.  The results are writable: `twinlog.batches.label.relabel` gives them producer
-    and sequence when they are sent.
+    `arena`: they are valid until that is reset.  The results are writable: `twinlog.batches.label.relabel` gives them
+    producer and sequence when they are sent.
     """
     counts = np.diff(firsts, append=len(records))
     bases = records.timestamps[firsts]

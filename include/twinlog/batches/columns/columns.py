@@ -1,9 +1,9 @@
 """Many records at once: the varints of whole runs of batches, read column by column with numpy.
 
-What has to be rewritten is read here and built in `twinlog.batches.columns.building`, for a fraction of a microsecond a record:
-merges of small batches, gaps, splits, append times.  A record is `length varint | attributes int8 | timestampDelta
-varlong | offsetDelta varint | the rest`; the rest (key, value, headers) stays where it is and is copied once, when the
-new batch is built.
+What has to be rewritten is read here and built in `twinlog.batches.columns.building`, for a fraction of a microsecond
+a record: merges of small batches, gaps, splits, append times.  A record is `length varint | attributes int8 |
+timestampDelta varlong | offsetDelta varint | the rest`; the rest (key, value, headers) stays where it is and is copied
+once, when the new batch is built.
 """
 
 from __future__ import annotations

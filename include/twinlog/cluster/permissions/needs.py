@@ -1,8 +1,8 @@
 """Which permissions a flow needs, which of them it lacks, and the kafka-acls line that grants those.
 
-Pure: `needs` says what a flow needs, `twinlog.cluster.permissions.rights` finds out what the user has, `judge` compares,
-`acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which one
-a request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", list of protocols).
+Pure: `needs` says what a flow needs, `twinlog.cluster.permissions.rights` finds out what the user has, `judge`
+compares, `acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which one a
+request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", list of protocols).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.config.flow.settings import (
-    ClusterSettings,
     FlowSettings,
     Guarantee,
     PoisonPolicy,
     RecreatedPolicy,
 )
+from twinlog.config.security.connection import ClusterSettings
 
 
 class Kind(StrEnum):

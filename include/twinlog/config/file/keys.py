@@ -248,3 +248,13 @@ _PUBLIC = frozenset({"sasl.oauthbearer.client.credentials.client.id"})
 def is_secret(key: str) -> bool:
     """Whether values of this key are never shown: Kafka's PASSWORD types and what sounds like one."""
     return bool(_SECRET.search(key)) and not any(key.endswith(name) for name in _PUBLIC)
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def whole_number(text: str) -> int:
+    """Read digits with or without a sign, and nothing else that Python's int would take.  Raises ValueError."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError
+    return int(text)

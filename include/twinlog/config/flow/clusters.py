@@ -10,9 +10,11 @@ from twinlog.config.file.precedence import ROLES, client_config
 from twinlog.config.file.providers import Providers
 from twinlog.config.file.secret import Secret, reveal
 from twinlog.config.flow.reader import Reader
-from twinlog.config.flow.settings import ClusterSettings
 from twinlog.config.security.client_properties import ClientProperties, connection_settings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+)
 from twinlog.config.security.exposure import exposures
 from twinlog.config.security.librdkafka import tunables
 from twinlog.errors import ConfigError

@@ -22,12 +22,12 @@ from twinlog.config.flow.proving import audit_settings, data_rules_settings
 from twinlog.config.flow.reader import Reader, ResolvedValue
 from twinlog.config.flow.settings import (
     CONTINUOUS,
-    ClusterSettings,
     CycleRule,
     FlowSettings,
     GroupSyncPolicy,
     GroupSyncSettings,
 )
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.reach import FETCH_SIZES, STEERING
 from twinlog.errors import ConfigError
 from twinlog.policy.filters import NameFilter

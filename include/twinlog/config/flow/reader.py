@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from twinlog.config.file.findings import Findings, is_elsewhere
-from twinlog.config.file.keys import Kind, is_secret, key_of
+from twinlog.config.file.keys import Kind, is_secret, key_of, whole_number
 from twinlog.config.file.origin import Origin, Properties, Property, given
 from twinlog.config.file.providers import Providers
 from twinlog.config.file.secret import MASK, Secret
@@ -26,7 +26,6 @@ UNRESOLVED = "[unresolved]"
 """Shown for a value that is not on this machine."""
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 _CONNECT_OPTION = re.compile(r"(;(?!use_ssl=|user_id=|session_id=)[^=;\s]+=)[^;\s]+")
 """Of a Spark Connect address: a token, or a header that may hold one."""
@@ -217,13 +216,6 @@ def _whole(key: str, text: str) -> int:
     if not -most - 1 <= number <= most:
         raise ValueError
     return number
-
-
-def whole_number(text: str) -> int:
-    """Read digits with or without a sign, and nothing else that Python's int would take.  Raises ValueError."""
-    if not _WHOLE.fullmatch(text):
-        raise ValueError
-    return int(text)
 
 
 def _default(key: str) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from twinlog.config.file.secret import Secret
 from twinlog.config.flow.metadata import MetadataSettings
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.policy import state_topics
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
@@ -59,23 +59,6 @@ class CycleRule(StrEnum):
 
     MM2_4_3 = "mm2-4.3"
     MM2_4_4 = "mm2-4.4"
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """One cluster of the file.
-
-    `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
-    (precedence.py), secrets wrapped.  `twinlog.config.security.librdkafka.librdkafka(cluster, role)` makes
-    confluent-kafka's configuration from them; `connection` is the same for the relay's own sockets.
-    """
-
-    alias: str
-    bootstrap_servers: str
-    connection: ConnectionSettings
-    consumer: Mapping[str, str | Secret] = field(default_factory=dict)
-    producer: Mapping[str, str | Secret] = field(default_factory=dict)
-    admin: Mapping[str, str | Secret] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

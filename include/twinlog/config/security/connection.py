@@ -6,6 +6,7 @@ They are picklable (they travel to Spark tasks) and print no secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -85,3 +86,20 @@ class ConnectionSettings:
         """Whether a stranger who reads these settings could log in with them."""
         password = self.sasl is not None and self.sasl.password is not None
         return password or self.tls.key_pem is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster of the file.
+
+    `consumer`, `producer` and `admin` are the Java client properties of that role after MM2's precedence
+    (precedence.py), secrets wrapped.  `twinlog.config.security.librdkafka.librdkafka(cluster, role)` makes
+    confluent-kafka's configuration from them; `connection` is the same for the relay's own sockets.
+    """
+
+    alias: str
+    bootstrap_servers: str
+    connection: ConnectionSettings
+    consumer: Mapping[str, str | Secret] = field(default_factory=dict)
+    producer: Mapping[str, str | Secret] = field(default_factory=dict)
+    admin: Mapping[str, str | Secret] = field(default_factory=dict)

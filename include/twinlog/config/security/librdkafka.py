@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from twinlog.config.file.keys import whole_number
 from twinlog.config.file.secret import reveal
-from twinlog.config.flow.reader import whole_number
-from twinlog.config.flow.settings import ClusterSettings
 from twinlog.config.security.client_properties import ClientProperties, connection_settings
-from twinlog.config.security.connection import ConnectionSettings, SaslSettings, TlsSettings
+from twinlog.config.security.connection import (
+    ClusterSettings,
+    ConnectionSettings,
+    SaslSettings,
+    TlsSettings,
+)
 from twinlog.errors import ConfigError
 
 Role = Literal["consumer", "producer", "admin"]

@@ -1,8 +1,9 @@
 """Taking a flow that copies at least once: no broker keeps anybody out, and nothing ties map and progress together.
 
-Whoever follows is called back by a record in the ledger (lane/copy/fence_watch.py), as a fence does it, and has a moment to
-write down how far it is; what two drivers copy at once is there twice.  Of a lane that died, the map may reach beyond
-progress, which is written behind it (lane/copy/copy_transaction.py): what lies between is copied again, and mapped anew.
+Whoever follows is called back by a record in the ledger (lane/copy/fence_watch.py), as a fence does it, and has a
+moment to write down how far it is; what two drivers copy at once is there twice.  Of a lane that died, the map may
+reach beyond progress, which is written behind it (lane/copy/copy_transaction.py): what lies between is copied again,
+and mapped anew.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from twinlog.lane.fence.fence import (
 from twinlog.lane.fence.ownership import Identity, require_claimed, require_ours
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
-from twinlog.lifecycle.records import cut
 from twinlog.logs.log_state import LogState
+from twinlog.offsets.piece import cut
 from twinlog.offsets.piece_table import Column
 from twinlog.protocol.brokers import Brokers
 

@@ -1,8 +1,8 @@
 """The fence, and ends that the target lost in twinlog's own topics: progress is judged by the map, the map by progress.
 
-What they say of a source partition was committed together (copying/mend/outcomes.py).  One marker ends all that a producer has
-open in a partition of a topic, so all of it has to be judged alike.  A source partition with maps of several lives is
-not judged.
+What they say of a source partition was committed together (copying/mend/outcomes.py).  One marker ends all that a
+producer has open in a partition of a topic, so all of it has to be judged alike.  A source partition with maps of
+several lives is not judged.
 """
 
 from __future__ import annotations

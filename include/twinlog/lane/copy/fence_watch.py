@@ -1,8 +1,9 @@
 """How a lane that stays learns that its flow was fenced anew: it listens to the ledger.
 
-A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would keep
-its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger (lane/fence/fence.py), so
-whoever sees a record of a later fence is fenced.  At least once nobody is fenced, and this is all that ends a lane.
+A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would
+keep its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger
+(lane/fence/fence.py), so whoever sees a record of a later fence is fenced.  At least once nobody is fenced, and this
+is all that ends a lane.
 """
 
 from __future__ import annotations

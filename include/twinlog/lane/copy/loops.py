@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from twinlog.errors import FencedError
 from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceTroubleError
 from twinlog.lane.throttle import Throttle
 
 if TYPE_CHECKING:
-    from twinlog.lane.copy.copy_lane import LaneCopy
     from twinlog.lane.spec import Follow
     from twinlog.protocol.brokers import TopicPartition
+    from twinlog.protocol.wire import Fetched
 
 STALL_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
@@ -60,7 +60,50 @@ EXACTLY_ONCE = Pace(beat=BEAT_SECONDS, commit=0.0)
 AT_LEAST_ONCE = Pace(beat=0.006, commit=0.25)
 
 
-def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
+class OpenTransaction(Protocol):
+    """What a loop asks of the transaction that a lane has open (lane/copy/copy_transaction.py)."""
+
+    def commit(self) -> bool:
+        """Commit; return whether nothing is left to be sent again."""
+
+    def commit_if_due(self) -> None:
+        """Commit if it is full or old."""
+
+    def age_ms(self) -> float:
+        """Return how long it has been open; 0 if it is not."""
+
+    def open_ahead(self) -> None:
+        """Begin the next one before there is a record for it."""
+
+
+class LaneLoop(Protocol):
+    """What a loop is made of: the copy of one lane (lane/copy/copy_lane.py)."""
+
+    @property
+    def transaction(self) -> OpenTransaction:
+        """The transaction that the lane has open."""
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a range has ended in trouble."""
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the upstream offsets to fetch next, of the partitions that are still wanted."""
+
+    def ask(self) -> None:
+        """Send the next fetches."""
+
+    def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
+        """Read the answers on the way; with `within` (seconds) only those that come in time."""
+
+    def take(self, answer: list[Fetched], *, ahead: bool) -> int:
+        """Cut one answer and send it; return bytes sent."""
+
+    def end_all(self, code: str, why: str) -> None:
+        """End every range that is still wanted."""
+
+
+def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
     """Copy every range to its end, or to its trouble."""
     stall = _Stall()
     while True:
@@ -79,7 +122,7 @@ def drain(copy: LaneCopy, throttle: Throttle | None) -> None:
             return
 
 
-def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
+def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
     """Copy what arrives until the terms say that it ends, or no range is left.
 
     A record that arrives at rest is copied at once; while records stream, each beat copies what has gathered since
@@ -120,21 +163,21 @@ def follow(copy: LaneCopy, pace: Pace, terms: Follow, throttle: Throttle | None,
         )
 
 
-def _rest(copy: LaneCopy, until: float) -> None:
+def _rest(copy: LaneLoop, until: float) -> None:
     """Rest until the next beat, and begin its transaction shortly before: its first record then waits for less."""
     time.sleep(max(until - AHEAD_SECONDS - time.monotonic(), 0.0))
     copy.transaction.open_ahead()
     time.sleep(max(until - time.monotonic(), 0.0))
 
 
-def _left(copy: LaneCopy, due: float) -> float:
+def _left(copy: LaneLoop, due: float) -> float:
     """Return how long until what is open has to be committed (seconds); infinity when nothing is."""
     age = copy.transaction.age_ms() / 1000
     return max(due - age, 0.0) if age else math.inf
 
 
 def _wait_for(
-    copy: LaneCopy,
+    copy: LaneLoop,
     throttle: Throttle | None,
     sent: int,
     due: float = math.inf,

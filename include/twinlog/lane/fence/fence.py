@@ -2,7 +2,7 @@
 
     1. initialise lane 0, the gate lane
     2. read the lane count from the ledger; initialise every other lane the flow ever used or will use
-       stop if the state is another's (lane/fence/ownership.py); if it is nobody's, claim it through lane 0, and read again
+       stop if the state is another's (lane/fence/ownership.py); if it is nobody's, claim it through lane 0, read again
     3. commit a small transaction through lane 0 that writes (run id, lane count) and producer ids that are new to
        the ledger; if it fails, another driver holds the flow
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
