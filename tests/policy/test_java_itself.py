@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.test_java_regex import MATCHES
+from tests.policy.test_java_regex import MATCHES
 from twinlog.errors import ConfigError
 from twinlog.lab.kafka.java import find_java
 from twinlog.policy.java_regex import compile_java
