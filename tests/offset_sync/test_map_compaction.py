@@ -149,14 +149,16 @@ class World:
         self.written: list = []
         leaders = {FLOW.offset_map_topic: SimpleNamespace(leaders=dict.fromkeys(range(16)))}
         broker = SimpleNamespace(metadata=lambda names: leaders)
-        log = SimpleNamespace(read=lambda brokers: None)
         monkeypatch.setattr(map_compaction, "Brokers", lambda connection: nullcontext(broker))
         monkeypatch.setattr(map_compaction, "init_writer", self.init)
-        monkeypatch.setattr(map_compaction, "StateLog", lambda topic: log)
-        log.records = self.target.latest_records(FLOW.offset_map_topic)
+        monkeypatch.setattr(map_compaction, "StateLog", self.log)
         monkeypatch.setattr(
             map_compaction, "write_fenced", lambda target, lane, records: self.written.extend(records)
         )
+
+    def log(self, topic: str) -> SimpleNamespace:
+        records = self.target.latest_records(topic)
+        return SimpleNamespace(records=records, read=lambda brokers: SimpleNamespace(undecided={}))
 
     def init(self, *_) -> Writer:
         self.before_init()

@@ -48,9 +48,9 @@ def test_any_other_source_is_another_build(copy: Path) -> None:
     module = copy / "batches" / "label" / "crc.py"
     module.write_text(module.read_text() + "\n")
     changed = build_of(copy)
-    (copy / "relay" / "more.py").touch()
+    (copy / "lane" / "more.py").touch()
     grown = build_of(copy)
-    (copy / "relay" / "more.py").rename(copy / "steps" / "more.py")
+    (copy / "lane" / "more.py").rename(copy / "steps" / "more.py")
     assert 4 == len({here, changed, grown, build_of(copy)})
 
 

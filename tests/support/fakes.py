@@ -227,12 +227,17 @@ class FakeTarget:
         assert api is kafka_python.DESCRIBE_PRODUCERS
 
         def described(name: str, number: int) -> Any:
-            opened: dict[int, int] = {}
+            opened: dict[int, Any] = {}
             for entry in self.logs[name, number]:
                 if entry.state == "open":
-                    opened.setdefault(entry.header.producer_id, entry.base)
+                    opened.setdefault(entry.header.producer_id, entry)
             active = [
-                SimpleNamespace(producer_id=it, current_txn_start_offset=base) for it, base in opened.items()
+                SimpleNamespace(
+                    producer_id=producer_id,
+                    producer_epoch=first.header.producer_epoch,
+                    current_txn_start_offset=first.base,
+                )
+                for producer_id, first in opened.items()
             ]
             return SimpleNamespace(partition_index=number, error_code=0, active_producers=active)
 
