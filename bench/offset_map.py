@@ -28,12 +28,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.load import load
-from twinlog.formats.map.offset_map import MapKey, PieceDraft, encode_map_key
+from twinlog.formats.map.offset_map import MapKey, SegmentDraft, encode_map_key
 from twinlog.formats.mm2.partitioner import partition_for
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.range_state import PIECE_RUNS
 from twinlog.offset_sync.map_compaction import JOINED_RUNS
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS
 from twinlog.state.progress import read_packed
 
@@ -50,9 +50,9 @@ def pieces(partition: int, runs: int, runs_a_piece: int) -> Iterator[tuple[bytes
     step = RECORDS_A_RUN + 1
     for at in range(0, runs, runs_a_piece):
         first, count = at * step, min(runs_a_piece, runs - at)
-        draft = PieceDraft.begin(first).extended([Run(first, first, RECORDS_A_RUN)])
+        draft = SegmentDraft.begin(first).extended([Extent(first, first, RECORDS_A_RUN)])
         tail = bytes([1, 1, RECORDS_A_RUN]) * (count - 1)
-        head = PieceDraft(first, 0, 0, count, draft.runs + tail)
+        head = SegmentDraft(first, 0, 0, count, draft.runs + tail)
         key = encode_map_key(MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", partition, first))
         yield key, head.value(first + count * step)
 

@@ -32,15 +32,15 @@ from twinlog.formats.ledger.audit import (
 )
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
-LIFE = SourceLife("t", "id", 0)
-MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+LIFE = SourceIncarnation("t", "id", 0)
+MAP = OffsetMap.of([MapSegment(0, 120, (Extent(0, 0, 50), Extent(60, 51, 50)))])
 """A marker at downstream 50 and 101, upstream 50 to 59 and 110 to 119 without copies."""
 SOURCE, TARGET = PartitionOffsets(0, 130, 140), PartitionOffsets(0, 102, 102)
 REMOTE = RemoteTopic("rid", 1)
@@ -50,7 +50,7 @@ BEFORE = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 60, 51, 50, 50, 0, (), 0,
 def state(
     ledger: Ledger | None = None,
     *,
-    maps: dict[SourceLife, OffsetMap] | None = None,
+    maps: dict[SourceIncarnation, OffsetMap] | None = None,
     source: PartitionOffsets = SOURCE,
     target: PartitionOffsets = TARGET,
     remote: RemoteTopic | None = REMOTE,
@@ -105,7 +105,7 @@ def test_what_could_not_be_compared_ends_where_its_copies_do():
     expired = PartitionOffsets(120, 130, 140)
     (gone,) = plan(flow, state(source=expired), AuditRequest()).partitions
     assert ((), 120, 101) == (gone.specs, gone.end, gone.downstream_end)
-    earlier = OffsetMap.of([MapPiece(20, 40, (Run(20, 300, 10),))])
+    earlier = OffsetMap.of([MapSegment(20, 40, (Extent(20, 300, 10),))])
     (new,) = plan(FLOW, state(maps={LIFE: earlier}, settled=None), AuditRequest()).partitions
     assert ((), 20, 300) == (new.specs, new.end, new.downstream_end)
 
@@ -222,7 +222,7 @@ def test_everything_has_expired():
 
 def test_what_the_map_does_not_reach_is_said():
     """The source still has records from before the map."""
-    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    late = OffsetMap.of([MapSegment(60, 120, (Extent(60, 51, 50),))])
     decided = plan(FLOW, state(maps={LIFE: late}), AuditRequest())
     assert [UnprovedSpan(0, 60, 60, Unproved.NO_MAP)] == list(decided.partitions[0].unproved)
     assert [(60, 120, 51, 102)] == ranges(decided)
@@ -239,7 +239,7 @@ def test_what_the_map_does_not_reach_is_said():
 )
 def test_what_stands_in_front_of_the_map_has_not_expired(source_start, target_start, expected):
     """A copy that MM2 made and that has lost its oldest records: the others in front of the map stand there."""
-    late = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    late = OffsetMap.of([MapSegment(60, 120, (Extent(60, 51, 50),))])
     seen = state(
         maps={LIFE: late},
         source=PartitionOffsets(source_start, 130, 140),
@@ -250,7 +250,7 @@ def test_what_stands_in_front_of_the_map_has_not_expired(source_start, target_st
 
 def test_what_the_map_has_lost_is_a_problem():
     """Copied by progress, held by the copy, covered by no piece: said anew by each audit, and never as no-map."""
-    holed = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),)), MapPiece(60, 120, (Run(60, 57, 44),))])
+    holed = OffsetMap.of([MapSegment(0, 50, (Extent(0, 0, 50),)), MapSegment(60, 120, (Extent(60, 57, 44),))])
     lost = UnprovedSpan(50, 60, 7, Unproved.MAP_LOST)
     decided = plan(FLOW, state(maps={LIFE: holed}), AuditRequest())
     (partition,) = decided.partitions
@@ -268,7 +268,7 @@ def test_what_the_map_has_lost_is_a_problem():
 
 def test_a_newest_piece_that_was_lost_is_a_problem():
     """Progress says that more was copied than the map covers."""
-    short = OffsetMap.of([MapPiece(0, 50, (Run(0, 0, 50),))])
+    short = OffsetMap.of([MapSegment(0, 50, (Extent(0, 0, 50),))])
     decided = plan(FLOW, state(maps={LIFE: short}, settled=50), AuditRequest())
     assert [("map-lost", "t")] == [(it.code, it.topic) for it in decided.problems]
     assert "upstream offsets 50 to 119" in decided.problems[0].message

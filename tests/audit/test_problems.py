@@ -17,10 +17,10 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
@@ -31,8 +31,8 @@ from twinlog.topics.discovery import (
 )
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
-MAP = OffsetMap.of([MapPiece(0, 10, (Run(0, 0, 10),))])
-MARKERS = OffsetMap.of([MapPiece(0, 10, ())])
+MAP = OffsetMap.of([MapSegment(0, 10, (Extent(0, 0, 10),))])
+MARKERS = OffsetMap.of([MapSegment(0, 10, ())])
 """Ten offsets of the source without a record to copy."""
 LOG, EXPIRED, ANEW = PartitionOffsets(0, 11, 11), PartitionOffsets(11, 11, 11), PartitionOffsets(0, 0, 0)
 
@@ -48,7 +48,7 @@ def state(
     """A topic of two partitions; `targets` are the copies of those the source says the offsets of."""
     partitions = tuple(DiscoveredPartition(number, LOG, target) for number, target in targets.items())
     topic = DiscoveredTopic("t", "id", "A.t", 2, partitions, RemoteTopic("rid", remote))
-    known = {SourceLife("t", "id", number): it for number, it in maps.items()}
+    known = {SourceIncarnation("t", "id", number): it for number, it in maps.items()}
     return AuditState(
         Discovery("A->B", "a", "b", 1, (topic,), (), problems),
         Ledger(),

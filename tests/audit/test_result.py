@@ -20,12 +20,12 @@ from twinlog.audit.result import (
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
-from twinlog.state.progress import SourceLife
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
+from twinlog.state.progress import SourceIncarnation
 
-LIFE = SourceLife("t", "id", 0)
-MAP = OffsetMap.of([MapPiece(0, 100, (Run(0, 0, 100),))])
+LIFE = SourceIncarnation("t", "id", 0)
+MAP = OffsetMap.of([MapSegment(0, 100, (Extent(0, 0, 100),))])
 BEFORE = PartitionAudit(
     "t", "id", 0, "A.t", "rid", 0, 60, 60, 60, 50, 9, (), 1, (FoundDifference(Kind.VALUE, 5, 5),), 7
 )
@@ -56,7 +56,7 @@ def test_an_audit_adds_to_the_one_it_goes_on_from():
 
 def test_records_that_were_just_being_copied_are_no_strangers():
     """A map read later knows them; the next audit begins in front of them."""
-    newer = MAP.add(MapPiece(100, 110, (Run(100, 104, 10),)))
+    newer = MAP.add(MapSegment(100, 110, (Extent(100, 104, 10),)))
     found = in_flight(PLAN, FOUND, newer)
     assert (True, 40, ()) == (found.equal, found.records, found.differences)
     assert 104 == judged_to(PLAN, newer)
@@ -92,6 +92,6 @@ def test_a_sample_forgets_nothing_that_an_earlier_one_found():
 def test_a_sample_of_what_no_map_covers_proves_its_share_only():
     """What lies in front of the map was copied, too."""
     unmapped = UnprovedSpan(0, 50, 50, Unproved.NO_MAP)
-    plan = dataclasses.replace(PLAN, offset_map=OffsetMap.of([MapPiece(50, 100, (Run(50, 50, 50),))]))
+    plan = dataclasses.replace(PLAN, offset_map=OffsetMap.of([MapSegment(50, 100, (Extent(50, 50, 50),))]))
     found = Comparison(100, 50, 0, 0, (unmapped,))
     assert 0.5 == partition_row(plan, found, None, 9).coverage

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from batches import Rec, decode, encode
 from twinlog.batches.aborted import AbortedTransactions
 from twinlog.batches.cutter import Cutter
-from twinlog.batches.echoes import Echoes, LaneWriters
+from twinlog.batches.echoes import LaneWriters, LoopbackRecords
 from twinlog.formats.ledger.writers import LaneWriter
 
 LANE = LaneWriter(7, "twinlog-B->A-0", 0)
@@ -17,7 +17,7 @@ def ledger() -> dict[bytes, bytes | None]:
     return {LANE.key(): LANE.value()}
 
 
-def cut(blocks: list[bytearray], echoes: Echoes, end: int = 1 << 62) -> list[bytes]:
+def cut(blocks: list[bytearray], echoes: LoopbackRecords, end: int = 1 << 62) -> list[bytes]:
     """Values of everything that is sent on."""
     cutter = Cutter(end, 1 << 20)
     cutter.echoes = echoes
@@ -38,7 +38,7 @@ def test_batches_of_the_other_flows_lanes_are_left_out_and_no_others(plan) -> No
         )
         expected += [] if producer == LANE.producer_id else values
         offset += count
-    assert expected == cut(blocks, Echoes.of(LaneWriters(ledger), ()))
+    assert expected == cut(blocks, LoopbackRecords.of(LaneWriters(ledger), ()))
 
 
 @given(st.sets(st.integers(0, 30)), st.integers(1, 7))
@@ -50,7 +50,7 @@ def test_offsets_the_map_knows_are_left_out_and_no_others(echoed: set[int], size
     ]
     spans = tuple((offset, offset + 1) for offset in sorted(echoed))
     expected = [b"%d" % n for n in range(31) if n not in echoed]
-    assert expected == cut(blocks, Echoes.of(LaneWriters(ledger), spans))
+    assert expected == cut(blocks, LoopbackRecords.of(LaneWriters(ledger), spans))
 
 
 def test_the_ledger_is_read_once_for_each_writer_that_is_new() -> None:
@@ -65,8 +65,8 @@ def test_the_ledger_is_read_once_for_each_writer_that_is_new() -> None:
     known = LaneWriters(read)
     user = encode([Rec(b"user")], transactional=True, producer_id=3)
     lane = encode([Rec(b"lane")], base_offset=1, transactional=True, producer_id=7)
-    assert [b"user"] == cut([user], Echoes.of(known, ()))
+    assert [b"user"] == cut([user], LoopbackRecords.of(known, ()))
     latest.update(ledger())
-    assert [b"user"] == cut([user, lane], Echoes.of(known, ()))
-    assert [b"user"] == cut([user, lane], Echoes.of(known, ()))
+    assert [b"user"] == cut([user, lane], LoopbackRecords.of(known, ()))
+    assert [b"user"] == cut([user, lane], LoopbackRecords.of(known, ()))
     assert 2 == len(reads)

@@ -21,9 +21,9 @@ from wired import MINUTES
 
 from lab import Seen, ThreadRunner, cycle, flow_of, produce, read
 from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings
 from twinlog.follow import follow
-from twinlog.follow.generation import Window
+from twinlog.follow.generation import LaneGeneration
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.monitoring import status
@@ -190,7 +190,7 @@ def gaps_of(flow: FlowSettings, topic: str) -> list[Gap]:
 
 
 def followed_until(
-    flow: FlowSettings, runner: Watched, stop: threading.Event, windows: list[Window]
+    flow: FlowSettings, runner: Watched, stop: threading.Event, windows: list[LaneGeneration]
 ) -> Callable[[], Any]:
     """Follow in the background until `stop` is set; what is returned waits for the result."""
 
@@ -214,7 +214,7 @@ def test_a_leader_that_freezes_is_left_by_a_lane_that_follows(
     )
     for partition in range(2):
         produce(source, topic, values("before", 5), partition)
-    stop, runner, windows = threading.Event(), Watched(), list[Window]()
+    stop, runner, windows = threading.Event(), Watched(), list[LaneGeneration]()
     followed = followed_until(flow, runner, stop, windows)
     try:
         wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 5)
@@ -267,7 +267,7 @@ def test_an_unclean_election_between_two_cycles(
         gap.cause,
         gap.copied_past,
     )
-    goes_on = replace(flow, lives=LifeSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
+    goes_on = replace(flow, lives=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
     assert "failed" != cycle(goes_on).state
     new = values("new", 9 if grown else 2)
     expected = [*values("both", 6), *values("lost", 4), *new]
@@ -284,7 +284,7 @@ def test_an_unclean_election_while_it_is_followed(
     produce(source, topic, values("both", 6))
     only_node_1_has(source, topic, values("lost", 4))
     stop, runner = threading.Event(), Watched()
-    windows: list[Window] = []
+    windows: list[LaneGeneration] = []
 
     followed = followed_until(flow, runner, stop, windows)
     try:
@@ -320,7 +320,7 @@ def test_a_source_that_was_frozen_whole_is_found_again(source: Any, cluster_b: A
     flow = flow_of(tmp_path, source, cluster_b, [topic], twinlog__follow__seconds="5")
     produce(source, topic, values("before", 4))
     stop = threading.Event()
-    windows: list[Window] = []
+    windows: list[LaneGeneration] = []
     followed = followed_until(flow, Watched(), stop, windows)
     try:
         wait_for(lambda: _copied(cluster_b, f"A.{topic}") == 4)

@@ -17,21 +17,21 @@ from twinlog.formats.ledger.audit import (
     UnprovedSpan,
 )
 from twinlog.formats.ledger.records import Incarnation
-from twinlog.formats.map.offset_map import encode_piece
+from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 
-LIFE = SourceLife("t", "id", 0)
-MAP = OffsetMap.of([MapPiece(0, 120, (Run(0, 0, 50), Run(60, 51, 50)))])
+LIFE = SourceIncarnation("t", "id", 0)
+MAP = OffsetMap.of([MapSegment(0, 120, (Extent(0, 0, 50), Extent(60, 51, 50)))])
 AUDIT = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 120, 101, 100, 80, 20, (), 0, (), 7_000)
 
 
 def maps(offset_map: OffsetMap) -> Maps[PackedMap]:
-    return Maps({LIFE: PackedMap.of({it.first_upstream: encode_piece(it) for it in offset_map.pieces})}, {})
+    return Maps({LIFE: PackedMap.of({it.first_upstream: encode_segment(it) for it in offset_map.pieces})}, {})
 
 
 def judged(audit: PartitionAudit | None, offset_map: OffsetMap = MAP, **options: dict[str, str]) -> float:
@@ -58,17 +58,17 @@ def test_share_of_a_partition(expected: float, audit: PartitionAudit | None):
 def test_what_has_left_the_target_does_not_count():
     """Unproved records of the past do not weigh on the share of today."""
     audit = dataclasses.replace(AUDIT, unproved=(UnprovedSpan(0, 50, 50, Unproved.SOURCE_RETENTION),))
-    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))]))
+    assert 1.0 == judged(audit, OffsetMap.of([MapSegment(60, 120, (Extent(60, 51, 50),))]))
 
 
 def test_what_no_map_covers_was_copied_and_not_proved():
     """In front of the map, or in a hole of it; until that part of the map has left the target, too."""
     hole = UnprovedSpan(50, 60, 10, Unproved.NO_MAP)
     assert 100 / 110 == judged(dataclasses.replace(AUDIT, unproved=(hole,)))
-    front = OffsetMap.of([MapPiece(60, 120, (Run(60, 51, 50),))])
+    front = OffsetMap.of([MapSegment(60, 120, (Extent(60, 51, 50),))])
     audit = dataclasses.replace(AUDIT, start=60, unproved=(UnprovedSpan(0, 60, 50, Unproved.NO_MAP),))
     assert 0.5 == judged(audit, front)
-    assert 1.0 == judged(audit, OffsetMap.of([MapPiece(80, 120, (Run(80, 71, 30),))]))
+    assert 1.0 == judged(audit, OffsetMap.of([MapSegment(80, 120, (Extent(80, 71, 30),))]))
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["mapped", *Unproved])), min_size=1))
@@ -77,7 +77,7 @@ def test_nothing_unproved_counts_as_proved(parts: list[tuple[int, str]]) -> None
     pieces, spans, at, place, proved = [], [], 0, 0, 0
     for length, kind in parts:
         if kind != Unproved.NO_MAP:
-            pieces.append(MapPiece(at, at + length, (Run(at, place, length),)))
+            pieces.append(MapSegment(at, at + length, (Extent(at, place, length),)))
         if kind != "mapped":
             spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
         proved += length * (kind == "mapped")
@@ -136,7 +136,7 @@ def test_whatever_is_not_proved_is_counted_with_its_reason(parts: list[tuple[int
     pieces, spans, at, end = [], [], 0, 0
     for length, kind in sorted(parts, key=lambda it: it[1] == "new"):
         if kind not in UNMAPPED:
-            pieces.append(MapPiece(at, at + length, (Run(at, at, length),)))
+            pieces.append(MapSegment(at, at + length, (Extent(at, at, length),)))
         if kind not in {"mapped", "new"}:
             spans.append(UnprovedSpan(at, at + length, length, Unproved(kind)))
         at += length

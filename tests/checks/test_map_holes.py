@@ -12,25 +12,25 @@ from twinlog.checks.map_holes import CopyBounds, LostStretch, bounds_of, lost_in
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.formats.ledger.takeover import MapHole
 from twinlog.formats.ledger.topics import Beginning, Incarnation
-from twinlog.formats.map.offset_map import encode_piece
+from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
-LIFE = SourceLife("t", "id", 0)
+LIFE = SourceIncarnation("t", "id", 0)
 PIECES = (
-    MapPiece(0, 10, (Run(0, 0, 10),)),
-    MapPiece(10, 25, (Run(12, 11, 13),)),
-    MapPiece(25, 40, (Run(25, 25, 15),)),
+    MapSegment(0, 10, (Extent(0, 0, 10),)),
+    MapSegment(10, 25, (Extent(12, 11, 13),)),
+    MapSegment(25, 40, (Extent(25, 25, 15),)),
 )
 """Three transactions, a marker behind each on the target, one on the source at 10 and 11."""
 BOUNDS = CopyBounds(begins=0, copied_to=40, log_start=0, log_end=41)
 
 
-def packed(*pieces: MapPiece) -> PackedMap:
-    return PackedMap.of({it.first_upstream: encode_piece(it) for it in pieces})
+def packed(*pieces: MapSegment) -> PackedMap:
+    return PackedMap.of({it.first_upstream: encode_segment(it) for it in pieces})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_whatever_is_lost_is_found_and_nothing_else(parts, data):
     """Of transactions with records and without, any of which may be lost; but for what has expired."""
     pieces, at, place = [], 0, 0
     for length, marked in parts:
-        pieces.append(MapPiece(at, at + length + marked, (Run(at, place, length),)))
+        pieces.append(MapSegment(at, at + length + marked, (Extent(at, place, length),)))
         at, place = at + length + marked, place + length + 1
     lost = data.draw(st.sets(st.sampled_from(range(len(pieces)))))
     log_start = data.draw(st.integers(0, place - 1))
@@ -119,7 +119,7 @@ def test_where_a_copy_begins(expected, known):
 
 def test_progress_is_of_the_life_that_is_copied_now():
     """An earlier one ended where its map does."""
-    old = SourceLife("t", "old", 0)
+    old = SourceIncarnation("t", "old", 0)
     assert [40, None] == [bounds_of(ledger(), life, 40, 0, 41).copied_to for life in (LIFE, old)]
 
 

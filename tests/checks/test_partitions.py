@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from twinlog.checks.partitions import MapSummary, covered, lag, summarize, waiting_from
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda it: (it[0], it[0] + it[1])))
 
@@ -23,23 +23,23 @@ def test_an_empty_map_says_nothing():
 
 def test_a_sound_map_knows_as_many_records_as_offsets_on_either_side():
     """Holes on either side do not matter."""
-    assert MapSummary(5, 5, 5, 12, 9) == summarize([Run(0, 1, 2), Run(9, 6, 3)])
+    assert MapSummary(5, 5, 5, 12, 9) == summarize([Extent(0, 1, 2), Extent(9, 6, 3)])
 
 
 def test_repeated_pieces_count_once():
     """Joined pieces may stand beside those they replace."""
-    assert summarize([Run(0, 0, 10)]) == summarize([Run(0, 0, 4), Run(0, 0, 10), Run(4, 4, 6)])
+    assert summarize([Extent(0, 0, 10)]) == summarize([Extent(0, 0, 4), Extent(0, 0, 10), Extent(4, 4, 6)])
 
 
 def test_a_record_copied_twice_shows():
     """The same upstream offsets at two downstream places."""
-    twice = summarize([Run(0, 0, 5), Run(3, 5, 2)])
+    twice = summarize([Extent(0, 0, 5), Extent(3, 5, 2)])
     assert (7, 5, 7) == (twice.records, twice.upstream_offsets, twice.downstream_offsets)
 
 
 def test_two_records_in_one_place_show():
     """Two upstream offsets cannot be one downstream offset."""
-    clash = summarize([Run(0, 0, 5), Run(5, 4, 2)])
+    clash = summarize([Extent(0, 0, 5), Extent(5, 4, 2)])
     assert (7, 7, 6) == (clash.records, clash.upstream_offsets, clash.downstream_offsets)
 
 

@@ -16,7 +16,7 @@ from twinlog.cli.run import new_run_id
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.result import CopyResult, PartitionCopy, Tally, result_of
+from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.monitoring.cycle_report import (
@@ -266,7 +266,7 @@ def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
     died = TransientError("no Python", hint="look at the memory", code="tasks-died")
 
     def copied(flow: FlowSettings, clusters: Clusters, *_: object, run_id: str, **__: object) -> CopyResult:
-        return result_of(flow, run_id, discover.run(flow, clusters), Tally(), (), died, 2, 1, 0.1)
+        return result_of(flow, run_id, discover.run(flow, clusters), Totals(), (), died, 2, 1, 0.1)
 
     monkeypatch.setattr("twinlog.cli.warm_spark.WarmSpark.runner", lambda *_: None)
     monkeypatch.setattr("twinlog.copying.copy.run", copied)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twinlog.cli.topics import parse_topics, refuse_strangers
+from twinlog.cli.topics import parse_topics, refuse_unknown_topics
 from twinlog.errors import UsageError
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, LeftOut
 
@@ -28,8 +28,8 @@ def test_names_are_separated_by_commas(text: str | None, names: set[str] | None)
 
 def test_topics_of_the_flow_are_accepted() -> None:
     """Nothing is raised for all topics, or for one of them."""
-    refuse_strangers(DISCOVERY, None)
-    refuse_strangers(DISCOVERY, frozenset({"orders"}))
+    refuse_unknown_topics(DISCOVERY, None)
+    refuse_unknown_topics(DISCOVERY, frozenset({"orders"}))
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_topics_of_the_flow_are_accepted() -> None:
 def test_a_topic_that_is_not_replicated_is_refused_with_the_reason(name: str, reason: str) -> None:
     """A typo never means that nothing is copied, silently."""
     with pytest.raises(UsageError) as caught:
-        refuse_strangers(DISCOVERY, frozenset({"orders", name}))
+        refuse_unknown_topics(DISCOVERY, frozenset({"orders", name}))
     assert caught.value.message == f"flow A->B does not replicate topic {name}: {reason}"

@@ -12,12 +12,12 @@ from twinlog.cli.main import main
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.records import Incarnation
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.checkpoint import Checkpoint
 from twinlog.formats.mm2.heartbeat import Heartbeat
 from twinlog.formats.mm2.offset_sync import OffsetSync
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)
@@ -36,9 +36,9 @@ def copied(world: Any) -> Any:
     for topic in (flow.offset_map_topic, flow.ledger_topic, flow.offsets_topic):
         world.target.add_topic(topic)
     topic_id = world.source.topics["orders"].topic_id
-    key, piece = MapKey("orders", topic_id, 0, 0), MapPiece(0, 10, (Run(0, 5, 10),))
+    key, piece = MapKey("orders", topic_id, 0, 0), MapSegment(0, 10, (Extent(0, 5, 10),))
     at = TopicPartition(flow.offset_map_topic, 0)
-    world.target.append(at, key=encode_map_key(key), value=encode_piece(piece))
+    world.target.append(at, key=encode_map_key(key), value=encode_segment(piece))
     write_ledger(flow, world.target, [Incarnation("orders", topic_id, 1, "A.orders")])
     world.source.commit("billing,é", ORDERS, 4)
     return world

@@ -19,9 +19,9 @@ from twinlog.config.security.connection import (
 )
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import Incarnation
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.filters import NameFilter
 from twinlog.state.ledger import write_ledger
 
@@ -48,10 +48,10 @@ class World:
         for number in range(count):
             cluster.append(TopicPartition(topic, 0), key=b"k", value=b"%d" % number, timestamp=1000 + number)
 
-    def mapped(self, topic: str, first: int, end: int, runs: Sequence[Run]) -> None:
+    def mapped(self, topic: str, first: int, end: int, runs: Sequence[Extent]) -> None:
         """What a copy writes into the map."""
         key = MapKey(topic, self.source.topics[topic].topic_id, 0, first)
-        value = encode_piece(MapPiece(first, end, tuple(runs)))
+        value = encode_segment(MapSegment(first, end, tuple(runs)))
         at = TopicPartition(self.flow.offset_map_topic, 0)
         self.target.append(at, key=encode_map_key(key), value=value)
 
@@ -100,6 +100,6 @@ def orders(world: World) -> World:
     world.target.add_topic("A.orders")
     world.fill(world.source, "orders", 12)
     world.fill(world.target, "A.orders", 12)
-    world.mapped("orders", 0, 10, [Run(0, 2, 4), Run(5, 7, 5)])
+    world.mapped("orders", 0, 10, [Extent(0, 2, 4), Extent(5, 7, 5)])
     world.seen("orders")
     return world

@@ -13,7 +13,7 @@ from twinlog.client.standing_translations import translate_groups, translate_tim
 from twinlog.cluster.admin.group import GroupType
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import UsageError
-from twinlog.formats.ledger.topics import Incarnation, LifeReason
+from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.mm2.checkpoint import Checkpoint
 from twinlog.state.ledger import write_ledger
 
@@ -97,7 +97,7 @@ def test_checkpoints_of_an_earlier_life_say_nothing_of_this_one(orders: Any) -> 
     checkpoints = TopicPartition(orders.flow.policy.checkpoints_topic("A"), 0)
     orders.target.append(checkpoints, key=other.key(), value=other.value(), timestamp=100)
     topic_id = orders.source.topics["orders"].topic_id
-    anew = Incarnation("orders", topic_id, 150, "A.orders", number=2, reason=LifeReason.APPEND)
+    anew = Incarnation("orders", topic_id, 150, "A.orders", number=2, reason=IncarnationReason.APPEND)
     write_ledger(orders.flow, orders.target, [anew])
     found = standing_at(orders.flow, orders.clusters, Groups(("billing",)), 200)
     assert (Ask("other", 0, 7, "billing"),) == found.asks
@@ -146,7 +146,7 @@ def test_an_alias_with_the_separator_in_it(orders: Any) -> None:
     assert (Ask("us.east.orders", 0, 7),) == records_at(flow, orders.clusters, 1007, {"orders"}).asks
 
 
-REBUILT, APPENDED, SEEN = LifeReason.REBUILD, LifeReason.APPEND, LifeReason.FIRST_SEEN
+REBUILT, APPENDED, SEEN = IncarnationReason.REBUILD, IncarnationReason.APPEND, IncarnationReason.FIRST_SEEN
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ REBUILT, APPENDED, SEEN = LifeReason.REBUILD, LifeReason.APPEND, LifeReason.FIRS
 )
 def test_a_copy_made_anew_leaves_upstream_offsets_what_they_are(
     orders: Any,
-    earlier: tuple[tuple[int, int, LifeReason], ...],
-    reason: LifeReason,
+    earlier: tuple[tuple[int, int, IncarnationReason], ...],
+    reason: IncarnationReason,
     known: bool,
     expected: Any,
 ) -> None:

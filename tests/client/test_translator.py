@@ -12,10 +12,10 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.topics import Beginning
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.offset_sync import OffsetSync
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
 
@@ -163,7 +163,7 @@ def taken_over(orders: Any) -> Any:
     orders.target.add_topic("A.old")
     orders.fill(orders.source, "old", 12)
     orders.fill(orders.target, "A.old", 12)
-    orders.mapped("old", 6, 12, [Run(6, 6, 6)])
+    orders.mapped("old", 6, 12, [Extent(6, 6, 6)])
     orders.seen("old")
     topic = orders.flow.policy.offset_syncs_topic("B")
     orders.source.add_topic(topic)
@@ -200,9 +200,9 @@ def both_ways(world: Any) -> Any:
     here, there = (cluster.topics["t"].topic_id for cluster in (made.source, made.target))
     write_ledger(made.flow, made.target, [Incarnation("t", here, 1, "t", there)])
     write_ledger(back, made.source, [Incarnation("t", there, 1, "t", here)])
-    made.mapped("t", 0, 200, [Run(0, 100, 100)])
+    made.mapped("t", 0, 200, [Extent(0, 100, 100)])
     key = encode_map_key(MapKey("t", there, 0, 0))
-    value = encode_piece(MapPiece(0, 200, (Run(0, 100, 100),)))
+    value = encode_segment(MapSegment(0, 200, (Extent(0, 100, 100),)))
     made.source.append(TopicPartition(back.offset_map_topic, 0), key=key, value=value)
     return made
 

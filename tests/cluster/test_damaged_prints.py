@@ -20,9 +20,9 @@ class Stable(DamagingBrokers):
         return super().offsets(partitions, timestamp)
 
 
-def read(brokers: Stable, monkeypatch: pytest.MonkeyPatch) -> tuple[prints.RecordPrint, ...]:
+def read(brokers: Stable, monkeypatch: pytest.MonkeyPatch) -> tuple[prints.Fingerprint, ...]:
     monkeypatch.setattr(prints, "Brokers", lambda _: brokers)
-    return prints.read_prints(ConnectionSettings("A", (("nowhere", 1),)), TOPIC, 0, 0, 100)
+    return prints.read_fingerprints(ConnectionSettings("A", (("nowhere", 1),)), TOPIC, 0, 0, 100)
 
 
 def test_a_flipped_bit_of_a_value_is_damage_and_not_another_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.copying.loopback import uncompared, with_echoes
-from twinlog.copying.ranges import Settled
+from twinlog.copying.loopback import uncompared, with_loopback
+from twinlog.copying.ranges import ResolvedRanges
 from twinlog.formats.ledger.takeover import TakenOver
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.lane.spec import RangeSpec
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.reverse_flows import unknown_ledgers, way_back_ledger
 
@@ -68,7 +68,7 @@ def test_a_partition_with_uncompared_records_stops_and_says_where(source):
     """The others go on; a copy that was made anew since is another."""
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
     anew, other = replace(RANGE, topic_id="new life"), replace(RANGE, partition=1)
-    settled = with_echoes(BACK, both(source), Settled((RANGE, anew, other), ()))
+    settled = with_loopback(BACK, both(source), ResolvedRanges((RANGE, anew, other), ()))
     assert (anew, other) == settled.ranges
     assert [("uncompared", 0, 10, 39)] == [
         (it.code, it.partition, it.first_offset, it.last_offset) for it in settled.stopped
@@ -78,8 +78,8 @@ def test_a_partition_with_uncompared_records_stops_and_says_where(source):
 def test_all_that_was_compared_is_an_echo_and_so_is_what_the_map_has(source):
     """Mirror Maker's duplicates stand between; no map has them."""
     store(source, way_back_ledger(BACK), TAKEN.key(), TAKEN.value())
-    put_piece(source, encode_piece(MapPiece(0, 30, (Run(0, 41, 3), Run(3, 70, 5)))))
-    (found,) = with_echoes(BACK, both(source), Settled((replace(RANGE, start=40),), ())).ranges
+    put_piece(source, encode_segment(MapSegment(0, 30, (Extent(0, 41, 3), Extent(3, 70, 5)))))
+    (found,) = with_loopback(BACK, both(source), ResolvedRanges((replace(RANGE, start=40),), ())).ranges
     assert ((40, 60), (70, 75)) == found.echoes
 
 
@@ -88,15 +88,15 @@ def test_a_map_of_records_that_lie_there_no_more_knows_no_echoes(source, copy, e
     """A topic that was made anew holds none of what the way back wrote; left out, its own records would be lost."""
     known = Incarnation("orders", "a-life", 1, "orders", copy)
     store(source, way_back_ledger(BACK), known.key(), known.value())
-    put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
-    (found,) = with_echoes(BACK, both(source), Settled((RANGE,), ())).ranges
+    put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
+    (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
     assert echoes == found.echoes
 
 
 def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
     """What is an echo would be guessed."""
     put_piece(source, b"\x05\x00\x00")
-    settled = with_echoes(BACK, both(source), Settled((RANGE,), ()))
+    settled = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ()))
     assert ((), ["offset-map"]) == (settled.ranges, [it.code for it in settled.stopped])
     assert f"offset 0 of {MAP}-0" in settled.stopped[0].message
 
@@ -104,8 +104,8 @@ def test_a_map_of_the_way_back_that_cannot_be_read_stops_the_partition(source):
 def test_other_names_need_none_of_it(source):
     """Nothing of the way back is read."""
     put_piece(source, b"\x05\x00\x00")
-    settled = Settled((replace(RANGE, remote_topic="B.orders"),), ())
-    assert settled == with_echoes(BACK, both(source), settled)
+    settled = ResolvedRanges((replace(RANGE, remote_topic="B.orders"),), ())
+    assert settled == with_loopback(BACK, both(source), settled)
 
 
 def life_of(cluster_id: str, copy: str = "life") -> Incarnation:
@@ -120,10 +120,10 @@ class TestByClusterId:
             source.add_topic(topic)
         known = life_of("cluster-A")
         store(source, "mm2-ledger.west.internal", known.key(), known.value())
-        key, value = encode_map_key(MapKey("orders", "a-life", 0, 0)), MapPiece(0, 5, (Run(0, 70, 5),))
-        store(source, "mm2-offset-map.west.internal", key, encode_piece(value))
+        key, value = encode_map_key(MapKey("orders", "a-life", 0, 0)), MapSegment(0, 5, (Extent(0, 70, 5),))
+        store(source, "mm2-offset-map.west.internal", key, encode_segment(value))
         clusters = both(source)
-        (found,) = with_echoes(BACK, clusters, Settled((RANGE,), ())).ranges
+        (found,) = with_loopback(BACK, clusters, ResolvedRanges((RANGE,), ())).ranges
         assert ((70, 75),) == found.echoes
         (noted,) = read_ledger(BACK, clusters.target).reverse_flows
         assert ("mm2-ledger.west.internal", noted.ledger_topic_id) == (
@@ -135,8 +135,8 @@ class TestByClusterId:
         """Its records are new here, and left out they would be lost."""
         known = life_of("another-A")
         store(source, way_back_ledger(BACK), known.key(), known.value())
-        put_piece(source, encode_piece(MapPiece(0, 5, (Run(0, 70, 5),))))
-        (found,) = with_echoes(BACK, both(source), Settled((RANGE,), ())).ranges
+        put_piece(source, encode_segment(MapSegment(0, 5, (Extent(0, 70, 5),))))
+        (found,) = with_loopback(BACK, both(source), ResolvedRanges((RANGE,), ())).ranges
         assert () == found.echoes
 
     def test_a_ledger_that_was_relied_on_and_is_gone_stops_its_topics(self, source: FakeCluster) -> None:
@@ -145,10 +145,10 @@ class TestByClusterId:
         store(source, way_back_ledger(BACK), known.key(), known.value())
         clusters = both(source)
         other = replace(RANGE, remote_topic="B.orders")
-        assert () == with_echoes(BACK, clusters, Settled((RANGE, other), ())).stopped
+        assert () == with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ())).stopped
         source.delete_topics([way_back_ledger(BACK)])
         for _ in range(2):
-            settled = with_echoes(BACK, clusters, Settled((RANGE, other), ()))
+            settled = with_loopback(BACK, clusters, ResolvedRanges((RANGE, other), ()))
             assert ((other,), ["reverse-flow-gone"]) == (settled.ranges, [it.code for it in settled.stopped])
             source.add_topic(way_back_ledger(BACK))
 
@@ -176,5 +176,5 @@ def test_of_two_flows_that_copy_one_topic_into_one_copy_the_later_one_stops(
     for topic, at in ((BACK.ledger_topic, 5), (theirs, since)):
         known = Incarnation("orders", "life", at, "orders", "copy")
         store(target, topic, known.key(), known.value())
-    settled = with_echoes(BACK, clusters, Settled((replace(RANGE, remote_topic_id="copy"),), ()))
+    settled = with_loopback(BACK, clusters, ResolvedRanges((replace(RANGE, remote_topic_id="copy"),), ()))
     assert (["copied-twice"] if stops else []) == [it.code for it in settled.stopped]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.copying.packing import LANE_BYTES, deal, deal_open, lanes_worth, pack, weighed
+from twinlog.copying.packing import LANE_BYTES, assign, assign_open, lanes_worth, pack, weighed
 from twinlog.errors import ClusterRefused
 from twinlog.lane.spec import NO_END, RangeSpec
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
@@ -99,7 +99,7 @@ def test_a_further_lane_for_every_so_many_bytes(size: int, lanes: int) -> None:
 def test_lanes_follow_the_bytes_unless_somebody_chose(sizes, chosen, lanes) -> None:
     """Little is one lane's work; as many as there may be when the source does not tell how much there is."""
     ends = [100] * 4
-    assert lanes == len(deal(Source(sizes), whole(ends), topic(ends), most=3, configured=chosen))
+    assert lanes == len(assign(Source(sizes), whole(ends), topic(ends), most=3, configured=chosen))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_open_lanes_follow_the_backlog(start: int, least: int, lanes: int) -> No
     ends = [100] * 4
     ranges = [replace(it, start=start, end=NO_END) for it in whole(ends)]
     sizes = {TopicPartition("t", n): LANE_BYTES for n in range(4)}
-    dealt = deal_open(Source(sizes), ranges, topic(ends), lately={}, least=least, most=3, configured=None)
+    dealt = assign_open(Source(sizes), ranges, topic(ends), lately={}, least=least, most=3, configured=None)
     assert (lanes, {NO_END}, 4) == (
         len(dealt),
         {it.end for lane in dealt for it in lane},
@@ -124,5 +124,5 @@ def test_a_busy_partition_has_a_lane_to_itself() -> None:
     ends = [100] * 3
     ranges = [replace(it, start=100, end=NO_END) for it in whole(ends)]
     busy = {TopicPartition("t", 1): 10_000}
-    dealt = deal_open(Source({}), ranges, topic(ends), lately=busy, least=2, most=2, configured=None)
+    dealt = assign_open(Source({}), ranges, topic(ends), lately=busy, least=2, most=2, configured=None)
     assert [[1], [0, 2]] == [[it.partition for it in lane] for lane in dealt]

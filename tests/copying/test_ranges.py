@@ -15,7 +15,7 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.copying.ranges import settle
+from twinlog.copying.ranges import resolve
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, RemoteTopic
 
 A, B = (ClusterSettings(name, "localhost:1", ConnectionSettings(name, ())) for name in "AB")
@@ -40,7 +40,7 @@ def settled(
     """(ranges, stopped) of one partition."""
     progress = {} if last is None else {TopicPartition("t", 0): last}
     ends = {} if until is None else {TopicPartition("t", 0): until}
-    result = settle(flow, [topic(offsets, target=target)], progress, ends, {})
+    result = resolve(flow, [topic(offsets, target=target)], progress, ends, {})
     ranges = [(item.start, item.end) for item in result.ranges]
     return ranges, [(item.code, item.first_offset, item.last_offset) for item in result.stopped]
 
@@ -98,7 +98,7 @@ def test_a_partition_whose_offsets_nobody_could_read_stops_and_its_neighbours_ar
     """Without a leader on the source nobody knows what is missing: that is no copy that has everything."""
     whole = topic(PartitionOffsets(0, 5, 5), EMPTY, PartitionOffsets(0, 7, 7))
     led = replace(whole, partitions=(whole.partitions[0], whole.partitions[2]))
-    result = settle(FLOW, [led], {TopicPartition("t", 1): 3}, {}, {})
+    result = resolve(FLOW, [led], {TopicPartition("t", 1): 3}, {}, {})
     assert [(0, 0, 5), (2, 0, 7)] == [(it.partition, it.start, it.end) for it in result.ranges]
     (stopped,) = result.stopped
     assert ("t", 1, "partition-unavailable") == (stopped.topic, stopped.partition, stopped.code)

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.copying.result import Tally, result_of
+from twinlog.copying.result import Totals, result_of
 from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.lane.spec import NO_END, LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics.discovery import Discovery
@@ -14,7 +14,7 @@ from twinlog.topics.discovery import Discovery
 
 def copied(flow: FlowSettings, *codes: str, stopped: tuple[str, ...] = ()) -> tuple[str, bool]:
     """State, and whether it is transient, of a copy with a partition for each code ("" is well)."""
-    tally = Tally()
+    tally = Totals()
     for number, code in enumerate(codes):
         tally.ends["t", number] = 5
         report = RangeReport(
@@ -48,9 +48,9 @@ def test_a_copy_without_trouble_is_done(flow: FlowSettings) -> None:
 RANGES = (RangeSpec("t", "id", "A.t", 0, 5, NO_END), RangeSpec("u", "id", "A.u", 0, 5, NO_END))
 
 
-def followed(code: str) -> Tally:
+def followed(code: str) -> Totals:
     """What is known of two topics that were followed up to offset 5, one of them in trouble there."""
-    tally = Tally()
+    tally = Totals()
     tally.settle(RANGES)
     tally.add(
         LaneReport(

@@ -13,7 +13,7 @@ from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying import rounds as copy_round
 from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.tails import LOST_PROGRESS
-from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.copying.rounds import Rounds
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import LaneFence
@@ -21,8 +21,8 @@ from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
 from twinlog.logs.log_state import LogState
 
-RANGES = Settled((RangeSpec("t", "id", "A.t", 0, 3, 9),), ())
-STOPPED = Settled((), (StoppedPartition("t", 0, LOST_PROGRESS, "it lies behind"),))
+RANGES = ResolvedRanges((RangeSpec("t", "id", "A.t", 0, 3, 9),), ())
+STOPPED = ResolvedRanges((), (StoppedPartition("t", 0, LOST_PROGRESS, "it lies behind"),))
 GRANT = Grant("ours", (), {}, FenceMark("ours", 5, 0))
 
 
@@ -35,11 +35,13 @@ def rounds(flow: FlowSettings, last: LaneFence) -> Rounds:
     return Rounds(flow, runner, "ours", state, 1, logs)
 
 
-def sound(monkeypatch: pytest.MonkeyPatch, found: Settled, flow: FlowSettings, last: LaneFence) -> Settled:
+def sound(
+    monkeypatch: pytest.MonkeyPatch, found: ResolvedRanges, flow: FlowSettings, last: LaneFence
+) -> ResolvedRanges:
     """What is left to copy when `found` was found."""
-    monkeypatch.setattr(copy_round, "without_lost_ends", lambda *_: found)
+    monkeypatch.setattr(copy_round, "without_lost_markers", lambda *_: found)
     clusters: Any = None
-    return rounds(flow, last).without_lost_ends(clusters, RANGES, (), GRANT)
+    return rounds(flow, last).without_lost_markers(clusters, RANGES, (), GRANT)
 
 
 @pytest.mark.parametrize("last", [LaneFence("rival", 1, 9), LaneFence("ours", 1, 9)])

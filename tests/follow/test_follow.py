@@ -16,8 +16,8 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import pack
 from twinlog.copying.progress import CopyProgress, LaneProgress, progress_of
-from twinlog.copying.ranges import settle
-from twinlog.copying.result import CopyResult, Tally
+from twinlog.copying.ranges import resolve
+from twinlog.copying.result import CopyResult, Totals
 from twinlog.copying.rounds import TASKS_DIED, Rounds, rate_shares
 from twinlog.errors import (
     ClusterRefused,
@@ -29,7 +29,7 @@ from twinlog.errors import (
 )
 from twinlog.follow import follow
 from twinlog.follow.background import Turn, beside, due, turns
-from twinlog.follow.generation import Following, Window
+from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics import pauses
@@ -57,7 +57,7 @@ def test_a_window_stops_what_has_no_leader_as_it_opens(flow) -> None:
     parts = tuple(DiscoveredPartition(n, old, old) for n in (0, 1))
     topic = DiscoveredTopic("t", "id", "A.t", 2, parts, RemoteTopic("copy", 2))
     seen = with_offsets([topic], {TopicPartition("t", 1): old})
-    settled = settle(flow, seen, {}, {}, {}, follow=True)
+    settled = resolve(flow, seen, {}, {}, {}, follow=True)
     assert [1] == [it.partition for it in settled.ranges]
     assert [(0, "partition-unavailable")] == [(it.partition, it.code) for it in settled.stopped]
 
@@ -67,9 +67,11 @@ def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
 ) -> None:
     """Windows in a row without a report: Spark is gone, and what came before it went is in the result."""
     died = TransientError("no Python", code=TASKS_DIED)
-    spans = [Window("A->B", 1, 1, 7, 70, 1.0)] + [Window("A->B", 1, 1, 0, 0, 60.0, failure=died)] * 3
+    spans = [LaneGeneration("A->B", 1, 1, 7, 70, 1.0)] + [
+        LaneGeneration("A->B", 1, 1, 0, 0, 60.0, failure=died)
+    ] * 3
 
-    def window(following: Following) -> Window:
+    def window(following: Following) -> LaneGeneration:
         following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
         following.rounds.tally.ends["t", 0] = 7
         return spans.pop(0)
@@ -88,7 +90,7 @@ def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
     """Its lane finds out after 20 seconds: at the end of the run the source is asked again."""
     source.add_topic("orders", 2)
 
-    def window(following: Following) -> Window:
+    def window(following: Following) -> LaneGeneration:
         offsets = source.offsets
 
         def without_the_second(partitions: Any) -> Any:
@@ -96,7 +98,7 @@ def test_a_run_that_ends_while_nobody_leads_a_partition_has_not_copied_all(
             return replace(answers, refused={TopicPartition("orders", 1): TransientError("no leader")})
 
         monkeypatch.setattr(source, "offsets", without_the_second)
-        return Window("A->B", 1, 2, 0, 0, 0.1)
+        return LaneGeneration("A->B", 1, 2, 0, 0, 0.1)
 
     monkeypatch.setattr(Following, "window", window)
     monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
@@ -114,7 +116,7 @@ def test_a_followed_flow_whose_topic_got_no_place_has_not_copied_all(
     """The target refuses to make it: nobody but the run could tell, and somebody has to act."""
     source.add_topic("orders")
     with_internal.refuse("create_topics", "A.orders", ClusterRefused("no CREATE"))
-    monkeypatch.setattr(Following, "window", lambda _: Window("A->B", 1, 0, 0, 0, 0.1))
+    monkeypatch.setattr(Following, "window", lambda _: LaneGeneration("A->B", 1, 0, 0, 0, 0.1))
     monkeypatch.setattr(Rounds, "read_ahead", lambda _: None)
     runner = SimpleNamespace(slots=1)
     result = follow.run(flow, clusters, runner, run_id="r", seconds=0.0)  # type: ignore[arg-type]
@@ -242,7 +244,7 @@ def test_a_throttle_over_no_lanes_is_shared_by_nobody() -> None:
 @pytest.mark.parametrize(("rate", "seconds"), [(None, 0.0), (100, 7.0), (1000, 0.0)])
 def test_what_lanes_sent_ahead_of_the_throttle_is_owed(rate: int | None, seconds: float) -> None:
     """A thousand bytes in three seconds: lanes that are called back do not wait, so their driver does."""
-    assert seconds == follow.owed_seconds(Window("A->B", 1, 1, 1, 1000, 3.0), rate)
+    assert seconds == follow.owed_seconds(LaneGeneration("A->B", 1, 1, 1, 1000, 3.0), rate)
 
 
 @dataclass
@@ -258,7 +260,7 @@ class Begun:
         def begin(*given: object) -> SimpleNamespace:
             self.lanes = given[-1]
             return SimpleNamespace(
-                tally=Tally(), lanes=self.lanes, read_ahead=list, fence=self.fence, run_id="run"
+                tally=Totals(), lanes=self.lanes, read_ahead=list, fence=self.fence, run_id="run"
             )
 
         self.monkeypatch.setattr(follow.Rounds, "begin", begin)
@@ -326,7 +328,7 @@ def ended(flow: FlowSettings, error: TwinlogError) -> Following:
     def fence() -> None:
         raise error
 
-    rounds: Any = SimpleNamespace(fence=fence, tally=Tally())
+    rounds: Any = SimpleNamespace(fence=fence, tally=Totals())
     nobody: Any = None
     following = Following(flow, nobody, None, rounds, nobody, 0.0, threading.Event(), print, bool, None)
     following.open_ranges = following.unreported = (RANGE,)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import TopicPartition
-from twinlog.follow.lane_loads import LaneLoad, OpenLoads, another_deal_helps
+from twinlog.follow.lane_loads import LaneLoad, OpenLoads, another_assignment_helps
 from twinlog.lane.spec import NO_END, RangeSpec
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=NO_END)
@@ -41,7 +41,7 @@ def test_only_an_overload_that_persists_and_can_be_shared(
     loads: list[LaneLoad], free: int, helps: bool
 ) -> None:
     """A new window costs a fence and a Spark job: not for a burst, nor for what one lane keeps in any case."""
-    assert helps is another_deal_helps(loads, free)
+    assert helps is another_assignment_helps(loads, free)
 
 
 def test_loads_are_counted_from_look_to_look() -> None:

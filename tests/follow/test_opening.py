@@ -18,7 +18,7 @@ from twinlog.copying.rounds import Rounds, state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.follow.generation import Following
 from twinlog.follow.lanes import OpenLanes
-from twinlog.follow.opening import Opening, fixed_lanes, settle_open
+from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import RunState
 from twinlog.follow.view import prepare
 from twinlog.lane.fence.fence import FenceLogs, Grant
@@ -59,7 +59,7 @@ def opened(flow, clusters, source, orders, with_internal) -> Callable[..., Openi
     def opening(meanwhile: Callable[[], object], progress: int = 2) -> Opening:
         prepared = prepare(flow, clusters, None, "run")
         meanwhile()
-        return settle_open(flow, clusters, rounds(flow, clusters), prepared, grant(progress))
+        return resolve_open(flow, clusters, rounds(flow, clusters), prepared, grant(progress))
 
     return opening
 

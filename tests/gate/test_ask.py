@@ -22,7 +22,7 @@ from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, Waiver
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
 from twinlog.formats.ledger.topics import GapAcknowledged, GroupPosition, Rebuild, RebuildPhase
-from twinlog.formats.map.offset_map import MapKey, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.suites.suites import Mode, suites
@@ -31,8 +31,8 @@ from twinlog.jsonable import to_json
 from twinlog.lane.copy.state_records import map_record, progress_record
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.monitoring import publish
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.filters import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
 
@@ -615,7 +615,7 @@ def test_a_copy_that_was_emptied_since_the_last_cycle_is_not_ready(
     copied(orders, 0, 5)
     state = state_topics(flow, clusters)
     life = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
-    map_piece = encode_piece(MapPiece(0, 5, (Run(0, 0, 5),)))
+    map_piece = encode_segment(MapSegment(0, 5, (Extent(0, 0, 5),)))
     # Once more where cycles write it: there the rebuild forgot it.
     for it in (progress_record(state, *orders, 4), map_record(state, life, map_piece)):
         target.append(TopicPartition(it.topic, it.partition), key=it.key, value=it.value)

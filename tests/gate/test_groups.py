@@ -3,16 +3,16 @@
 import pytest
 
 from twinlog.cluster.admin.group import GroupPartition
-from twinlog.formats.ledger.topics import GroupPosition, Incarnation, LifeReason, Rebuild, RebuildPhase
+from twinlog.formats.ledger.topics import GroupPosition, Incarnation, IncarnationReason, Rebuild, RebuildPhase
 from twinlog.formats.mm2.checkpoint import Checkpoint
-from twinlog.gate.groups import of_this_life, owed
+from twinlog.gate.groups import of_this_incarnation, owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
 
 
 def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
     """A group that was never seen since its topic was made anew has no place in the new copy to be missing from."""
-    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=LifeReason.REBUILD)
+    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=IncarnationReason.REBUILD)
     pay = Incarnation("pay", "first", 150, "A.pay")
     ledger = Ledger(incarnations={"orders": anew, "pay": pay})
     noted = {
@@ -24,7 +24,7 @@ def test_a_checkpoint_of_an_earlier_life_is_no_place(flow):
             ("own", "x.orders", 149),
         ]
     }
-    assert {("new", "A.orders", 0), ("old", "A.pay", 0), ("own", "x.orders", 0)} == of_this_life(
+    assert {("new", "A.orders", 0), ("old", "A.pay", 0), ("own", "x.orders", 0)} == of_this_incarnation(
         flow, noted, ledger
     ).keys()
 
@@ -46,7 +46,7 @@ def test_a_place_that_a_rebuild_still_owes_is_missing(phase, rebuilt, expected):
         GroupPosition("unknown", 0, 4, None),
     )
     made = Rebuild("orders", rebuilt, "A.orders", "gone", phase, "jo", "drill", 150, groups=places)
-    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=LifeReason.REBUILD)
+    anew = Incarnation("orders", "new", 150, "A.orders", number=2, reason=IncarnationReason.REBUILD)
     ledger = Ledger(incarnations={"orders": anew}, rebuilds={"orders": made})
     assert [(it, "A.orders", 0) for it in expected] == [*owed(ledger, ["orders"])]
     assert [] == [*owed(ledger, ["payments"])]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import TopicPartition
 from twinlog.gate import ask, same_record
 from twinlog.gate.ask import GateRequest
@@ -32,7 +32,7 @@ ROW = GroupPartitionRow(
     0,
     0,
 )
-PRINT = RecordPrint(3, 1000, b"content", b"key")
+PRINT = Fingerprint(3, 1000, b"content", b"key")
 COPY = dataclasses.replace(PRINT, offset=7)
 
 

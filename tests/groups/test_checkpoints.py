@@ -16,17 +16,17 @@ from twinlog.formats.ledger.topics import (
     Beginning,
     GroupPosition,
     Incarnation,
-    LifeReason,
+    IncarnationReason,
     Rebuild,
     RebuildPhase,
 )
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.checkpoint import Checkpoint
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import ASKED_SECONDS
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.filters import NameFilter
 from twinlog.state.ledger import read_ledger
 
@@ -401,9 +401,9 @@ def test_in_front_of_what_came_from_the_target_nothing_is_missing_if_its_ledger_
     }
     source.add_topic("mm2-offset-map.B.internal")
     source.add_topic("mm2-ledger.B.internal")
-    key, piece = MapKey("t", lives[target], 0, 0), MapPiece(0, 4, (Run(0, 2, 4),))
+    key, piece = MapKey("t", lives[target], 0, 0), MapSegment(0, 4, (Extent(0, 2, 4),))
     source.append(
-        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_piece(piece)
+        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_segment(piece)
     )
     life = Incarnation("t", lives[target], 1, "B.t", lives[source])
     begins = Beginning("t", lives[target], {"0": 0}, {"0": 0}, 1, into_empty or False)
@@ -425,9 +425,9 @@ def test_a_topic_that_came_from_the_target_goes_back_by_one_hop(step, flow, sour
             cluster.append(TopicPartition(topic, 0), key=b"k", value=b"v")
     source.add_topic("mm2-offset-map.B.internal")
     key = MapKey("x.y", target.topics["x.y"].topic_id, 0, 0)
-    piece = MapPiece(0, 6, (Run(0, 0, 2), Run(4, 2, 2)))
+    piece = MapSegment(0, 6, (Extent(0, 0, 2), Extent(4, 2, 2)))
     source.append(
-        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_piece(piece)
+        TopicPartition("mm2-offset-map.B.internal", 0), key=encode_map_key(key), value=encode_segment(piece)
     )
     source.commit("billing", TopicPartition("B.x.y", 0), 3)
     result = step()
@@ -595,7 +595,9 @@ def test_a_place_in_an_earlier_life_of_the_topic_keeps_nobody_waiting(
     """That life ended before the rebuild could restore it: its offsets are others'."""
     copied(orders, 0, 3)
     source.commit("billing", orders, 1)
-    life = Incarnation("orders", source.topics["orders"].topic_id, 5, "A.orders", reason=LifeReason.APPEND)
+    life = Incarnation(
+        "orders", source.topics["orders"].topic_id, 5, "A.orders", reason=IncarnationReason.APPEND
+    )
     places = (GroupPosition("billing", 0, 4, 4),)
     made = Rebuild("orders", "earlier", "A.orders", "old", RebuildPhase.COPYING, "x", "", 1, groups=places)
     for it in (life, made):
@@ -607,9 +609,9 @@ def test_a_place_in_an_earlier_life_of_the_topic_keeps_nobody_waiting(
 @pytest.mark.parametrize(
     ("began", "since_ms", "reason", "expected"),
     [
-        (LifeReason.REBUILD, 5_000, SyncReason.WRITTEN, []),
-        (LifeReason.REBUILD, 5_001, SyncReason.READ_ON_THERE, [3]),
-        (LifeReason.FIRST_SEEN, 5_001, SyncReason.WRITTEN, []),
+        (IncarnationReason.REBUILD, 5_000, SyncReason.WRITTEN, []),
+        (IncarnationReason.REBUILD, 5_001, SyncReason.READ_ON_THERE, [3]),
+        (IncarnationReason.FIRST_SEEN, 5_001, SyncReason.WRITTEN, []),
     ],
 )
 def test_a_checkpoint_from_before_the_copy_counts_for_nothing(

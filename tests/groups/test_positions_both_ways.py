@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.formats.map.offset_map import encode_piece
+from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.translate import Position, positions, positions_both_ways
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
 
@@ -19,8 +19,8 @@ class World:
     def __init__(self) -> None:
         self.here: list[str] = []
         self.there: list[str] = []
-        self.runs_there: list[Run] = []
-        self.runs_back: list[Run] = []
+        self.runs_there: list[Extent] = []
+        self.runs_back: list[Extent] = []
         self.next_there = self.next_back = 0
 
     def do(self, event: str) -> None:
@@ -36,13 +36,13 @@ class World:
     def _copy(self, source, target, own: str, start: int, runs) -> int:
         for offset in range(start, len(source)):
             if source[offset].startswith(own):
-                runs.append(Run(offset, len(target), 1))
+                runs.append(Extent(offset, len(target), 1))
                 target.append(source[offset])
         return len(source)
 
 
-def packed(runs: list[Run], end: int, first: int = 0) -> PackedMap:
-    return PackedMap.of({first: encode_piece(MapPiece(first, end, tuple(runs)))} if end > first else {})
+def packed(runs: list[Extent], end: int, first: int = 0) -> PackedMap:
+    return PackedMap.of({first: encode_segment(MapSegment(first, end, tuple(runs)))} if end > first else {})
 
 
 @given(events, st.data())
@@ -102,28 +102,28 @@ def test_of_a_map_that_begins_later_nothing_copied_is_skipped(before, after, dat
 def test_below_everything_copied_the_way_back_alone_says_nothing() -> None:
     """B's first 1000 were copied, A's own from 1500 on: at 1200 on A its records behind 1000 on B are unread."""
     there = PartitionOffsets(0, 1600, 1600)
-    way_there = packed([Run(1500, 1000, 500)], 2000, 1500)
-    way_back = packed([Run(0, 0, 1000)], 1600)
+    way_there = packed([Extent(1500, 1000, 500)], 2000, 1500)
+    way_back = packed([Extent(0, 0, 1000)], 1600)
     assert [None] == positions_both_ways(way_there, way_back, [1200], there)
 
 
 def test_echoes_alone_hold_nobody_up() -> None:
     """All that B holds came from A, and B->A has looked at it: a group of A starts at its own place, and not at 0."""
     there = PartitionOffsets(0, 30, 30)
-    found = positions_both_ways(packed([Run(0, 0, 30)], 30), packed([], 30), [0, 12, 30], there)
+    found = positions_both_ways(packed([Extent(0, 0, 30)], 30), packed([], 30), [0, 12, 30], there)
     assert [(0, 0), (12, 0), (30, 0)] == [(it.offset, it.slack) for it in found if it is not None]
 
 
 def test_echoes_behind_what_came_back_hold_nobody_up() -> None:
     """After a failback: ten of B came back, and what A wrote since was copied to B, where B->A passed it over."""
-    way_there, way_back = packed([Run(10, 10, 20)], 30), packed([Run(0, 0, 10)], 30)
+    way_there, way_back = packed([Extent(10, 10, 20)], 30), packed([Extent(0, 0, 10)], 30)
     (found,) = positions_both_ways(way_there, way_back, [25], PartitionOffsets(0, 30, 30))
     assert (25, 0) == (found.offset, found.slack) if found is not None else False
 
 
 def test_before_a_hole_others_may_have_copied_what_is_unread() -> None:
     """MM2 copied the other side's first ten records before we did: behind its copies here nobody looked."""
-    way_back = PackedMap.of({10: encode_piece(MapPiece(10, 20, (Run(10, 50, 10),)))})
+    way_back = PackedMap.of({10: encode_segment(MapSegment(10, 20, (Extent(10, 50, 10),)))})
     there = PartitionOffsets(0, 20, 20)
     found = positions_both_ways(None, way_back, [30, 50, 55], there)
     assert [0, 0, 15] == [it.offset for it in found if it is not None]
@@ -135,14 +135,14 @@ def test_the_other_sides_own_records_may_have_expired_before_anything_came_over(
     assert [Position(50, False, False, 0, 50), Position(50, False, True, 30, 20)] == [
         found
         for offset in (0, 30)
-        for found in positions_both_ways(None, packed([Run(0, 0, 100)], 100), [offset], there, (), here)
+        for found in positions_both_ways(None, packed([Extent(0, 0, 100)], 100), [offset], there, (), here)
     ]
 
 
 def test_what_has_expired_in_a_hole_of_the_way_back_is_not_passed_over() -> None:
     """MM2 copied the other side's second hundred: their copies here may be unread, and fifty are not there any more."""
-    pieces = (MapPiece(0, 100, (Run(0, 0, 100),)), MapPiece(200, 300, (Run(200, 200, 100),)))
-    way_back = PackedMap.of({it.first_upstream: encode_piece(it) for it in pieces})
+    pieces = (MapSegment(0, 100, (Extent(0, 0, 100),)), MapSegment(200, 300, (Extent(200, 200, 100),)))
+    way_back = PackedMap.of({it.first_upstream: encode_segment(it) for it in pieces})
     there, here = PartitionOffsets(150, 300, 300), PartitionOffsets(0, 300, 300)
     found = positions_both_ways(packed([], 300), way_back, [100, 50, 250], there, (), here)
     assert [50, 100, 0] == [it.missing for it in found if it is not None]

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.topics import Beginning, Gap, GapCause, Incarnation
-from twinlog.formats.map.offset_map import encode_piece
+from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.translate import Position, begun_empty, never_copied, positions, positions_back
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import ledger_from
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 
-def packed(*pieces: MapPiece) -> PackedMap:
-    return PackedMap.of({it.first_upstream: encode_piece(it) for it in pieces})
+def packed(*pieces: MapSegment) -> PackedMap:
+    return PackedMap.of({it.first_upstream: encode_segment(it) for it in pieces})
 
 
 def log(start: int, end: int) -> PartitionOffsets:
     return PartitionOffsets(start, end, end)
 
 
-DENSE = packed(MapPiece(0, 1000, (Run(0, 0, 1000),)))
-TAIL = packed(MapPiece(700, 1000, (Run(700, 700, 300),)))
-HOLE = packed(MapPiece(0, 100, (Run(0, 0, 100),)), MapPiece(200, 300, (Run(200, 200, 100),)))
-LATE = packed(MapPiece(1000, 2000, (Run(1000, 0, 1000),)))
+DENSE = packed(MapSegment(0, 1000, (Extent(0, 0, 1000),)))
+TAIL = packed(MapSegment(700, 1000, (Extent(700, 700, 300),)))
+HOLE = packed(MapSegment(0, 100, (Extent(0, 0, 100),)), MapSegment(200, 300, (Extent(200, 200, 100),)))
+LATE = packed(MapSegment(1000, 2000, (Extent(1000, 0, 1000),)))
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_what_is_unread_and_not_there_is_told(
 @pytest.mark.parametrize("into_empty", [True, False])
 def test_below_where_a_copy_began(into_empty: bool) -> None:
     """The first record is next, also behind an aborted transaction; unless somebody else had copied before."""
-    first = packed(MapPiece(100, 200, (Run(100, 11, 90),)))
+    first = packed(MapSegment(100, 200, (Extent(100, 11, 90),)))
     life = Incarnation("t", "id", 1, "A.t")
     begins = Beginning("t", "id", {"0": 100}, {"0": 100}, 1, into_empty)
     gap = Gap("t", 0, 300, 304, GapCause.RETENTION, 1, 5, "id")
-    lost = never_copied(ledger_from([life, begins, gap])).get(SourceLife("t", "id", 0), ())
+    lost = never_copied(ledger_from([life, begins, gap])).get(SourceIncarnation("t", "id", 0), ())
     expected = Position(11, True, False) if into_empty else None
     there, here = log(0, 101), log(100, 200)
     assert [expected, expected, Position(11, True, False)] == positions(
@@ -88,12 +88,12 @@ def test_below_where_a_copy_began(into_empty: bool) -> None:
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        ([MapPiece(100, 200, ())], Position(7, True, False)),
-        ([MapPiece(150, 200, ())], Position(7, False, False, 0, 150)),
+        ([MapSegment(100, 200, ())], Position(7, True, False)),
+        ([MapSegment(150, 200, ())], Position(7, False, False, 0, 150)),
         ([], Position(7, True, False)),
     ],
 )
-def test_a_copy_without_a_record(pieces: list[MapPiece], expected: Position) -> None:
+def test_a_copy_without_a_record(pieces: list[MapSegment], expected: Position) -> None:
     """Nothing was copied, or what was copied has expired there and the map forgot it: that is not the same."""
     assert [expected] == positions(packed(*pieces), [50], log(7, 7), [(0, 100)])
 
@@ -110,7 +110,7 @@ def test_a_copy_without_a_record(pieces: list[MapPiece], expected: Position) -> 
 )
 def test_of_a_copy_that_has_expired(offset: int, here: PartitionOffsets, expected: Position) -> None:
     """What the source still has is missing; only who has read beyond the copy is ahead."""
-    assert [expected] == positions(packed(MapPiece(150, 200, ())), [offset], log(7, 7), here=here)
+    assert [expected] == positions(packed(MapSegment(150, 200, ())), [offset], log(7, 7), here=here)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_and_back_over_a_hole(offset: int, there: PartitionOffsets, expected: Po
     assert [expected] == positions_back(HOLE, [offset], there, log(0, 300))
 
 
-ABORTED = packed(MapPiece(0, 10, (Run(0, 11, 10),)))
+ABORTED = packed(MapSegment(0, 10, (Extent(0, 11, 10),)))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ ABORTED = packed(MapPiece(0, 10, (Run(0, 11, 10),)))
         (ABORTED, log(0, 10), False, [], [Position(0, False, False, 0, 11), Position(0, False, False, 0, 6)]),
         (LATE, log(0, 2000), True, [(0, 1000)], [Position(1000, True, False), Position(1005, True, False)]),
         # The first of it is told by nothing: MM2's records, or what the map forgot.
-        (packed(MapPiece(5, 10, (Run(5, 11, 5),))), log(0, 10), True, [(0, 4)], [None, None]),
+        (packed(MapSegment(5, 10, (Extent(5, 11, 5),))), log(0, 10), True, [(0, 4)], [None, None]),
         (
-            packed(MapPiece(5, 10, (Run(5, 11, 5),))),
+            packed(MapSegment(5, 10, (Extent(5, 11, 5),))),
             log(5, 10),
             True,
             [],
@@ -188,7 +188,9 @@ def test_which_copies_hold_only_what_was_copied(
     life = Incarnation("t", "id", 1, "A.t")
     begins = Beginning("t", "id", {"0": 0, "1": 7}, {"0": 0, "1": 7}, 1, into_empty)
     gap = Gap("t", 1, 10, 14, cause, 1, 5, "id")
-    assert {SourceLife("t", "id", it) for it in expected} == begun_empty(ledger_from([life, begins, gap]))
+    assert {SourceIncarnation("t", "id", it) for it in expected} == begun_empty(
+        ledger_from([life, begins, gap])
+    )
 
 
 @dataclass(frozen=True)
@@ -214,14 +216,14 @@ def worlds(draw: st.DrawFn) -> World:
         upstream += hole
         downstream += others + draw(st.integers(0, 3))
         first, length = upstream, draw(st.integers(0, 5))
-        runs = (Run(upstream, downstream, length),) if length else ()
+        runs = (Extent(upstream, downstream, length),) if length else ()
         mapped |= {upstream + at: downstream + at for at in range(length)}
         upstream += length + draw(st.integers(0 if length else 1, 2))
         downstream += length
-        pieces.append(MapPiece(first, upstream, runs))
+        pieces.append(MapSegment(first, upstream, runs))
     ends = upstream + draw(st.integers(0, 2)), downstream + draw(st.integers(0, 2))
     source, copy = (log(draw(st.integers(0, end)), end) for end in ends)
-    values = {it.first_upstream: encode_piece(it) for it in pieces}
+    values = {it.first_upstream: encode_segment(it) for it in pieces}
     known = PackedMap.of(values, open_runs=draw(st.sampled_from([1, 1000])))
     return World(known, records | mapped, mapped, source, copy)
 
@@ -261,11 +263,11 @@ def test_exact_means_that_nothing_is_missed_and_nothing_comes_twice(data: st.Dat
         upstream += data.draw(st.integers(0, 3))
         downstream += data.draw(st.integers(0, 3))
         first, length = upstream, data.draw(st.integers(0, 5))
-        runs = (Run(upstream, downstream, length),) if length else ()
+        runs = (Extent(upstream, downstream, length),) if length else ()
         records |= {upstream + at: downstream + at for at in range(length)}
         upstream += length + data.draw(st.integers(1, 2))
         downstream += length
-        pieces.append(MapPiece(first, upstream, runs))
+        pieces.append(MapSegment(first, upstream, runs))
     here = log(data.draw(st.integers(0, upstream)), upstream + 2)
     end = downstream + data.draw(st.integers(0, 2))
     there = log(data.draw(st.integers(0, end)), end)

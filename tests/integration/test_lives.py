@@ -30,13 +30,13 @@ from lab import (
 )
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.copying import copy
 from twinlog.copying.result import CopyResult
-from twinlog.copying.settle import settle_now
+from twinlog.copying.settle import resolve_now
 from twinlog.errors import TerminalError
 from twinlog.follow import follow
-from twinlog.follow.generation import Window
+from twinlog.follow.generation import LaneGeneration
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -45,7 +45,7 @@ from twinlog.lifecycle.sync_topics import SyncTopicsResult
 from twinlog.monitoring import status
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceLife, read_maps, read_progress
+from twinlog.state.progress import SourceIncarnation, read_maps, read_progress
 from twinlog.topics import discover, pauses
 
 LONG = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minutes; set TWINLOG_LONG=1")
@@ -89,7 +89,7 @@ def map_of(flow: FlowSettings, topic: str) -> OffsetMap:
     """The offset map of partition 0 of the life that is copied now."""
     with open_clusters(flow) as clusters:
         life = read_ledger(flow, clusters.target).incarnations[topic].topic_id
-        return read_maps(flow, clusters.target)[SourceLife(topic, life, 0)]
+        return read_maps(flow, clusters.target)[SourceIncarnation(topic, life, 0)]
 
 
 def values(*names: str) -> list[Seen]:
@@ -229,7 +229,7 @@ def test_a_copy_that_goes_on_meanwhile_does_not_look_like_records_lost(cluster_a
         progress = read_progress(flow, clusters.target)
         assert [2] == [progress[it] for it in progress if it.topic == topic]
         done = apply.run(flow, clusters, seen)
-        settled = settle_now(flow, clusters, seen.topics, progress, {}, {})
+        settled = resolve_now(flow, clusters, seen.topics, progress, {}, {})
         noted = [it for it in read_ledger(flow, clusters.target).gaps if it.topic == topic]
     assert ((), (), []) == (done.gaps, settled.stopped, noted)
 
@@ -262,7 +262,7 @@ def test_a_topic_made_anew_while_it_is_followed(cluster_a, cluster_b, made, poli
 
     swapping = threading.Thread(target=swap)
     swapping.start()
-    windows: list[Window] = []
+    windows: list[LaneGeneration] = []
     with open_clusters(flow) as clusters:
         follow.run(
             flow,
@@ -594,7 +594,7 @@ def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster
             gap.copied_past,
         )
         assert [f"old{n}" for n in range(6)] == contents(cluster_b, f"A.{topic}")
-        goes_on = replace(flow, lives=LifeSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
+        goes_on = replace(flow, lives=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
         assert "done" == cycle(goes_on)[1].state
         expected = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(4, 9))]
         assert expected == contents(cluster_b, f"A.{topic}")

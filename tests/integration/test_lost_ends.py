@@ -21,17 +21,17 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend.outcomes import Ending
+from twinlog.copying.mend.outcomes import Outcome
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_piece
+from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.formats.mm2.partitioner import partition_for
 from twinlog.lane.copy.state_records import StateRecord, batches, map_record, progress_record
 from twinlog.lane.fence.fence import init_writer, transactional_id
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import Transaction
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.progress import read_maps, read_progress
 
@@ -59,7 +59,7 @@ def test_an_end_that_was_lost_in_the_copy_is_made_up_for(
         produce(cluster_a, topic, [Seen(None, b"1", NOW)], partition)
     leave_open(cluster_b, brokers, flow.name, {(f"A.{topic}", 0): [outgoing(b"torn")]})
     if not sure:
-        with mock.patch("twinlog.copying.mend.copies.of_copy", return_value=Ending.UNKNOWN):
+        with mock.patch("twinlog.copying.mend.copies.of_copy", return_value=Outcome.UNKNOWN):
             for copied in (1, 0):
                 result = cycle(flow)
                 assert ("failed", copied) == (result.state, result.records)
@@ -150,7 +150,7 @@ def test_a_transaction_that_lost_ends_has_the_end_it_has_elsewhere(
     parts = {
         "copy": {(f"{flow.source.alias}.{topic}", 0): [outgoing(b"1")]},
         "progress": batches([progress_record(state, topic, 0, 1)], NOW),
-        "map": batches([map_record(state, key, encode_piece(MapPiece(1, 2, (Run(1, 2, 1),))))], NOW),
+        "map": batches([map_record(state, key, encode_segment(MapSegment(1, 2, (Extent(1, 2, 1),))))], NOW),
     }
     opened = {place: it for name in left_open.split() for place, it in parts.pop(name).items()}
     leave_open(cluster_b, brokers, flow.name, opened)

@@ -25,9 +25,9 @@ from twinlog.cli.main import main
 from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifeSettings
+from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings
 from twinlog.follow import follow
-from twinlog.follow.generation import Window
+from twinlog.follow.generation import LaneGeneration
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.jsonable import to_json
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not os.environ.get("TWINLOG_LONG"), reason="minu
 QUICK = {"log.retention.check.interval.ms": "300", "log.initial.task.delay.ms": "300"}
 HOUR_MS = 3_600_000
 OLD_MS = int(time.time() * 1000) - 10 * HOUR_MS
-GOES_ON = LifeSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE)
+GOES_ON = LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE)
 BOTH = pytest.mark.parametrize("policy", list(GapPolicy))
 
 
@@ -227,7 +227,7 @@ def test_while_it_is_followed(stage: Callable[..., Stage], policy: GapPolicy) ->
     """The partition stops in its window, its neighbour goes on; the next windows do what the policy says."""
     it = stage(twinlog__on__gap=policy.value, **LAGGING)
     it.write(0, 20_000, size=30)
-    windows: list[Window] = []
+    windows: list[LaneGeneration] = []
     stop = threading.Event()
 
     def watch() -> None:

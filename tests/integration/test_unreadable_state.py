@@ -31,7 +31,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.errors import ExitCode, TwinlogError
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.partitioner import partition_for
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
@@ -39,8 +39,8 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.monitoring import heartbeats
 from twinlog.offset_sync import emit, map_compaction
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 NOW = int(time.time() * 1000)
 RECORDS = [Seen(b"%d" % n, b"v", NOW + n) for n in range(20)]
@@ -272,7 +272,7 @@ def test_one_bad_piece_stops_its_partition_and_no_other(
         described = clusters.target.describe_topics([flow.offset_map_topic]).require()
         count = len(described[flow.offset_map_topic].partitions)
         number = partition_for(f"{bad}-0".encode(), count)
-        contradicts = encode_piece(MapPiece(3, 9, (Run(3, 1, 6),)))
+        contradicts = encode_segment(MapSegment(3, 9, (Extent(3, 1, 6),)))
         record = InternalRecord(encode_map_key(MapKey(bad, life, 0, 3)), contradicts, number)
         clusters.target.produce(flow.offset_map_topic, [record])
         at = clusters.target.latest_records(flow.offset_map_topic)[record.key].offset

@@ -6,8 +6,8 @@ import pytest
 from fakes import LOSE, Appended, FakeTarget
 from test_producer import TP, a_lane, outgoing, transaction
 
-from twinlog.copying.mend.copies import end_again
-from twinlog.copying.mend.outcomes import Ending
+from twinlog.copying.mend.copies import rewrite_markers
+from twinlog.copying.mend.outcomes import Outcome
 from twinlog.errors import TransientError
 from twinlog.lane import transaction as transaction_module
 from twinlog.lane.produced import Refused
@@ -143,14 +143,14 @@ def test_a_log_that_became_shorter_is_not_written_to() -> None:
     assert ("fence-again", LaneState.STOPPED) == (caught.value.code, lane.transaction.state)
 
 
-@pytest.mark.parametrize("verdict", [Ending.COMMITTED, Ending.ABORTED])
-def test_an_end_written_again_that_may_come_once_more_ends_the_epoch(verdict: Ending) -> None:
+@pytest.mark.parametrize("verdict", [Outcome.COMMITTED, Outcome.ABORTED])
+def test_an_end_written_again_that_may_come_once_more_ends_the_epoch(verdict: Outcome) -> None:
     """Done late, it would end what a lane has written next: only a fence helps."""
     target, lane = a_lane()
     transaction(lane, outgoing())
     target.faults["end_txn"] = [LOSE]
     with pytest.raises(TransientError, match="was not answered at first") as caught:
-        end_again(target, [lane.writer], {(TP, lane.writer.producer_id): verdict})  # type: ignore[arg-type]
+        rewrite_markers(target, [lane.writer], {(TP, lane.writer.producer_id): verdict})  # type: ignore[arg-type]
     assert "fence-again" == caught.value.code
 
 
@@ -158,5 +158,5 @@ def test_an_end_written_again_and_answered_leaves_the_epoch_to_the_lanes() -> No
     """Nothing is at large."""
     target, lane = a_lane()
     transaction(lane, outgoing())
-    end_again(target, [lane.writer], {(TP, lane.writer.producer_id): Ending.COMMITTED})  # type: ignore[arg-type]
+    rewrite_markers(target, [lane.writer], {(TP, lane.writer.producer_id): Outcome.COMMITTED})  # type: ignore[arg-type]
     assert [0, 1, 2] == [at for at, _ in target.committed(TP)]

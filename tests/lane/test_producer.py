@@ -12,10 +12,10 @@ from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import TRANSITIONS, LaneState, Writer
 from twinlog.protocol.error_codes import Code
-from twinlog.protocol.remedies import TABLE, Remedy, Request
+from twinlog.protocol.remedies import TABLE, ErrorAction, Request
 
 TP = ("A.t", 0)
-RESENT = {code for code, what in TABLE[Request.PRODUCE].items() if what is Remedy.RESEND}
+RESENT = {code for code, what in TABLE[Request.PRODUCE].items() if what is ErrorAction.RESEND}
 MAY_BE_WRITTEN = sorted(RESENT - {Code.NOT_ENOUGH_REPLICAS})
 """Codes behind which a batch may be in the log; NOT_ENOUGH_REPLICAS says that it is not."""
 

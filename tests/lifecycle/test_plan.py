@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
-from twinlog.config.flow.settings import GapPolicy, LifeSettings, RecreatedPolicy
+from twinlog.config.flow.settings import GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, Gap, GapCause
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation, LeaderEpoch, Rebuild, RebuildPhase
-from twinlog.lifecycle.plan import LifePlan, Lost, lost_tails, plan_lives
+from twinlog.lifecycle.plan import LifecyclePlan, Lost, lost_tails, plan_lifecycle
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import ledger_from
 from twinlog.topics.discovery import (
@@ -24,7 +24,7 @@ from twinlog.topics.discovery import (
 
 AT = TopicPartition("t", 0)
 LIFE = Incarnation("t", "id", 1, "A.t", "rid", "cluster-A")
-CONTINUE = LifeSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE)
+CONTINUE = LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE)
 WHOLE = PartitionOffsets(0, 10, 10)
 NOW = 10_000_000
 
@@ -51,11 +51,11 @@ def seen(
     )
 
 
-def planned(flow, discovery, *records, lives=None, last=None, ends=None) -> LifePlan:
+def planned(flow, discovery, *records, lives=None, last=None, ends=None) -> LifecyclePlan:
     """The plan of a flow with these settings, ledger records, last copied offset and epoch ends."""
     progress = {} if last is None else {AT: last}
-    flow = replace(flow, lives=lives or LifeSettings())
-    return plan_lives(flow, discovery, ledger_from([LIFE, *records]), progress, ends or {}, NOW)
+    flow = replace(flow, lives=lives or LifecycleSettings())
+    return plan_lifecycle(flow, discovery, ledger_from([LIFE, *records]), progress, ends or {}, NOW)
 
 
 def test_nothing_has_happened(flow) -> None:
@@ -149,7 +149,7 @@ def test_the_answer_of_a_broker_says_where_logs_part(answer: EpochEnd, expected:
 )
 def test_a_recreated_topic_follows_the_policy(flow, policy, adopted, rebuilt) -> None:
     """Only when that is all that stands against it."""
-    lives = LifeSettings(on_recreated=policy)
+    lives = LifecycleSettings(on_recreated=policy)
     todo = planned(flow, seen(PartitionOffsets(0, 1, 1), ProblemCode.RECREATED), lives=lives, last=9)
     assert (adopted, rebuilt, ()) == ([it.topic for it in todo.adopted], todo.rebuilt, todo.lost)
     both = seen(PartitionOffsets(0, 1, 1), ProblemCode.RECREATED, ProblemCode.COPY_RECREATED)
@@ -160,7 +160,7 @@ def test_a_recreated_topic_follows_the_policy(flow, policy, adopted, rebuilt) ->
 def test_no_policy_acts_when_the_source_is_another_cluster(flow, policy) -> None:
     """An empty primary under the old address looks like a thousand recreated topics."""
     changed = seen(PartitionOffsets(0, 1, 1), ProblemCode.SOURCE_CHANGED)
-    assert planned(flow, changed, lives=LifeSettings(on_recreated=policy), last=9).empty
+    assert planned(flow, changed, lives=LifecycleSettings(on_recreated=policy), last=9).empty
 
 
 def test_a_rebuild_that_was_begun_is_gone_on_with(flow) -> None:
@@ -180,7 +180,7 @@ def test_a_rebuild_that_is_being_copied_is_no_policy(flow, problem) -> None:
 
 def test_a_deleted_topic_is_noted_once_and_its_copy_goes_when_it_is_due(flow) -> None:
     """Only after the time, only by policy, only on the cluster it was seen on."""
-    gone, lives = seen(gone=True), LifeSettings(delete_after_ms=1_000)
+    gone, lives = seen(gone=True), LifecycleSettings(delete_after_ms=1_000)
     gone = replace(gone, problems=(Problem(ProblemCode.DELETED, "t", "said"),))
     noted = DeletedTopic("t", "id", "A.t", NOW)
     assert ((noted,), ()) == (planned(flow, gone).gone, planned(flow, gone, noted).gone)

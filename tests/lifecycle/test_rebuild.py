@@ -10,15 +10,15 @@ from fake_cluster import FakeCluster
 
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
-from twinlog.config.flow.settings import FlowSettings, LifeSettings, RecreatedPolicy
+from twinlog.config.flow.settings import FlowSettings, LifecycleSettings, RecreatedPolicy
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import DeletedTopic, GroupPosition, Incarnation, Rebuild, RebuildPhase
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.lifecycle import apply, rebuild, rebuild_plan
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_progress
@@ -138,7 +138,7 @@ def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, t
     back_flow(source, target)
     source.delete_topics(["orders"])
     source.add_topic("orders")
-    flow = replace(flow, lives=LifeSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
+    flow = replace(flow, lives=LifecycleSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
     result = apply.run(flow, clusters, discover.run(flow, clusters))
     assert ((), [("orders", "rebuild-refused")]) == (
         result.rebuilt,
@@ -155,7 +155,7 @@ def test_a_shared_copy_outlives_its_source(flow, clusters, source, target, dry_r
         back_flow(source, target)
     note(target, flow.ledger_topic, DeletedTopic("orders", source.topics["orders"].topic_id, "orders", 1))
     source.delete_topics(["orders"])
-    flow = replace(flow, lives=LifeSettings(delete_after_ms=1))
+    flow = replace(flow, lives=LifecycleSettings(delete_after_ms=1))
     result = apply.run(flow, clusters, discover.run(flow, clusters), dry_run=dry_run)
     expected = ((), [("orders", apply.SHARED)]) if is_shared else (("orders",), [])
     assert expected == (result.deleted_copies, [(it.name, it.code) for it in result.refused])
@@ -169,7 +169,7 @@ def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
 ) -> None:
     """They are among foreign records, of which the map of the old copy knows nothing."""
     known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
-    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    piece = encode_segment(MapSegment(0, 1, (Extent(0, 0, 1),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
     if recreated:
         target.add_topic("orders")
@@ -183,7 +183,7 @@ def test_places_in_a_copy_that_somebody_else_made_are_not_kept(
 def test_who_has_read_the_copy_to_its_end_keeps_its_place(flow, clusters, source, target, there) -> None:
     """A consumer's position lies behind the last marker as often as before it; none of ours is there."""
     known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
-    piece = encode_piece(MapPiece(0, 1, (Run(0, 0, 1),)))
+    piece = encode_segment(MapSegment(0, 1, (Extent(0, 0, 1),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
     target.commit("billing", ORDERS, there)
     assert (GroupPosition("billing", 0, there, 1),) == rebuild_plan.plan(flow, clusters, "orders").groups
@@ -196,7 +196,7 @@ def nothing() -> None:
 def kept_place(flow: FlowSettings, source: FakeCluster, target: FakeCluster, records: int = 1) -> None:
     """A group stands behind the records of the copy, so that a rebuild waits until they are copied."""
     known = MapKey("orders", source.topics["orders"].topic_id, 0, 0)
-    piece = encode_piece(MapPiece(0, records, (Run(0, 0, records),)))
+    piece = encode_segment(MapSegment(0, records, (Extent(0, 0, records),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(known), value=piece)
     target.commit("billing", ORDERS, records)
 
@@ -313,7 +313,9 @@ def test_a_place_that_waits_in_a_life_that_has_ended_is_the_first_record(
     assert (replace(places[0], upstream=0),) == rebuild_plan.plan(flow, clusters, "orders").groups
 
 
-@pytest.mark.parametrize("value", [b"\x09\x00\x00", encode_piece(MapPiece(0, 4, (Run(0, 3, 4),)))[:-1]])
+@pytest.mark.parametrize(
+    "value", [b"\x09\x00\x00", encode_segment(MapSegment(0, 4, (Extent(0, 3, 4),)))[:-1]]
+)
 def test_a_place_waits_while_the_new_map_cannot_be_read(flow, clusters, source, target, value) -> None:
     """Whether its head or its runs are damaged: the copy's beginning would be read a second time."""
     places = (GroupPosition("billing", 0, 4, 4),)
@@ -326,7 +328,7 @@ def test_a_place_waits_while_the_new_map_cannot_be_read(flow, clusters, source, 
     assert {} == target.committed_offsets(["billing"]).found["billing"]
     assert RebuildPhase.COPYING is read_ledger(flow, target).rebuilds["orders"].phase
 
-    whole = encode_piece(MapPiece(0, 4, (Run(0, 3, 4),)))
+    whole = encode_segment(MapSegment(0, 4, (Extent(0, 3, 4),)))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=at, value=whole)
     rebuild.restore_reached(flow, clusters)
     assert 7 == target.committed_offsets(["billing"]).found["billing"][ORDERS].offset

@@ -17,17 +17,17 @@ from twinlog.lifecycle.records import (
 )
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.piece import (
-    MapPiece,
+    MapSegment,
     cut,
 )
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import ledger_from
 from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> MapPiece:
+def pieces(draw: st.DrawFn) -> MapSegment:
     """A piece of a few runs with holes on both sides."""
     first = upstream = draw(st.integers(0, 20))
     downstream = draw(st.integers(0, 20))
@@ -36,16 +36,16 @@ def pieces(draw: st.DrawFn) -> MapPiece:
         upstream += draw(st.integers(0, 3))
         downstream += draw(st.integers(0, 3))
         length = draw(st.integers(1, 5))
-        runs.append(Run(upstream, downstream, length))
+        runs.append(Extent(upstream, downstream, length))
         upstream, downstream = upstream + length, downstream + length
-    return MapPiece(first, upstream + draw(st.integers(0, 3)), tuple(runs))
+    return MapSegment(first, upstream + draw(st.integers(0, 3)), tuple(runs))
 
 
 @given(pieces(), st.integers(0, 60))
-def test_a_cut_piece_knows_what_lies_before_the_cut_and_nothing_else(piece: MapPiece, at: int) -> None:
+def test_a_cut_piece_knows_what_lies_before_the_cut_and_nothing_else(piece: MapSegment, at: int) -> None:
     """Every upstream offset below the cut keeps its copy; none at or behind it has one."""
 
-    def pairs(known: MapPiece | None) -> dict[int, int]:
+    def pairs(known: MapSegment | None) -> dict[int, int]:
         runs = known.runs if known is not None else ()
         return {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
 

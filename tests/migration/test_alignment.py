@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster.prints import RecordPrint, key_digest
+from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.migration.alignment import Verdict, Window, align
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 
 
-def record(offset: int, content: object, *, key: str | None = None, aborted: bool = False) -> RecordPrint:
-    return RecordPrint(offset, 0, str(content).encode(), key_digest(key.encode()) if key else None, aborted)
+def record(offset: int, content: object, *, key: str | None = None, aborted: bool = False) -> Fingerprint:
+    return Fingerprint(offset, 0, str(content).encode(), key_digest(key.encode()) if key else None, aborted)
 
 
-def log(contents: str, first: int = 0) -> list[RecordPrint]:
+def log(contents: str, first: int = 0) -> list[Fingerprint]:
     """One record a letter; a dot is an offset without one (a marker)."""
     return [record(first + n, letter) for n, letter in enumerate(contents) if letter != "."]
 
@@ -41,7 +41,7 @@ def test_a_clean_stop() -> None:
         found.duplicates,
         found.beyond,
     )
-    assert (Run(0, 0, 4),) == found.runs
+    assert (Extent(0, 0, 4),) == found.runs
 
 
 def test_records_copied_but_not_written_down() -> None:
@@ -54,7 +54,7 @@ def test_records_copied_twice_are_counted_and_mapped_once() -> None:
     """Killed, started, killed again: the first copy of each record is the one that counts."""
     found = align(window("abcdefgh", "abcdefcde", 1))
     assert (Verdict.PROVED, 5, 3) == (found.verdict, found.last_upstream, found.duplicates)
-    assert (Run(0, 0, 6),) == found.runs
+    assert (Extent(0, 0, 6),) == found.runs
     assert (2, 6) in found.pairs
 
 
@@ -62,14 +62,14 @@ def test_it_fell_back_and_went_past() -> None:
     """New records lie behind the repeated ones."""
     found = align(window("abcdefgh", "abcdcdefg", 3))
     assert (Verdict.PROVED, 6, 2) == (found.verdict, found.last_upstream, found.duplicates)
-    assert (Run(0, 0, 4), Run(4, 6, 3)) == found.runs
+    assert (Extent(0, 0, 4), Extent(4, 6, 3)) == found.runs
 
 
 def test_markers_are_no_records() -> None:
     """Offsets of markers lie between runs, on either side."""
     found = align(window("ab.cd.ef", "abc.d.", 4))
     assert (Verdict.PROVED, 4) == (found.verdict, found.last_upstream)
-    assert (Run(0, 0, 2), Run(3, 2, 1), Run(4, 4, 1)) == found.runs
+    assert (Extent(0, 0, 2), Extent(3, 2, 1), Extent(4, 4, 1)) == found.runs
 
 
 def test_position_on_a_marker_is_kept() -> None:
@@ -113,8 +113,8 @@ def test_identical_records_and_a_kill() -> None:
 
 def test_timestamps_tell_records_apart_where_they_are_kept() -> None:
     """The same content at another time is another record."""
-    source = [RecordPrint(n, 1000 + n, b"same", None) for n in range(6)]
-    target = [RecordPrint(n, 1000 + n, b"same", None) for n in range(4)]
+    source = [Fingerprint(n, 1000 + n, b"same", None) for n in range(6)]
+    target = [Fingerprint(n, 1000 + n, b"same", None) for n in range(4)]
     assert (Verdict.PROVED, 3) == (
         (found := align(Window(source, target, 1, from_source_start=True))).verdict,
         found.last_upstream,
@@ -169,7 +169,7 @@ def test_the_source_has_deleted_all_that_was_copied() -> None:
     assert (Verdict.NOT_COMPARED, 5) == (found.verdict, found.last_upstream)
 
 
-def keyed(text: str, first: int = 0) -> list[RecordPrint]:
+def keyed(text: str, first: int = 0) -> list[Fingerprint]:
     """`a1 b1 a2`: key a, then b, then a again; `-` is an offset that compaction emptied."""
     words = enumerate(text.split())
     return [record(first + n, word, key=word[0]) for n, word in words if word != "-"]
@@ -202,13 +202,13 @@ class Life:
 lives = st.lists(st.builds(Life, st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=5)
 
 
-def copy(source: list[RecordPrint], history: list[Life]) -> tuple[list[RecordPrint], int | None, int]:
+def copy(source: list[Fingerprint], history: list[Life]) -> tuple[list[Fingerprint], int | None, int]:
     """Run MM2 life after life; give the target's log, its position, and how far the copy really goes."""
-    target: list[RecordPrint] = []
+    target: list[Fingerprint] = []
     position = furthest = -1
     for life in history:
         visible = [it for it in source if it.offset > position][: life.copies]
-        target += [RecordPrint(len(target) + n, 0, it.content, None) for n, it in enumerate(visible)]
+        target += [Fingerprint(len(target) + n, 0, it.content, None) for n, it in enumerate(visible)]
         furthest = max([furthest, *(it.offset for it in visible)])
         flushed = visible[: life.flushes]
         position = flushed[-1].offset if flushed else position

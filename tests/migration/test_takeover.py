@@ -14,7 +14,7 @@ from twinlog.cluster.admin.connect_workers import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.map.offset_map import MapPiece, encode_piece
+from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.checkpoint import Checkpoint
 from twinlog.formats.mm2.heartbeat import Heartbeat
@@ -28,9 +28,9 @@ from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import write_ledger
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 MARK = FenceMark("run", 0, 0)
 NOWHERE = PartitionOffsets(0, 0, 0)
@@ -273,10 +273,10 @@ def test_pieces_join_to_the_proved_runs_above_the_floor(
     runs, up, down = [], start, 7
     for length, skipped, jumped in shape:
         up, down = up + skipped, down + jumped
-        runs.append(Run(up, down, length))
+        runs.append(Extent(up, down, length))
         up, down = up + length, down + length
     found = Alignment(Verdict.PROVED, up - 1, runs=tuple(runs))
-    pieces = list(takeover.pieces_of(found, floor))
+    pieces = list(takeover.segments_of(found, floor))
     known = OffsetMap.of(pieces)
     pairs = {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
     above = {u: d for u, d in pairs.items() if u >= floor}
@@ -328,16 +328,16 @@ def test_what_mirror_maker_copied_since_a_handover_is_not_copied_again(
 
 def test_what_is_left_out_of_the_map_is_noted() -> None:
     """From where the map ended to what was proved, or to where a topic that is left goes on."""
-    life = SourceLife("orders", "id", 0)
-    known = {life: PackedMap.of({0: encode_piece(MapPiece(0, 10, (Run(0, 0, 10),)))})}
+    life = SourceIncarnation("orders", "id", 0)
+    known = {life: PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))})}
     place = Place(TopicPartition("orders", 0), TopicPartition("A.orders", 0), "id", NOWHERE, NOWHERE, None)
-    proved = (MapPiece(15, 30, (Run(15, 20, 15),)),)
+    proved = (MapSegment(15, 30, (Extent(15, 20, 15),)),)
 
     def noted(*args: Any) -> list[tuple[int, int]]:
         return [(it.start, it.end) for it in takeover.left_unmapped(*args, 7)]
 
     assert [(10, 15)] == noted(known, [(place, proved)], {})
     assert [(0, 15)] == noted({}, [(place, proved)], {})
-    assert [] == noted(known, [(place, (MapPiece(10, 30, ()),))], {})
+    assert [] == noted(known, [(place, (MapSegment(10, 30, ()),))], {})
     assert [(10, 21)] == noted(known, [], {TopicPartition("orders", 0): 20})
     assert [] == noted(known, [], {TopicPartition("orders", 0): 9})

@@ -16,21 +16,27 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_pieces, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import (
+    MapKey,
+    decode_map_key,
+    decode_segments,
+    encode_map_key,
+    encode_segment,
+)
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
 from twinlog.offset_sync.map_compaction import JOINED_RUNS, WORTH_IT, Replacement, make_plan, records_of
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.state.ledger import write_ledger
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
-LIFE = SourceLife("orders", "id", 3)
+LIFE = SourceIncarnation("orders", "id", 3)
 
 
-def stored(pieces: list[MapPiece]) -> dict[int, bytes]:
-    return {it.first_upstream: encode_piece(it) for it in pieces}
+def stored(pieces: list[MapSegment]) -> dict[int, bytes]:
+    return {it.first_upstream: encode_segment(it) for it in pieces}
 
 
 def applied(pieces: dict[int, bytes], plan: list[Replacement]) -> dict[int, bytes]:
@@ -45,15 +51,15 @@ def applied(pieces: dict[int, bytes], plan: list[Replacement]) -> dict[int, byte
 
 
 @st.composite
-def many(draw) -> list[MapPiece]:
+def many(draw) -> list[MapSegment]:
     """Small pieces one behind the other, some empty, some with a hole before them."""
     result, upstream, downstream = [], 0, 0
     for shape in draw(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=70)):
         length, jump, hole = shape
         upstream += 5 if hole and draw(st.integers(0, 9)) == 0 else 0
         downstream += jump
-        runs = (Run(upstream, downstream, length),) if length else ()
-        result.append(MapPiece(upstream, upstream + length + 1, runs))
+        runs = (Extent(upstream, downstream, length),) if length else ()
+        result.append(MapSegment(upstream, upstream + length + 1, runs))
         upstream, downstream = upstream + length + 1, downstream + length
     return result
 
@@ -80,16 +86,16 @@ def test_every_position_is_the_same_afterwards(pieces, log_start):
 
 def test_a_dense_topic_becomes_one_run():
     """A day of one-run pieces, each beginning where the last one ended."""
-    pieces = [MapPiece(n * 10, n * 10 + 10, (Run(n * 10, n * 10, 10),)) for n in range(1440)]
+    pieces = [MapSegment(n * 10, n * 10 + 10, (Extent(n * 10, n * 10, 10),)) for n in range(1440)]
     (plan,) = make_plan({LIFE: PackedMap.of(stored(pieces))}, {})
     assert (1439, 0) == (len(plan.replaced), plan.replaced[0])
-    table = decode_pieces([0], [plan.value])
-    assert [MapPiece(0, 14_390, (Run(0, 0, 14_390),))] == [table.piece(0)]
+    table = decode_segments([0], [plan.value])
+    assert [MapSegment(0, 14_390, (Extent(0, 0, 14_390),))] == [table.piece(0)]
 
 
 def test_joined_pieces_stay_small():
     """Transactions of one record each, a marker between: joined up to a limit, and again when there are more."""
-    pieces = [MapPiece(n * 2, n * 2 + 2, (Run(n * 2, n * 3, 1),)) for n in range(3 * JOINED_RUNS)]
+    pieces = [MapSegment(n * 2, n * 2 + 2, (Extent(n * 2, n * 3, 1),)) for n in range(3 * JOINED_RUNS)]
     plan = make_plan({LIFE: PackedMap.of(stored(pieces))}, {})
     assert [JOINED_RUNS, JOINED_RUNS, JOINED_RUNS - 1] == [len(it.replaced) for it in plan]
     assert all(len(it.value) < 4 * JOINED_RUNS for it in plan)
@@ -97,13 +103,13 @@ def test_joined_pieces_stay_small():
 
 def test_few_pieces_are_left_alone():
     """They are not worth a transaction."""
-    pieces = [MapPiece(n, n + 1, (Run(n, n, 1),)) for n in range(WORTH_IT)]
+    pieces = [MapSegment(n, n + 1, (Extent(n, n, 1),)) for n in range(WORTH_IT)]
     assert [] == make_plan({LIFE: PackedMap.of(stored(pieces))}, {LIFE: 0})
 
 
 def test_what_lies_below_the_log_start_is_forgotten_but_for_one():
     """The piece that is kept says that what lies before the log start was ours."""
-    pieces = [MapPiece(n * 10, n * 10 + 10, (Run(n * 10, n * 10, 10),)) for n in range(8)]
+    pieces = [MapSegment(n * 10, n * 10 + 10, (Extent(n * 10, n * 10, 10),)) for n in range(8)]
     plan = make_plan({LIFE: PackedMap.of(stored(pieces))}, {LIFE: 45})
     assert [Replacement(LIFE, (0, 10, 20, 30), None)] == plan
     assert [] == make_plan({LIFE: PackedMap.of(applied(stored(pieces), plan))}, {LIFE: 45})
@@ -111,7 +117,7 @@ def test_what_lies_below_the_log_start_is_forgotten_but_for_one():
 
 def test_the_newest_piece_is_never_touched():
     """A lane may be writing it this moment."""
-    pieces = [MapPiece(n * 10, n * 10 + 10, (Run(n * 10, n * 10, 10),)) for n in range(40)]
+    pieces = [MapSegment(n * 10, n * 10 + 10, (Extent(n * 10, n * 10, 10),)) for n in range(40)]
     plan = make_plan({LIFE: PackedMap.of(stored(pieces))}, {LIFE: 10_000})
     assert 390 not in {first for it in plan for first in it.replaced}
 
@@ -142,9 +148,9 @@ class World:
         copy_id = self.target.topics["A.orders"].topic_id
         write_ledger(FLOW, self.target, [Incarnation("orders", "id", 1, "A.orders", copy_id)])
         for first in range(0, 80, 10):
-            piece = MapPiece(first, first + 10, (Run(first, first, 10),))
+            piece = MapSegment(first, first + 10, (Extent(first, first, 10),))
             key = encode_map_key(MapKey(*LIFE, first))
-            self.target.append(TopicPartition(FLOW.offset_map_topic, 0), key=key, value=encode_piece(piece))
+            self.target.append(TopicPartition(FLOW.offset_map_topic, 0), key=key, value=encode_segment(piece))
         self.before_init = lambda: None
         self.written: list = []
         leaders = {FLOW.offset_map_topic: SimpleNamespace(leaders=dict.fromkeys(range(16)))}

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from strategies import pieces, small_pieces
 from twinlog.errors import TerminalError
 from twinlog.offsets.offset_map import OffsetMap, Translation
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 # Offsets 100..119 of the source: 100-104 copied, 105 a marker, 106-109 copied, 110-114 aborted, 115-117 copied,
 # the rest markers; on the target a marker of ours after each commit.
 PIECES = (
-    MapPiece(100, 110, (Run(100, 7, 5), Run(106, 12, 4))),
-    MapPiece(110, 120, (Run(115, 17, 3),)),
+    MapSegment(100, 110, (Extent(100, 7, 5), Extent(106, 12, 4))),
+    MapSegment(110, 120, (Extent(115, 17, 3),)),
 )
 MAP = OffsetMap.of(PIECES)
 
 
-def naive(piece: MapPiece) -> dict[int, int]:
+def naive(piece: MapSegment) -> dict[int, int]:
     """The map a child would make: one entry a record."""
     return {run.upstream + i: run.downstream + i for run in piece.runs for i in range(run.length)}
 
@@ -35,20 +35,20 @@ def follow(mapping: dict[int, int], offset: int) -> int:
 
 
 @st.composite
-def cuts(draw, piece: MapPiece) -> list[MapPiece]:
+def cuts(draw, piece: MapSegment) -> list[MapSegment]:
     """The same piece in parts, cut anywhere, also inside runs."""
     inside = st.integers(piece.first_upstream, piece.end_upstream)
     edges = [piece.first_upstream, *sorted(draw(st.lists(inside, max_size=4))), piece.end_upstream]
     return [part(piece, first, end) for first, end in itertools.pairwise(edges)]
 
 
-def part(piece: MapPiece, first: int, end: int) -> MapPiece:
+def part(piece: MapSegment, first: int, end: int) -> MapSegment:
     runs = []
     for run in piece.runs:
         low, high = max(run.upstream, first), min(run.upstream_end, end)
         if low < high:
-            runs.append(Run(low, run.downstream + low - run.upstream, high - low))
-    return MapPiece(first, end, tuple(runs))
+            runs.append(Extent(low, run.downstream + low - run.upstream, high - low))
+    return MapSegment(first, end, tuple(runs))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_reverse_obeys_the_same_law(downstream, expected):
     assert expected == MAP.reverse(downstream)
 
 
-@pytest.mark.parametrize("known", [(), (MapPiece(0, 10, ()),)])
+@pytest.mark.parametrize("known", [(), (MapSegment(0, 10, ()),)])
 def test_without_any_copied_record_there_is_no_translation(known):
     """An empty map, or one of markers only, knows no offset of the other side."""
     empty = OffsetMap.of(known)
@@ -162,12 +162,12 @@ def test_neighbouring_runs_are_one(piece):
 @pytest.mark.parametrize(
     ("piece", "words"),
     [
-        (MapPiece(100, 110, (Run(100, 8, 5), Run(106, 13, 4))), "contradicts"),
-        (MapPiece(100, 110, ()), "contradicts"),
-        (MapPiece(104, 106, (Run(104, 11, 2),)), "contradicts"),
-        (MapPiece(115, 121, (Run(115, 17, 3),)), "only in part"),
-        (MapPiece(90, 105, (Run(100, 7, 5),)), "only in part"),
-        (MapPiece(120, 125, (Run(120, 19, 5),)), "overlap or are out of order"),
+        (MapSegment(100, 110, (Extent(100, 8, 5), Extent(106, 13, 4))), "contradicts"),
+        (MapSegment(100, 110, ()), "contradicts"),
+        (MapSegment(104, 106, (Extent(104, 11, 2),)), "contradicts"),
+        (MapSegment(115, 121, (Extent(115, 17, 3),)), "only in part"),
+        (MapSegment(90, 105, (Extent(100, 7, 5),)), "only in part"),
+        (MapSegment(120, 125, (Extent(120, 19, 5),)), "overlap or are out of order"),
     ],
 )
 def test_what_contradicts_the_map_is_refused(piece, words):
@@ -180,7 +180,7 @@ def test_what_contradicts_the_map_is_refused(piece, words):
 
 
 # As PIECES, then offsets 120..499 that no piece covers, then ten more records.
-HOLED = OffsetMap.of([*PIECES, MapPiece(500, 512, (Run(501, 60, 10),))])
+HOLED = OffsetMap.of([*PIECES, MapSegment(500, 512, (Extent(501, 60, 10),))])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_on_the_way_back_a_hole_is_the_same_doubt(downstream, expected):
 
 def test_a_hole_with_no_room_on_the_target_holds_no_records():
     """What lies between two records that are neighbours downstream was never copied."""
-    joined = OffsetMap.of([*PIECES, MapPiece(500, 510, (Run(500, 20, 10),))])
+    joined = OffsetMap.of([*PIECES, MapSegment(500, 510, (Extent(500, 20, 10),))])
     assert joined.translate(300) == Translation(20, exact=True, ahead=False)
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from strategies import small_pieces
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.offsets.sync_emission import MANY, due_syncs, holds
 
 
@@ -47,19 +47,19 @@ def test_nothing_is_due_twice(piece, lag):
 
 def test_many_are_thinned_out_towards_the_past():
     """Ten million records at once: few syncs, dense at the end, each a record of the map, the first and last kept."""
-    known = OffsetMap.of([MapPiece(0, 10_000_000, (Run(0, 5, 10_000_000),))])
+    known = OffsetMap.of([MapSegment(0, 10_000_000, (Extent(0, 5, 10_000_000),))])
     due = due_syncs(known, None, 100)
     assert (len(due) < 100, due[0], due[-1]) == (True, (0, 5), (9_999_999, 10_000_004))
     assert all(down == up + 5 for up, down in due)
     distances = [9_999_999 - up for up, _ in due]
     assert all(one <= 2 * next_one + 202 for one, next_one in itertools.pairwise(distances))
-    alternating = OffsetMap.of([MapPiece(0, 200_000, tuple(Run(2 * i, i, 1) for i in range(100_000)))])
+    alternating = OffsetMap.of([MapSegment(0, 200_000, tuple(Extent(2 * i, i, 1) for i in range(100_000)))])
     assert len(due_syncs(alternating, None, 100)) < MANY
 
 
 def test_a_sync_for_every_record_costs_what_is_kept_of_them():
     """A first cycle over a large topic with `offset.lag.max=0` must not hold one of each record."""
-    known = OffsetMap.of([MapPiece(0, 10**8, (Run(0, 0, 10**7), Run(5 * 10**7, 10**7 + 3, 10**7)))])
+    known = OffsetMap.of([MapSegment(0, 10**8, (Extent(0, 0, 10**7), Extent(5 * 10**7, 10**7 + 3, 10**7)))])
     tracemalloc.start()
     due = due_syncs(known, None, 0)
     peak = tracemalloc.get_traced_memory()[1]
@@ -71,6 +71,6 @@ def test_a_sync_for_every_record_costs_what_is_kept_of_them():
 
 def test_a_topic_made_anew_begins_anew():
     """A sync from beyond the map's end is of another life."""
-    known = OffsetMap.of([MapPiece(0, 3, (Run(0, 70, 3),))])
+    known = OffsetMap.of([MapSegment(0, 3, (Extent(0, 70, 3),))])
     assert due_syncs(known, (500, 60), 100) == [(0, 70), (2, 72)]
     assert due_syncs(OffsetMap.of([]), None, 100) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from tests.policy.test_java_regex import MATCHES
+
 from twinlog.errors import ConfigError
 from twinlog.lab.kafka.java import find_java
 from twinlog.policy.java_regex import compile_java

@@ -12,18 +12,18 @@ from test_cutter import Log
 from batches import Rec, encode
 from twinlog.protocol.backoff import until
 from twinlog.protocol.error_codes import Code
-from twinlog.protocol.remedies import DEFAULT, TABLE, Remedy, Request, remedy
+from twinlog.protocol.remedies import DEFAULT, TABLE, ErrorAction, Request, error_action
 
 RECORDS = [Rec(b"%d" % n) for n in range(9)]
 LOG = Log((bytes(encode(RECORDS)),), tuple(enumerate(RECORDS)), (), 9)
 STATE = {
-    Remedy.REPEAT: "done",
-    Remedy.RESEND: "done",
-    Remedy.SPLIT: "done",
-    Remedy.END_RANGE: "failed",
-    Remedy.FENCE_AGAIN: "fence-again",
-    Remedy.FENCED: "fenced",
-    Remedy.STOP: "refused",
+    ErrorAction.REPEAT: "done",
+    ErrorAction.RESEND: "done",
+    ErrorAction.SPLIT: "done",
+    ErrorAction.END_RANGE: "failed",
+    ErrorAction.FENCE_AGAIN: "fence-again",
+    ErrorAction.FENCED: "fenced",
+    ErrorAction.STOP: "refused",
 }
 ASKED = {Request.PRODUCE: "produce", Request.ADD_PARTITIONS: "add", Request.END_TXN: "end_txn"}
 CODES = [code for code in Code if code]
@@ -36,9 +36,9 @@ def test_a_lane_does_what_the_table_says(code: Code, request_: Request) -> None:
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     target.faults[ASKED[request_]] = [code]
     report = copy(source_of([LOG]), target, {0: 0}, {0: 9})
-    what = remedy(request_, code)
+    what = error_action(request_, code)
     assert report.state == STATE[what]
-    assert what is not Remedy.END_RANGE or report.ranges[0].error.startswith("t-0")
+    assert what is not ErrorAction.END_RANGE or report.ranges[0].error.startswith("t-0")
     if report.state == "done":
         agree(target, 0, LOG)
     else:
@@ -52,7 +52,7 @@ def test_a_fetch_does_what_the_table_says(code: Code) -> None:
     source = source_of([LOG, LOG])
     source.errors["t", 0] = [code]
     report = copy(source, target, {0: 0, 1: 0}, {0: 9, 1: 9})
-    assert report.state == STATE[remedy(Request.FETCH, code)]
+    assert report.state == STATE[error_action(Request.FETCH, code)]
     agree(target, 1, LOG)
     if report.state == "done":
         agree(target, 0, LOG)
@@ -62,9 +62,12 @@ def test_a_fetch_does_what_the_table_says(code: Code) -> None:
 
 def test_a_code_nobody_knows_is_a_doubt_or_ends_a_range() -> None:
     """A writer is in doubt, a reader ends by name; 0 is no error at all."""
-    assert {remedy(request, 9_999) for request in Request} == {Remedy.END_RANGE, Remedy.FENCE_AGAIN}
+    assert {error_action(request, 9_999) for request in Request} == {
+        ErrorAction.END_RANGE,
+        ErrorAction.FENCE_AGAIN,
+    }
     with pytest.raises(KeyError):
-        remedy(Request.FETCH, 0)
+        error_action(Request.FETCH, 0)
 
 
 def test_the_page_has_the_table(repository: Path) -> None:

@@ -13,14 +13,14 @@ from twinlog.audit.lane import AuditLaneSpec, AuditSpec, ScopeReport
 from twinlog.batches.record import record_rest
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import is_json, row
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
-MAP = OffsetMap.of([MapPiece(0, 5, (Run(0, 0, 5),))])
+MAP = OffsetMap.of([MapSegment(0, 5, (Extent(0, 0, 5),))])
 
 
 def test_a_cluster_that_does_not_answer_is_a_report() -> None:

@@ -10,11 +10,11 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.errors import FormatError
-from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
-from twinlog.offsets.run import Run
-from twinlog.state.progress import SourceLife, read_maps, read_packed, read_progress, stored_pieces
+from twinlog.offsets.run import Extent
+from twinlog.state.progress import SourceIncarnation, read_maps, read_packed, read_progress, stored_segments
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))
 SOURCE = "MirrorSourceConnector"
@@ -75,20 +75,20 @@ def test_progress_that_makes_no_sense_is_an_error(target):
 
 def test_maps_are_kept_apart_by_life(target):
     """Offsets of two lives of a topic are different offsets."""
-    pieces = [MapPiece(10, 20, (Run(10, 5, 10),)), MapPiece(0, 10, (Run(0, 0, 2), Run(7, 2, 3)))]
+    pieces = [MapSegment(10, 20, (Extent(10, 5, 10),)), MapSegment(0, 10, (Extent(0, 0, 2), Extent(7, 2, 3)))]
     for piece in pieces:
         key = MapKey("orders", "one", 0, piece.first_upstream)
-        store(target, FLOW.offset_map_topic, encode_map_key(key), encode_piece(piece))
-    other = MapPiece(0, 4, (Run(0, 15, 4),))
-    store(target, FLOW.offset_map_topic, encode_map_key(MapKey("orders", "two", 0, 0)), encode_piece(other))
-    one, two = SourceLife("orders", "one", 0), SourceLife("orders", "two", 0)
+        store(target, FLOW.offset_map_topic, encode_map_key(key), encode_segment(piece))
+    other = MapSegment(0, 4, (Extent(0, 15, 4),))
+    store(target, FLOW.offset_map_topic, encode_map_key(MapKey("orders", "two", 0, 0)), encode_segment(other))
+    one, two = SourceIncarnation("orders", "one", 0), SourceIncarnation("orders", "two", 0)
     found = read_maps(FLOW, target)
     assert {one, two} == set(found)
-    assert ((Run(0, 0, 2), Run(7, 2, 13)), other.runs) == (found[one].runs, found[two].runs)
-    assert {one: (0, 10), two: (0,)} == stored_pieces(FLOW, target)
+    assert ((Extent(0, 0, 2), Extent(7, 2, 13)), other.runs) == (found[one].runs, found[two].runs)
+    assert {one: (0, 10), two: (0,)} == stored_segments(FLOW, target)
 
 
-GOOD = MapPiece(0, 4, (Run(0, 0, 4),))
+GOOD = MapSegment(0, 4, (Extent(0, 0, 4),))
 
 
 def put(target: FakeCluster, topic: str, first: int, value: bytes) -> None:
@@ -100,19 +100,19 @@ def put(target: FakeCluster, topic: str, first: int, value: bytes) -> None:
     [
         (b"\x02\x00\x00", "offset map piece has version 2; only version 1 is known"),
         (
-            encode_piece(MapPiece(4, 8, (Run(4, 4, 4),)))[:-1],
+            encode_segment(MapSegment(4, 8, (Extent(4, 4, 4),)))[:-1],
             "ends in the middle of a number",
         ),
-        (encode_piece(MapPiece(4, 8, (Run(4, 2, 4),))), "has runs that overlap or are out of order"),
+        (encode_segment(MapSegment(4, 8, (Extent(4, 2, 4),))), "has runs that overlap or are out of order"),
     ],
     ids=["unknown version", "truncated", "contradicts the piece before"],
 )
 def test_a_map_that_cannot_be_read_costs_no_other(target, broken, why):
     """Who asks for it is told topic, partition and record; the others are as they were."""
-    put(target, "orders", 0, encode_piece(GOOD))
-    put(target, "bills", 0, encode_piece(GOOD))
+    put(target, "orders", 0, encode_segment(GOOD))
+    put(target, "bills", 0, encode_segment(GOOD))
     put(target, "bills", 4, broken)
-    orders, bills = SourceLife("orders", "id", 0), SourceLife("bills", "id", 0)
+    orders, bills = SourceIncarnation("orders", "id", 0), SourceIncarnation("bills", "id", 0)
     opened, packed = read_maps(FLOW, target), read_packed(FLOW, target)
     assert ({orders}, {bills}) == (set(opened), set(opened.broken))
     assert GOOD.runs == packed[orders].open().runs == opened[orders].runs
@@ -124,13 +124,13 @@ def test_a_map_that_cannot_be_read_costs_no_other(target, broken, why):
         assert ("bills", "id", 0) == tuple(
             caught.value.data[name] for name in ("topic", "topic_id", "partition")
         )
-    assert {orders: (0,), bills: (0, 4)} == stored_pieces(FLOW, target)
+    assert {orders: (0,), bills: (0, 4)} == stored_segments(FLOW, target)
 
 
 def test_a_negative_offset_in_a_key_is_that_partitions_trouble(target):
     """The rest of the key says whose it is."""
-    put(target, "bills", -4, encode_piece(GOOD))
-    assert {SourceLife("bills", "id", 0)} == set(read_packed(FLOW, target).broken)
+    put(target, "bills", -4, encode_segment(GOOD))
+    assert {SourceIncarnation("bills", "id", 0)} == set(read_packed(FLOW, target).broken)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_negative_offset_in_a_key_is_that_partitions_trouble(target):
 )
 def test_a_record_that_may_be_anybodys_stops_all(target, key, why):
     """Its place is named, and its own version."""
-    put(target, "orders", 0, encode_piece(GOOD))
+    put(target, "orders", 0, encode_segment(GOOD))
     store(target, FLOW.offset_map_topic, key, b"what")
     with pytest.raises(FormatError) as caught:
         read_packed(FLOW, target)

@@ -29,7 +29,7 @@ from twinlog.cluster.admin.group import (
 )
 from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.prints import RecordPrint, key_digest
+from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
     Answers,
@@ -202,11 +202,11 @@ class FakeCluster(FakeAccess):
                 found[it] = holder
         return Answers(found, refused)
 
-    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[Fingerprint, ...]:
         """Fingerprint records; key and value are all the content there is."""
         records = self.read_records({it: start}, limit)[it]
         return tuple(
-            RecordPrint(r.offset, r.timestamp, repr((r.key, r.value)).encode(), key_digest(r.key))
+            Fingerprint(r.offset, r.timestamp, repr((r.key, r.value)).encode(), key_digest(r.key))
             for r in records
         )
 

@@ -17,13 +17,13 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.copying.rounds import state_topics
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import apply, forget, rebuild
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.policy.filters import NameFilter
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.progress import read_progress
@@ -113,9 +113,9 @@ def copied(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> Call
         key = source_offset_key(flow.connector_name, "A", at.partition, at.topic)
         target.append(TopicPartition(flow.offsets_topic, 0), key=key, value=offset_value(end - 1))
         map_key = MapKey(at.topic, source.topics[at.topic].topic_id, at.partition, start)
-        piece = MapPiece(start, end, (Run(start, downstream, end - start),))
+        piece = MapSegment(start, end, (Extent(start, downstream, end - start),))
         target.append(
-            TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(map_key), value=encode_piece(piece)
+            TopicPartition(flow.offset_map_topic, 0), key=encode_map_key(map_key), value=encode_segment(piece)
         )
 
     return copy

@@ -38,10 +38,10 @@ from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleA
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.state.progress import Maps, SourceLife, read_maps, read_packed, read_progress
+from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_packed, read_progress
 from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery
-from twinlog.topics.other_writers import read_sharing
+from twinlog.topics.other_writers import read_other_writers
 
 SETTLE_SECONDS = 2.0
 """How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
@@ -65,17 +65,17 @@ def run(
     progress = read_progress(flow, clusters.target)
     settled = {life: it.end_upstream for life, it in read_packed(flow, clusters.target).items()}
     discovery = discover.run(flow, clusters)
-    _refuse_strangers(discovery, request)
+    _refuse_unknown_topics(discovery, request)
     decided = plan(flow, _state(flow, clusters, discovery, progress, settled), request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
-    reports = _by_life(answers)
+    reports = _by_incarnation(answers)
     found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
     newer = Maps[OffsetMap]({}, {})
     if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
         time.sleep(SETTLE_SECONDS)
         newer = read_maps(flow, clusters.target)
-        others = read_sharing(flow, clusters, discovery).others
+        others = read_other_writers(flow, clusters, discovery).others
         found = {
             it.life: in_flight(it, found[it.life], _known(newer, it.life), others)
             for it in decided.partitions
@@ -111,7 +111,7 @@ def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneS
     )
 
 
-def _refuse_strangers(discovery: Discovery, request: AuditRequest) -> None:
+def _refuse_unknown_topics(discovery: Discovery, request: AuditRequest) -> None:
     known = {it.topic for it in discovery.topics}
     for name in sorted((request.topics or frozenset()) - known):
         reasons = {it.topic: it.reason for it in discovery.left_out}
@@ -129,7 +129,7 @@ def _state(
     clusters: Clusters,
     discovery: Discovery,
     progress: Mapping[TopicPartition, int],
-    settled: Mapping[SourceLife, int],
+    settled: Mapping[SourceIncarnation, int],
 ) -> AuditState:
     names = [it.topic for it in discovery.topics]
     remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
@@ -142,7 +142,7 @@ def _state(
         progress,
         settled,
         compacted,
-        read_sharing(flow, clusters, discovery),
+        read_other_writers(flow, clusters, discovery),
     )
 
 
@@ -157,11 +157,11 @@ def _compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
     return {name for name, policy in policies.items() if "compact" in policy} | set(answers.refused)
 
 
-def _by_life(answers: Sequence[AuditLaneReport]) -> Mapping[SourceLife, list[ScopeReport]]:
-    reports: defaultdict[SourceLife, list[ScopeReport]] = defaultdict(list)
+def _by_incarnation(answers: Sequence[AuditLaneReport]) -> Mapping[SourceIncarnation, list[ScopeReport]]:
+    reports: defaultdict[SourceIncarnation, list[ScopeReport]] = defaultdict(list)
     for answer in answers:
         for it in answer.scopes:
-            reports[SourceLife(it.topic, it.topic_id, it.partition)].append(it)
+            reports[SourceIncarnation(it.topic, it.topic_id, it.partition)].append(it)
     return reports
 
 
@@ -169,12 +169,12 @@ def _remember(
     flow: FlowSettings,
     clusters: Clusters,
     decided: AuditPlan,
-    found: Mapping[SourceLife, Comparison],
-    reports: Mapping[SourceLife, Sequence[ScopeReport]],
+    found: Mapping[SourceIncarnation, Comparison],
+    reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     newer: Maps[OffsetMap],
     request: AuditRequest,
     at_ms: int,
-) -> Mapping[SourceLife, PartitionAudit]:
+) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition that was not finished keeps what it had."""
     whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
     if request.mode is AuditMode.SAMPLE:
@@ -192,13 +192,13 @@ def _result(
     flow: FlowSettings,
     request: AuditRequest,
     decided: AuditPlan,
-    found: Mapping[SourceLife, Comparison],
-    audits: Mapping[SourceLife, PartitionAudit],
+    found: Mapping[SourceIncarnation, Comparison],
+    audits: Mapping[SourceIncarnation, PartitionAudit],
     answers: Sequence[AuditLaneReport],
     at_ms: int,
     seconds: float,
 ) -> AuditResult:
-    reports = _by_life(answers)
+    reports = _by_incarnation(answers)
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
     whole = total(covered)
@@ -230,6 +230,6 @@ def _result(
     )
 
 
-def _known(maps: Maps[OffsetMap], life: SourceLife) -> OffsetMap | None:
+def _known(maps: Maps[OffsetMap], life: SourceIncarnation) -> OffsetMap | None:
     found = maps.seen(life)
     return None if isinstance(found, UnreadableMap) else found

@@ -18,7 +18,7 @@ from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Sample
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger, of_partition
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
 
@@ -50,7 +50,7 @@ class PartitionPlan:
     the topic as it is now.
     """
 
-    life: SourceLife
+    life: SourceIncarnation
     remote_topic: str
     remote_topic_id: str
     offset_map: OffsetMap
@@ -100,13 +100,13 @@ def _partition(
     state: AuditState,
     request: AuditRequest,
 ) -> PartitionPlan | None:
-    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
     if life in state.maps.broken:
         return None
     offset_map = state.maps.get(life)
     claims = offset_map is not None
     if offset_map is None:
-        offset_map = _map_of_an_earlier_life(life, state)
+        offset_map = _map_of_an_earlier_incarnation(life, state)
     if offset_map is None or not offset_map.records or partition.target is None or topic.remote is None:
         return None
     before, sampled = _earlier(state.ledger, life)
@@ -175,7 +175,7 @@ def _partition(
 
 
 def _lost(
-    life: SourceLife, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
+    life: SourceIncarnation, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
 ) -> tuple[LostStretch, ...]:
     """What was copied before the map was read, and the map does not cover: progress was read in front of it."""
     last = state.progress.get(TopicPartition(life.topic, life.partition))
@@ -184,7 +184,7 @@ def _lost(
     return tuple(lost_stretches(offset_map, bounds))
 
 
-def _earlier(ledger: Ledger, life: SourceLife) -> tuple[PartitionAudit | None, SampleAudit | None]:
+def _earlier(ledger: Ledger, life: SourceIncarnation) -> tuple[PartitionAudit | None, SampleAudit | None]:
     """The last audit of a partition, and what samples found since."""
     place = life.topic, life.partition
     audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
@@ -216,7 +216,7 @@ def _reached(offset_map: OffsetMap, end: int) -> int:
     return downstream_range(offset_map, offset_map.first_upstream, end)[1]
 
 
-def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
+def _settled(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) -> int:
     """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now.
 
     Progress does not tell: it is absent until the first copy, and that of an earlier life may reach further.
@@ -224,16 +224,16 @@ def _settled(life: SourceLife, offset_map: OffsetMap, state: AuditState) -> int:
     return min(offset_map.end_upstream, state.settled.get(life, offset_map.first_upstream))
 
 
-def _map_of_an_earlier_life(life: SourceLife, state: AuditState) -> OffsetMap | None:
+def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -> OffsetMap | None:
     for earlier in reversed(state.ledger.lives):
-        found = state.maps.seen(SourceLife(life.topic, earlier.topic_id, life.partition))
+        found = state.maps.seen(SourceIncarnation(life.topic, earlier.topic_id, life.partition))
         if earlier.topic == life.topic and isinstance(found, OffsetMap):
             return found
     return None
 
 
 def _before_the_map(
-    partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceLife
+    partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceIncarnation
 ) -> Iterator[UnprovedSpan]:
     """What the source has before the map begins, though the copy should hold it."""
     beginning = ledger.beginnings.get(life.topic)
@@ -260,7 +260,7 @@ def _scopes(
     wanted: tuple[int, int],
     looked_to: PartitionAudit | None,
     state: AuditState,
-    life: SourceLife,
+    life: SourceIncarnation,
     request: AuditRequest,
 ) -> list[Scope]:
     assert partition.target is not None

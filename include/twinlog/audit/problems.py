@@ -15,10 +15,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, Problem, ProblemCode
-from twinlog.topics.other_writers import Sharing
+from twinlog.topics.other_writers import OtherWriters
 
 NOTHING_COPIED = "nothing-copied"
 """Code of a flow whose copies hold no record: there is nothing to compare."""
@@ -55,9 +55,9 @@ class AuditState:
     ledger: Ledger
     maps: Maps[OffsetMap]
     progress: Mapping[TopicPartition, int]
-    settled: Mapping[SourceLife, int]
+    settled: Mapping[SourceIncarnation, int]
     compacted: Collection[str]
-    sharing: Sharing = field(default_factory=Sharing)
+    sharing: OtherWriters = field(default_factory=OtherWriters)
 
 
 def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[AuditProblem]:
@@ -107,7 +107,7 @@ class _Known:
     copied: Mapping[str, list[int]]
     against: Mapping[str, list[Problem]]
     lives: Mapping[str, set[str]]
-    broken: Mapping[str, list[tuple[SourceLife, UnreadableMap]]]
+    broken: Mapping[str, list[tuple[SourceIncarnation, UnreadableMap]]]
 
     @classmethod
     def of(cls, state: AuditState) -> _Known:
@@ -160,7 +160,7 @@ def _partition_problems(
 ) -> Iterator[AuditProblem]:
     """What stands against one partition while its topic can be audited."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
-    life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+    life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
     copied, mapped = TopicPartition(topic.topic, life.partition) in state.progress, life in state.maps
     if topic.remote is None or life in state.maps.broken or not (copied or mapped):
         return

@@ -19,7 +19,7 @@ from twinlog.batches.columns.arena import Arena
 from twinlog.batches.columns.building import LARGEST_PREFIX, build_batches, pieces
 from twinlog.batches.columns.columns import Columns, headers, read_columns
 from twinlog.batches.columns.pieces import Int64s
-from twinlog.batches.echoes import Echoes
+from twinlog.batches.echoes import LoopbackRecords
 from twinlog.batches.few import merge_few
 from twinlog.batches.header import (
     CONTROL,
@@ -30,8 +30,8 @@ from twinlog.batches.header import (
     TRANSACTIONAL,
     BatchHeader,
     epoch_at,
+    require_crc,
     require_possible,
-    require_sound,
     starts,
     walk_headers,
 )
@@ -61,7 +61,7 @@ class Cutter:
     excluded: dict[int, str] = field(default_factory=dict)
     captured: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
-    echoes: Echoes | None = None
+    echoes: LoopbackRecords | None = None
     most_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Cutter:
                     # One that ends before what was asked for no broker sends, but a damaged one may say so.
                     skipped = hidden or not header.record_count or header.last_offset < position
                     if skipped:
-                        require_sound(header, block[start : start + header.size])
+                        require_crc(header, block[start : start + header.size])
                     whole = skipped or self._join(header, start, position, run, block, done)
                 if not whole:
                     return done

@@ -53,7 +53,7 @@ class LaneWriters:
 
 
 @dataclass(frozen=True, slots=True)
-class Echoes:
+class LoopbackRecords:
     """What of one partition is an echo: batches by their writer, and upstream offsets [first, end) by the map."""
 
     writers: LaneWriters
@@ -61,7 +61,7 @@ class Echoes:
     end: Any
 
     @classmethod
-    def of(cls, writers: LaneWriters, spans: tuple[tuple[int, int], ...]) -> Echoes:
+    def of(cls, writers: LaneWriters, spans: tuple[tuple[int, int], ...]) -> LoopbackRecords:
         """Take spans in ascending order."""
         columns = np.array(spans, dtype=np.int64).reshape(-1, 2)
         return cls(writers, columns[:, 0], columns[:, 1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.batches.columns.building import LARGEST_PREFIX
-from twinlog.batches.header import BatchHeader, require_sound
+from twinlog.batches.header import BatchHeader, require_crc
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
@@ -53,7 +53,7 @@ def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> I
     next_offset = -1
     for header, begin in batches:
         batch = block[begin : begin + header.size]
-        require_sound(header, batch)
+        require_crc(header, batch)
         for record in read_records(header, batch):
             _require_ascending(header, record.offset, next_offset)
             next_offset = record.offset + 1

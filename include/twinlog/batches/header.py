@@ -175,7 +175,7 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
     batch[CRC_AT:CHECKED_FROM] = crc32c(batch[CHECKED_FROM:]).to_bytes(4, "big")
 
 
-def require_sound(header: BatchHeader, batch: memoryview) -> None:
+def require_crc(header: BatchHeader, batch: memoryview) -> None:
     """Raise FormatError (code `corrupt-batch`) unless the checksum fits.  For what nobody else will check."""
     if crc32c(batch[CHECKED_FROM:]) != header.crc:
         raise FormatError(

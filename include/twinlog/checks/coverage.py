@@ -21,7 +21,7 @@ from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Sample
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 
 PERCENT: Final = 100
 
@@ -112,8 +112,8 @@ def coverage(
     as never audited.  `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been
     made anew since counts for nothing.  Without it that is not looked at.
     """
-    audits = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
-    samples = {SourceLife(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
+    audits = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
+    samples = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
     found = []
     for life in sorted([*maps, *maps.broken], key=lambda it: (it.topic, it.partition)):
         newest = ledger.incarnations.get(life.topic)
@@ -156,7 +156,7 @@ def without(sample: SampleAudit, known: tuple[FoundDifference, ...]) -> SampleAu
 
 
 def partition_coverage(
-    life: SourceLife, offset_map: OffsetMap, audit: PartitionAudit | None
+    life: SourceIncarnation, offset_map: OffsetMap, audit: PartitionAudit | None
 ) -> PartitionCoverage:
     """Judge one partition."""
     if audit is None:
@@ -168,7 +168,7 @@ def partition_coverage(
 
 
 def covered(
-    life: SourceLife,
+    life: SourceIncarnation,
     offset_map: OffsetMap,
     proved: int,
     differences: int,
@@ -245,7 +245,7 @@ def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
     return int(np.maximum(high - low, 0).sum())
 
 
-def copied_from(maps: Maps[PackedMap], life: SourceLife, start: int) -> int:
+def copied_from(maps: Maps[PackedMap], life: SourceIncarnation, start: int) -> int:
     """Count the records that the map knows from an upstream offset on; 0 where it cannot tell."""
     try:
         packed = maps.get(life)

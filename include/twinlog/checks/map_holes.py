@@ -21,7 +21,7 @@ import numpy as np
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LostStretch:
 
 
 def bounds_of(
-    ledger: Ledger, life: SourceLife, copied_to: int | None, log_start: int, log_end: int
+    ledger: Ledger, life: SourceIncarnation, copied_to: int | None, log_start: int, log_end: int
 ) -> CopyBounds:
     """Say what the ledger knows of a partition; `copied_to` is of the life that is copied now."""
     current = ledger.incarnations.get(life.topic)
@@ -66,7 +66,7 @@ def bounds_of(
     return CopyBounds(_begins(ledger, life), copied_to if ours else None, log_start, log_end, known)
 
 
-def _begins(ledger: Ledger, life: SourceLife) -> int | None:
+def _begins(ledger: Ledger, life: SourceIncarnation) -> int | None:
     """Where this flow began to copy; not known of a first life whose copy held records then."""
     noted, current = ledger.beginnings.get(life.topic), ledger.incarnations.get(life.topic)
     if noted is None or current is None or noted.topic_id != life.topic_id:

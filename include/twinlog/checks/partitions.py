@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from twinlog.checks.check import Row
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
-from twinlog.offsets.piece_table import PieceTable
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece_table import SegmentTable
+from twinlog.offsets.run import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def columns_of(row: PartitionRow) -> Row:
     return {name: getattr(row, name) for name in PLAIN_COLUMNS} | mapped
 
 
-def summarize(runs: Sequence[Run]) -> MapSummary:
+def summarize(runs: Sequence[Extent]) -> MapSummary:
     """Add up the runs of one partition's map; runs may repeat one another, as pieces of a map may."""
     if not runs:
         return MapSummary()
@@ -118,13 +118,13 @@ def summarize(runs: Sequence[Run]) -> MapSummary:
     )
 
 
-def summarize_pieces(table: PieceTable) -> MapSummary:
+def summarize_segments(table: SegmentTable) -> MapSummary:
     """Add up all pieces of one partition's map, in order, as columns: a million runs in some milliseconds."""
     upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
     apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
     if not apart.all():
         columns = (table.upstream.tolist(), table.downstream.tolist(), table.length.tolist())
-        return summarize([Run(*row) for row in zip(*columns, strict=True)])
+        return summarize([Extent(*row) for row in zip(*columns, strict=True)])
     if not len(table.length):
         return MapSummary()
     records = int(table.length.sum())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.cli.failure import Failure
 from twinlog.cli.progress import shown
 from twinlog.cli.say import say, warn
-from twinlog.cli.topics import refuse_strangers
+from twinlog.cli.topics import refuse_unknown_topics
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 
@@ -162,7 +162,7 @@ def run_cycle(
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
-        refuse_strangers(discovery, request.topics)
+        refuse_unknown_topics(discovery, request.topics)
         synced = sync_topics.run(flow, seen)
         planned = plan_ranges.run(flow, seen, until_ms=request.until_ms, topics=request.topics)
     _say_planned(flow, discovery, synced, planned)

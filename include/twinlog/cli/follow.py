@@ -20,7 +20,7 @@ from twinlog.spark.master import without_options
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.rounds import LaneRunner
-    from twinlog.follow.generation import Window
+    from twinlog.follow.generation import LaneGeneration
 
 
 def follow_flows(
@@ -78,7 +78,7 @@ def _followed(
 
     started_ms = round(time.time() * 1000)
 
-    def on_window(window: Window) -> None:
+    def on_window(window: LaneGeneration) -> None:
         say(window.line)
 
     with open_clusters(flow) as clusters:

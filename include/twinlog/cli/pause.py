@@ -15,7 +15,7 @@ from twinlog.cli.flows import load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say
-from twinlog.cli.topics import refuse_strangers
+from twinlog.cli.topics import refuse_unknown_topics
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -88,7 +88,9 @@ def _paused(flow: FlowSettings, topics: frozenset[str], reason: str) -> PauseOf:
 
     with open_clusters(flow) as clusters:
         if topics:
-            refuse_strangers(discover.run(flow, clusters), topics, "--topic takes the name of a source topic")
+            refuse_unknown_topics(
+                discover.run(flow, clusters), topics, "--topic takes the name of a source topic"
+            )
         done = pauses.pause(flow, clusters.target, topics=topics, by=getpass.getuser(), reason=reason)
     return PauseOf(flow.name, done)
 

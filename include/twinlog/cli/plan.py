@@ -22,7 +22,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
 from twinlog.cli.second_names import SecondNames
 from twinlog.cli.times import parse_moment
-from twinlog.cli.topics import parse_topics, refuse_strangers
+from twinlog.cli.topics import parse_topics, refuse_unknown_topics
 from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import StoppedPartition, UndecidedRange
     from twinlog.lane.spec import RangeSpec
-    from twinlog.lifecycle.apply import LifeResult
+    from twinlog.lifecycle.apply import LifecycleResult
     from twinlog.topics.discovery import Discovery, LeftOut, Orphan, Problem
     from twinlog.topics.plan import Change
     from twinlog.topics.refusal import Refusal
@@ -76,7 +76,7 @@ class FlowPlan:
     held: str = ""
     paused: tuple[str, ...] = ()
     orphans: tuple[Orphan, ...] = ()
-    lives: LifeResult | None = None
+    lives: LifecycleResult | None = None
     metadata: Mapping[str, Any] | None = None
     error: Failure | None = None
 
@@ -130,7 +130,7 @@ def plan_flow(
         say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
         discovery = discover.run(flow, clusters)
         others.refuse(flow, discovery.target_cluster_id)
-        refuse_strangers(discovery, topics)
+        refuse_unknown_topics(discovery, topics)
         metadata = sync_topics.run(flow, clusters, dry_run=True)
         ranges = plan_ranges.run(flow, clusters, until_ms=until_ms, topics=topics)
         rights = _metadata(flow, clusters)

@@ -134,10 +134,10 @@ def heartbeat_line(key: bytes, value: bytes) -> Line:
 
 def map_line(key: bytes, value: bytes) -> Line:
     """Our own, in the same style: runs as upstream->downstream*length."""
-    from twinlog.formats.map.offset_map import decode_map_key, decode_piece
+    from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 
     known = decode_map_key(key)
-    piece = decode_piece(known, value)
+    piece = decode_segment(known, value)
     runs = " ".join(f"{run.upstream}->{run.downstream}*{run.length}" for run in piece.runs)
     line = (
         f"OffsetMapPiece{{topicPartition={known.topic}-{known.partition}, topicId={known.topic_id},"

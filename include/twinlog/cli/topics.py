@@ -19,7 +19,7 @@ def parse_topics(text: str | None) -> frozenset[str] | None:
     return names or None
 
 
-def refuse_strangers(discovery: Discovery, topics: frozenset[str] | None, hint: str = BY_COMMAS) -> None:
+def refuse_unknown_topics(discovery: Discovery, topics: frozenset[str] | None, hint: str = BY_COMMAS) -> None:
     """Raise UsageError for a named topic that the flow does not replicate, with the reason."""
     known = {topic.topic for topic in discovery.topics}
     reasons = {topic.topic: topic.reason for topic in discovery.left_out}

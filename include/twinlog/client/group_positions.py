@@ -15,7 +15,7 @@ from twinlog.policy.filters import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
 from twinlog.topics.discover import all_partitions, left_out_reason
-from twinlog.topics.incarnations import about_source_life, sources_of_copies
+from twinlog.topics.incarnations import about_source_incarnation, sources_of_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _from_checkpoints(
                 f"{group}: its checkpoints of {topic} are about no copy of {flow.source.alias}, and left out"
             )
             left_out[text] = None
-        elif about_source_life(it.at_ms, source, ledger):
+        elif about_source_incarnation(it.at_ms, source, ledger):
             asks.append(Ask(source, partition, it.checkpoint.upstream_offset, group))
             times.append(it.at_ms)
         else:

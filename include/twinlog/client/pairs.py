@@ -94,11 +94,11 @@ class Pairing:
             return topic, known.remote_topic if known is not None else remote
         return copied_from(self._flow, self._ledger, topic) or "", topic
 
-    def _lives(self, topics: Sequence[str]) -> _Lives:
+    def _lives(self, topics: Sequence[str]) -> _Incarnations:
         if not self._source_reachable:
-            return _Lives()
+            return _Incarnations()
         found = self._clusters.source.describe_topics(topics)
-        return _Lives(found.found, found.refused)
+        return _Incarnations(found.found, found.refused)
 
     def _pair(self, it: TopicPartition, source: str, remote: str, view: _View) -> Pair | Impossible:
         if not source:
@@ -172,7 +172,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lives:
+class _Incarnations:
     """The source's topics; none while it cannot be asked."""
 
     found: Mapping[str, TopicDescription] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class _Lives:
 class _View:
     """What both clusters say about the topics that are asked for."""
 
-    lives: _Lives
+    lives: _Incarnations
     remotes: Mapping[str, TopicDescription]
     refused: Mapping[str, TwinlogError]
     target: Mapping[TopicPartition, PartitionOffsets]

@@ -28,10 +28,10 @@ from twinlog.groups.translate import (
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs
-from twinlog.state.progress import Maps, SourceLife, read_packed
-from twinlog.topics.reverse_flows import WayBack, read_way_back
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
+from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
-Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
+Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
 """Upstream offsets [first, end) that are in no copy."""
 
 
@@ -39,7 +39,7 @@ Lost = Mapping[SourceLife, Sequence[tuple[int, int]]]
 class _WayBack:
     """What the flow the other way knows, and what it never copied."""
 
-    known: WayBack
+    known: ReverseState
     lost: Lost
 
 
@@ -89,7 +89,7 @@ class FlowTranslator:
         return never_copied(self._ledger)
 
     @cached_property
-    def _begun_empty(self) -> frozenset[SourceLife]:
+    def _begun_empty(self) -> frozenset[SourceIncarnation]:
         return begun_empty(self._ledger)
 
     @cached_property
@@ -131,7 +131,7 @@ class FlowTranslator:
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
-        found = read_way_back(self.flow, self._clusters, same)
+        found = read_reverse_state(self.flow, self._clusters, same)
         return None if found is None else _WayBack(found, never_copied(found.ledger))
 
     def _in_partition(
@@ -149,11 +149,11 @@ class FlowTranslator:
     def _positions(
         self, pair: Pair, offsets: Sequence[int], way_back: _WayBack | None, *, back: bool
     ) -> list[Position | None]:
-        life = SourceLife(pair.source_topic, pair.topic_id, pair.partition)
+        life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
         packed, gaps = self._packed.get(life), _in(self._lost, life)
         both_ways = way_back is not None and pair.same_name and way_back.known.concerns(pair.source_topic)
         if way_back is not None and both_ways and pair.source is not None:
-            their_life = SourceLife(pair.topic, pair.remote_topic_id, pair.partition)
+            their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
             theirs, nothing = way_back.known.maps.get(their_life), PackedMap.of({})
             if back:
                 their_gaps = _in(way_back.lost, their_life)
@@ -217,7 +217,7 @@ class FlowTranslator:
         )
 
 
-def _in(lost: Lost, life: SourceLife) -> list[tuple[int, int]]:
+def _in(lost: Lost, life: SourceIncarnation) -> list[tuple[int, int]]:
     """What of a partition was never copied; an older release noted gaps without a life."""
     return [*lost.get(life, ()), *lost.get(life._replace(topic_id=""), ())]
 

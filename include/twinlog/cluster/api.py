@@ -22,7 +22,7 @@ from twinlog.cluster.admin.group import (
 )
 from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import (
     Answers,
     ConfigValue,
@@ -89,7 +89,7 @@ class ClusterReader(Protocol):
     ) -> Answers[TopicPartition, OpenTransaction]:
         """Name the oldest open transaction of each partition that has one, and who holds it, as far as brokers tell."""
 
-    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[Fingerprint, ...]:
         """Fingerprint up to `limit` records of a partition, from `start` (or the log start) to the stable end.
 
         Records of aborted transactions are among them, and say so.

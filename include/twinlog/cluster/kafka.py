@@ -32,7 +32,7 @@ from twinlog.cluster.admin.group import (
 )
 from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.cluster.prints import RecordPrint, read_prints
+from twinlog.cluster.prints import Fingerprint, read_fingerprints
 from twinlog.cluster.properties import client_properties
 from twinlog.cluster.session import Session
 from twinlog.cluster.values import (
@@ -130,9 +130,9 @@ class KafkaCluster:
         with Brokers(self._settings.connection) as connected:
             return open_transactions.open_transactions(connected, partitions)
 
-    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[RecordPrint, ...]:
+    def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[Fingerprint, ...]:
         """Fingerprint up to `limit` records of a partition."""
-        return read_prints(self._settings.connection, *it, start, limit)
+        return read_fingerprints(self._settings.connection, *it, start, limit)
 
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
         """Return where the leader epoch ends that each partition was read up to."""

@@ -18,7 +18,7 @@ from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.error_codes import LEADER_MOVED, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.protocol.verified import naming, walk_sound
+from twinlog.protocol.verified import naming, walk_verified
 from twinlog.protocol.wire import Fetched
 
 DIGEST_BYTES = 16
@@ -31,7 +31,7 @@ _MAX_STALLS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPrint:
+class Fingerprint:
     """One record: its offset, timestamp (ms), a digest of key, value and headers, and one of its key (None: no key).
 
     `aborted`: it belongs to an aborted transaction, so that a read_committed reader does not see it.
@@ -44,9 +44,9 @@ class RecordPrint:
     aborted: bool = False
 
 
-def read_prints(
+def read_fingerprints(
     connection: ConnectionSettings, topic: str, partition: int, start: int, limit: int
-) -> tuple[RecordPrint, ...]:
+) -> tuple[Fingerprint, ...]:
     """Read up to `limit` records from offset `start` on, up to the last stable offset of now; markers left out.
 
     A start below the log start reads from there.  Raises TransientError when the cluster does not serve it, FormatError
@@ -58,7 +58,7 @@ def read_prints(
         end = brokers.offsets([it], LATEST, read_committed=True)[it]
         size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
         fetcher = Fetcher(brokers, max_bytes=size, partition_max_bytes=size, read_committed=True)
-        found: list[RecordPrint] = []
+        found: list[Fingerprint] = []
         stalls = 0
         while position < end and len(found) < limit:
             for error in fetcher.request({it: position}).values():
@@ -78,11 +78,11 @@ def read_prints(
     return tuple(it for it in found[:limit] if it.offset < end)
 
 
-def print_of(record: Record, *, aborted: bool = False) -> RecordPrint:
+def fingerprint_of(record: Record, *, aborted: bool = False) -> Fingerprint:
     """Fingerprint a record."""
     key, _ = key_and_value(record)
     content = blake2b(record.rest, digest_size=DIGEST_BYTES).digest()
-    return RecordPrint(record.offset, record.timestamp, content, key_digest(key), aborted)
+    return Fingerprint(record.offset, record.timestamp, content, key_digest(key), aborted)
 
 
 def key_digest(key: bytes | None) -> bytes | None:
@@ -90,7 +90,7 @@ def key_digest(key: bytes | None) -> bytes | None:
     return None if key is None else blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
-def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[RecordPrint]) -> int:
+def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[Fingerprint]) -> int:
     if fetched.error in LEADER_MOVED:
         brokers.forget_leaders()
         return position
@@ -101,16 +101,16 @@ def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[RecordP
         raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
     aborted = AbortedTransactions.of(fetched.aborted)
     with naming(fetched, brokers.settings.alias):
-        for header, batch in walk_sound(fetched.block):
+        for header, batch in walk_verified(fetched.block):
             hidden = aborted.hides(header, batch)
             found.extend(_prints(header, batch, position, hidden=hidden))
             position = max(position, header.next_offset)
     return position
 
 
-def _prints(header: BatchHeader, batch: memoryview, position: int, *, hidden: bool) -> Iterator[RecordPrint]:
+def _prints(header: BatchHeader, batch: memoryview, position: int, *, hidden: bool) -> Iterator[Fingerprint]:
     if header.control or header.last_offset < position:
         return
     for record in read_records(header, batch):
         if record.offset >= position:
-            yield print_of(record, aborted=hidden)
+            yield fingerprint_of(record, aborted=hidden)

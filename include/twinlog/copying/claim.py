@@ -96,7 +96,7 @@ def _planned(
     before = ledger.claims[0] if ledger.claims else None
     ours = before is not None and why_not_ours(identity, ledger.claims, (), ()) is None
     claim = before if before is not None and ours else identity.claim(clock.now_ms(), by, reason)
-    kept, others = _lives(clusters, ledger, identity.source_cluster_id)
+    kept, others = _incarnations(clusters, ledger, identity.source_cluster_id)
     forgotten = gone_ways(clusters, ledger.reverse_flows)
     moved = () if ours else [it for it in ledger.claims if it.flow != flow.name]
     changes = [
@@ -116,7 +116,7 @@ def _planned(
     return result, changes
 
 
-def _lives(
+def _incarnations(
     clusters: Clusters, ledger: Ledger, source_cluster_id: str
 ) -> tuple[list[Incarnation], tuple[str, ...]]:
     """Of topics copied from another cluster: those that are the same on this one, noted as such, and the others.

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.loopback import with_echoes
-from twinlog.copying.packing import deal
+from twinlog.copying.loopback import with_loopback
+from twinlog.copying.packing import assign
 from twinlog.copying.progress import CopyProgress, watched
 from twinlog.copying.ranges import StoppedPartition, choose, ends_at, max_bytes
-from twinlog.copying.result import CopyResult, Tally, result_of
+from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, Rounds, lane_specs
-from twinlog.copying.settle import settle_now
+from twinlog.copying.settle import resolve_now
 from twinlog.errors import TransientError
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics import discover
@@ -58,11 +58,11 @@ def run(
         count += 1
         grant = rounds.fence()
         progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
-        settled = with_echoes(flow, clusters, settle_now(flow, clusters, chosen, progress, ends, limits))
-        settled = rounds.without_lost_ends(clusters, settled, chosen, grant)
+        settled = with_loopback(flow, clusters, resolve_now(flow, clusters, chosen, progress, ends, limits))
+        settled = rounds.without_lost_markers(clusters, settled, chosen, grant)
         stopped = settled.stopped
         ranges = without_trouble(settled.ranges, rounds.tally)
-        packed = deal(clusters.source, ranges, chosen, most=rounds.lanes, configured=flow.copy.lanes)
+        packed = assign(clusters.source, ranges, chosen, most=rounds.lanes, configured=flow.copy.lanes)
         if not packed:
             failure = None
             break
@@ -77,7 +77,7 @@ def run(
     return result_of(flow, run_id, discovery, rounds.tally, stopped, failure, count, rounds.lanes, seconds)
 
 
-def without_trouble(ranges: Sequence[RangeSpec], tally: Tally) -> list[RangeSpec]:
+def without_trouble(ranges: Sequence[RangeSpec], tally: Totals) -> list[RangeSpec]:
     """Leave out partitions that already failed in an earlier round: they would fail again."""
     failed = {key for key, report in tally.ranges.items() if report.error}
     return [item for item in ranges if (item.topic, item.partition) not in failed]

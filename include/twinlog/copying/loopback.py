@@ -16,7 +16,7 @@ import numpy as np
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.copying.second_copies import copied_by_others, stopped_by
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.identity import ReverseFlow
@@ -24,13 +24,13 @@ from twinlog.formats.ledger.takeover import TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.spec import RangeSpec
 from twinlog.state.ledger import read_ledger, write_ledger
-from twinlog.topics.reverse_flows import WayBack, gone_ways, read_ways_back
+from twinlog.topics.reverse_flows import ReverseState, gone_ways, read_ways_back
 
 GONE = "reverse-flow-gone"
 """Code of the reason for partitions of which nobody knows any more what is an echo."""
 
 
-def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Settled:
+def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRanges) -> ResolvedRanges:
     """Say for ranges of topics that keep their names which upstream offsets the maps of reverse flows hold.
 
     A partition stops where what is an echo would be guessed: where such a map cannot be read, where MirrorMaker 2
@@ -71,14 +71,16 @@ def with_echoes(flow: FlowSettings, clusters: Clusters, settled: Settled) -> Set
             stopped.append(why)
             continue
         try:
-            ranges.append(_with_echoes(item, ways, theirs))
+            ranges.append(_with_loopback(item, ways, theirs))
         except UnreadableMap as error:
             message = f"what of it is an echo cannot be told: {error.message}"
             stopped.append(StoppedPartition(item.topic, item.partition, error.code, message))
-    return Settled(tuple(ranges), tuple(stopped))
+    return ResolvedRanges(tuple(ranges), tuple(stopped))
 
 
-def _note_ways(flow: FlowSettings, clusters: Clusters, ways: Sequence[WayBack]) -> tuple[ReverseFlow, ...]:
+def _note_ways(
+    flow: FlowSettings, clusters: Clusters, ways: Sequence[ReverseState]
+) -> tuple[ReverseFlow, ...]:
     """Note whose records are left out from now on; return those noted before whose ledger is gone."""
     noted = read_ledger(flow, clusters.target).reverse_flows
     known = {it.ledger_topic_id for it in noted}
@@ -118,7 +120,9 @@ def _name(item: RangeSpec) -> tuple[str, str, int]:
     return item.topic, item.topic_id, item.partition
 
 
-def _with_echoes(item: RangeSpec, ways: Iterable[WayBack], taken_over: Iterable[TakenOver]) -> RangeSpec:
+def _with_loopback(
+    item: RangeSpec, ways: Iterable[ReverseState], taken_over: Iterable[TakenOver]
+) -> RangeSpec:
     place = item.topic, item.partition
     maps = [
         way.maps[life]

@@ -22,7 +22,7 @@ LANE_BYTES: Final = 256 << 20
 Packed = tuple[tuple[RangeSpec, ...], ...]
 
 
-def deal(
+def assign(
     source: ClusterReader,
     ranges: Sequence[RangeSpec],
     topics: Iterable[DiscoveredTopic],
@@ -94,7 +94,7 @@ def pack(ranges: Sequence[RangeSpec], lanes: int) -> Packed:
     return tuple(tuple(lane) for lane in bins)
 
 
-def deal_open(
+def assign_open(
     source: ClusterReader,
     ranges: Sequence[RangeSpec],
     topics: Collection[DiscoveredTopic],

@@ -1,7 +1,7 @@
 """Step `plan_ranges`: what there is to copy, as ranges, packed into lanes.
 
 In a cycle this is for people to see, and to skip the Spark job when there is nothing to do: it reads progress
-without a fence, so it is a hint.  The copy step settles the ranges again, behind its fence, with the same `settle`.
+without a fence, so it is a hint.  The copy step settles the ranges again, behind its fence, with the same `resolve`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.packing import deal
+from twinlog.copying.packing import assign
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.state.progress import read_progress
 from twinlog.topics import discover
@@ -65,7 +65,7 @@ class RangePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedRanges:
     """Ranges to copy, ascending by topic and partition, and partitions that stop."""
 
     ranges: tuple[RangeSpec, ...]
@@ -84,8 +84,8 @@ def run(
     progress = read_progress(flow, clusters.target)
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
-    settled = settle(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
-    packed = deal(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
+    settled = resolve(flow, chosen, progress, ends, max_bytes(clusters.target, chosen))
+    packed = assign(clusters.source, settled.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
     return RangePlan(
         flow=flow.name,
         until_ms=until_ms,
@@ -141,7 +141,7 @@ def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, 
     return {name: int(entry.value) for name, entry in values.items() if entry is not None and entry.value}
 
 
-def settle(
+def resolve(
     flow: FlowSettings,
     topics: Iterable[DiscoveredTopic],
     progress: Mapping[TopicPartition, int],
@@ -150,7 +150,7 @@ def settle(
     *,
     follow: bool = False,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
-) -> Settled:
+) -> ResolvedRanges:
     """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
 
     Ranges that are to be followed have no end, and there is one for each partition.
@@ -190,7 +190,7 @@ def settle(
                         leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
                     )
                 )
-    return Settled(tuple(ranges), tuple(stopped))
+    return ResolvedRanges(tuple(ranges), tuple(stopped))
 
 
 def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:

@@ -80,7 +80,7 @@ class CopyResult:
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """Reports of all rounds, added up by partition."""
 
     ranges: dict[tuple[str, int], RangeReport] = field(default_factory=dict)
@@ -143,7 +143,7 @@ def result_of(
     flow: FlowSettings,
     run_id: str,
     discovery: Discovery,
-    tally: Tally,
+    tally: Totals,
     stopped: tuple[StoppedPartition, ...],
     failure: TransientError | None,
     rounds: int,
@@ -177,7 +177,7 @@ def result_of(
     )
 
 
-def _partition(report: RangeReport, tally: Tally, failure: TransientError | None) -> PartitionCopy:
+def _partition(report: RangeReport, tally: Totals, failure: TransientError | None) -> PartitionCopy:
     lag = tally.ends[report.topic, report.partition] - report.next_upstream
     unfinished = failure is not None and lag > 0 and not report.error
     return PartitionCopy(

@@ -22,7 +22,7 @@ MEANT = frozenset({"standing-by", "paused"})
 """Reasons that are somebody's decision: no failure of the copy."""
 
 
-def still_standing(
+def revalidated(
     flow: FlowSettings, clusters: Clusters, topics: Iterable[DiscoveredTopic]
 ) -> tuple[tuple[DiscoveredTopic, ...], tuple[StoppedPartition, ...], Ledger]:
     """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now.

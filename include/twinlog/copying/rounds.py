@@ -15,10 +15,10 @@ from typing import Protocol
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings, Guarantee, PoisonPolicy
 from twinlog.copying.mend import at_least_once
-from twinlog.copying.mend.copies import without_lost_ends
+from twinlog.copying.mend.copies import without_lost_markers
 from twinlog.copying.mend.state import take_fence
-from twinlog.copying.ranges import Settled, message_limits
-from twinlog.copying.result import Tally
+from twinlog.copying.ranges import ResolvedRanges, message_limits
+from twinlog.copying.result import Totals
 from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowPhase, FlowState
@@ -71,7 +71,7 @@ class Rounds:
     state: StateTopics
     lanes: int
     logs: FenceLogs
-    tally: Tally = field(default_factory=Tally)
+    tally: Totals = field(default_factory=Totals)
 
     @classmethod
     def begin(
@@ -106,14 +106,14 @@ class Rounds:
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
                 self.logs.offset_map.catch_up(target)
 
-    def without_lost_ends(
-        self, clusters: Clusters, settled: Settled, topics: Sequence[DiscoveredTopic], grant: Grant
-    ) -> Settled:
+    def without_lost_markers(
+        self, clusters: Clusters, settled: ResolvedRanges, topics: Sequence[DiscoveredTopic], grant: Grant
+    ) -> ResolvedRanges:
         """See that the copies are as progress says, and hold no transaction of ours open; call behind the fence.
 
         Without transactions it cuts the maps where the ranges begin, and no lane of the flow may be writing.
 
-        Raises as `steps.lost_ends.without_lost_ends` or `cut_maps`, and FencedError when another driver has fenced
+        Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError when another driver has fenced
         since: what it copied looks like progress that was lost.
         """
         if not settled.ranges and not any(it.unended for it in topics):
@@ -123,7 +123,7 @@ class Rounds:
                 self._require_last(target, grant)  # lanes of whoever fenced since may be writing
                 at_least_once.cut_maps(target, self.state, settled.ranges, self.logs)
                 return settled
-            sound = without_lost_ends(self.flow, clusters, target, settled, topics, grant)
+            sound = without_lost_markers(self.flow, clusters, target, settled, topics, grant)
             if len(sound.stopped) > len(settled.stopped):
                 self._require_last(target, grant)
             return sound

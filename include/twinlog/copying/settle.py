@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.ranges import Settled, settle
-from twinlog.copying.revalidate import leader_epochs, still_standing
+from twinlog.copying.ranges import ResolvedRanges, resolve
+from twinlog.copying.revalidate import leader_epochs, revalidated
 from twinlog.topics.discover import with_later_ends
 from twinlog.topics.discovery import DiscoveredTopic
 
 
-def settle_now(
+def resolve_now(
     flow: FlowSettings,
     clusters: Clusters,
     topics: Iterable[DiscoveredTopic],
@@ -22,14 +22,14 @@ def settle_now(
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,
-) -> Settled:
+) -> ResolvedRanges:
     """Settle the ranges of those topics that may still be copied; call behind the fence that `progress` is from.
 
     The topics may have been seen before it, while another driver copied on.
     """
-    standing, stopped, ledger = still_standing(flow, clusters, topics)
+    standing, stopped, ledger = revalidated(flow, clusters, topics)
     standing = with_later_ends(clusters.source, standing, progress)
-    settled = settle(
+    settled = resolve(
         flow,
         standing,
         progress,
@@ -38,4 +38,4 @@ def settle_now(
         follow=follow,
         leader_epochs=leader_epochs(ledger),
     )
-    return Settled(settled.ranges, (*stopped, *settled.stopped))
+    return ResolvedRanges(settled.ranges, (*stopped, *settled.stopped))

@@ -24,13 +24,13 @@ from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import PAUSED, TASKS_DIED, LaneRunner, Rounds
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import Following, Window
+from twinlog.follow.generation import Following, LaneGeneration
 from twinlog.follow.report import RunState
 from twinlog.follow.view import prepare
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats
-from twinlog.state.progress import SourceLife, read_packed
+from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery, ProblemCode
 
@@ -51,7 +51,7 @@ def run(
     seconds: float,
     lanes: int | None = None,
     topics: Collection[str] | None = None,
-    on_window: Callable[[Window], None] = lambda window: None,
+    on_window: Callable[[LaneGeneration], None] = lambda window: None,
     on_look: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
@@ -115,7 +115,7 @@ def run(
         stop.wait(rest)
 
 
-def owed_seconds(window: Window, rate: int | None) -> float:
+def owed_seconds(window: LaneGeneration, rate: int | None) -> float:
     """Return how long nothing more may be sent: lanes that are called back do not wait for the throttle.  Pure."""
     return 0.0 if rate is None else max(0.0, window.bytes / rate - window.seconds)
 
@@ -144,14 +144,14 @@ def _count_unreported(following: Following) -> None:
 def _count(following: Following, grant: Grant) -> None:
     maps = read_packed(following.flow, following.clusters.target)
     for item in following.unreported:
-        life = SourceLife(item.topic, item.topic_id, item.partition)
+        life = SourceIncarnation(item.topic, item.topic_id, item.partition)
         copied = copied_from(maps, life, item.start)
         reached = grant.progress.get((item.topic, item.partition), item.start - 1) + 1
         report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
         following.rounds.tally.add(LaneReport(0, LaneOutcome.DONE, (report,)))
 
 
-def _result(following: Following, last: Window, seconds: float) -> CopyResult:
+def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyResult:
     """Say what was copied in all windows, and what is left."""
     tally, rounds = following.rounds.tally, following.rounds
     read_committed = following.flow.copy.read_committed
@@ -196,5 +196,5 @@ def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartitio
     )
 
 
-def _died(window: Window) -> bool:
+def _died(window: LaneGeneration) -> bool:
     return not window.records and window.failure is not None and window.failure.code == TASKS_DIED

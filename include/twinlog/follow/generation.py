@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
-from twinlog.copying.packing import deal_open, readable_ends
+from twinlog.copying.packing import assign_open, readable_ends
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.copying.result import Tally
+from twinlog.copying.result import Totals
 from twinlog.copying.rounds import PAUSED, Rounds, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.lane_loads import OpenLoads, another_deal_helps
+from twinlog.follow.lane_loads import OpenLoads, another_assignment_helps
 from twinlog.follow.lanes import OpenLanes
-from twinlog.follow.opening import Opening, fixed_lanes, settle_open
+from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
 from twinlog.follow.report import RunState
 from twinlog.follow.view import Prepared, prepare
 from twinlog.lane.fence.fence import Grant
@@ -43,7 +43,7 @@ ATTENTION_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LaneGeneration:
     """One window, for people who watch: what it copied, what it could not, and why it ended early.
 
     `taken` is how another driver took the flow; then there is no next window.
@@ -103,7 +103,7 @@ class Following:
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def window(self) -> Window:
+    def window(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
         self.number += 1
         began = time.monotonic()
@@ -129,7 +129,7 @@ class Following:
             failure = self._look()
         self._weigh()
         now_records, now_size = _totals(self.rounds.tally)
-        return Window(
+        return LaneGeneration(
             flow=self.flow.name,
             number=self.number,
             partitions=len(self.open_ranges),
@@ -144,13 +144,13 @@ class Following:
     def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
         """Fence, and give every partition that can be followed to a lane."""
         grant, self.grant = self.grant or self._fence(), None
-        opening = settle_open(self.flow, self.clusters, self.rounds, self.prepared, grant)
+        opening = resolve_open(self.flow, self.clusters, self.rounds, self.prepared, grant)
         self.open_ranges = opening.ranges
         if self.run_state is not None:
             self.run_state.stopped = opening.stopped
         self._tell_troubles(grant.progress, well=())
         self.rounds.tally.settle(opening.ranges)
-        packed = deal_open(
+        packed = assign_open(
             self.clusters.source,
             opening.ranges,
             opening.topics,
@@ -290,7 +290,7 @@ class Following:
         ends = readable_ends(self.prepared.topics, read_committed=self.flow.copy.read_committed)
         loads = self.loads.look(progress, ends)
         most = fixed_lanes(self.flow, self.rounds.lanes) or self.rounds.lanes
-        if another_deal_helps(loads, most - len(loads)):
+        if another_assignment_helps(loads, most - len(loads)):
             self.least_lanes = min(self.rounds.lanes, len(loads) + 1)
             return True
         self.on_look(
@@ -313,5 +313,5 @@ class Following:
         self.copied = total
 
 
-def _totals(tally: Tally) -> tuple[int, int]:
+def _totals(tally: Totals) -> tuple[int, int]:
     return sum(it.records for it in tally.ranges.values()), sum(it.bytes for it in tally.ranges.values())

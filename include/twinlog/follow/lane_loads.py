@@ -38,7 +38,7 @@ class LaneLoad:
         return self.behind <= self.copied * IDLE_SHARE
 
 
-def another_deal_helps(loads: Sequence[LaneLoad], free: int) -> bool:
+def another_assignment_helps(loads: Sequence[LaneLoad], free: int) -> bool:
     """Whether a lane is overloaded while another is idle, or while `free` more could be opened."""
     return any(it.overloaded for it in loads) and (free > 0 or any(it.idle for it in loads))
 

@@ -8,11 +8,11 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.loopback import with_echoes
+from twinlog.copying.loopback import with_loopback
 from twinlog.copying.packing import place_of
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.rounds import Rounds
-from twinlog.copying.settle import settle_now
+from twinlog.copying.settle import resolve_now
 from twinlog.errors import TransientError
 from twinlog.follow.view import Prepared
 from twinlog.lane.fence.fence import Grant
@@ -35,7 +35,7 @@ class Opening:
     partial: bool
 
 
-def settle_open(
+def resolve_open(
     flow: FlowSettings, clusters: Clusters, rounds: Rounds, prepared: Prepared, grant: Grant
 ) -> Opening:
     """Settle a range for every prepared partition that can be followed; call behind the fence that gave `grant`.
@@ -44,9 +44,9 @@ def settle_open(
     """
     progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
     seen = _seen_now(clusters.source, prepared.topics)
-    settled = settle_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
-    settled = with_echoes(flow, clusters, settled)
-    settled = rounds.without_lost_ends(clusters, settled, seen, grant)
+    settled = resolve_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
+    settled = with_loopback(flow, clusters, settled)
+    settled = rounds.without_lost_markers(clusters, settled, seen, grant)
     told = {place_of(it) for it in settled.ranges} | {
         TopicPartition(it.topic, it.partition) for it in settled.stopped
     }

@@ -23,7 +23,7 @@ from twinlog.errors import TransientError
 from twinlog.jsonable import to_json
 from twinlog.monitoring import publish, validate
 from twinlog.monitoring.survey import Survey
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Reporter:
         for row in seen.rows:
             it = _place(row)
             if it in self.reached:
-                life = SourceLife(row.topic, ids[row.topic], row.partition)
+                life = SourceIncarnation(row.topic, ids[row.topic], row.partition)
                 self.copied[it] += copied_from(seen.maps, life, self.reached[it])
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
 

@@ -57,7 +57,7 @@ class GroupAtRisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class Timing:
     """A part of a failover that the gate did now without changing anything, and the seconds it took."""
 
     part: str
@@ -103,7 +103,7 @@ class GateResult:
     groups: tuple[GroupAtRisk, ...] = ()
     coverage: tuple[CoverageOf, ...] = ()
     gaps: tuple[GapReport, ...] = ()
-    rehearsed: tuple[Rehearsed, ...] = ()
+    rehearsed: tuple[Timing, ...] = ()
     state_age_seconds: float | None = None
     source_cluster_id: str = ""
     target_cluster_id: str = ""

@@ -27,7 +27,7 @@ from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.answer import (
     GateResult,
     GroupAtRisk,
-    Rehearsed,
+    Timing,
     is_ready,
     not_checked,
     waived_by,
@@ -81,7 +81,7 @@ class _Judged:
     groups: tuple[GroupAtRisk, ...] = ()
     source_cluster_id: str = ""
     checkpoint_ms: int | None = None
-    rehearsed: tuple[Rehearsed, ...] = ()
+    rehearsed: tuple[Timing, ...] = ()
 
 
 def run(

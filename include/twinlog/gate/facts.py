@@ -26,7 +26,7 @@ from twinlog.monitoring.reports import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discover import left_out_reason
 
 MOST_OF_IT = 50
@@ -125,7 +125,7 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
         for number in copied.get(topic, ()):
             at = TopicPartition(topic, number)
             there = state.offsets.get(TopicPartition(life.remote_topic if life else topic, number))
-            source_life = SourceLife(topic, life.topic_id if life else "", number)
+            source_life = SourceIncarnation(topic, life.topic_id if life else "", number)
             mapped = summarized(state.maps, source_life)
             last = state.progress.get(at)
             rows.append({

@@ -23,7 +23,7 @@ from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.topics.incarnations import about_life, differ, sources_of_copies
+from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 """Of groups that stand beyond their translation, those that are to keep that place, or to be taken back by a cycle."""
@@ -124,7 +124,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
 
     How much it would read again depends on what it read on the source since, which nobody can ask.
     """
-    noted = of_this_life(flow, newest_checkpoints(flow, target)[0], state.ledger)
+    noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
     waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
     groups = sorted({it.group for it in (*noted, *waiting)})
     committed = target.committed_offsets(groups).found if groups else {}
@@ -136,7 +136,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
     )
 
 
-def of_this_life(
+def of_this_incarnation(
     flow: FlowSettings, noted: Mapping[GroupPartition, DatedCheckpoint], ledger: Ledger
 ) -> Mapping[GroupPartition, DatedCheckpoint]:
     """Leave out what was written before a topic was made anew: it places nobody in the copy that is there.  Pure."""
@@ -146,7 +146,9 @@ def of_this_life(
         source = source_of(topic)
         return ledger.incarnations.get(source) if source is not None else None
 
-    return {place: it for place, it in noted.items() if about_life(it.at_ms, life(it.checkpoint.topic))}
+    return {
+        place: it for place, it in noted.items() if about_incarnation(it.at_ms, life(it.checkpoint.topic))
+    }
 
 
 def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:

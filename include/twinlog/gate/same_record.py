@@ -12,13 +12,13 @@ import numpy as np
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.facts import StandbyState
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 SAMPLED = 50
 """Positions that one gate reads, evenly chosen: each costs two small fetches."""
@@ -39,7 +39,7 @@ def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionR
     compaction.  Raises ClusterUnreachable, ClusterRefused, TransientError.
     """
     known = dict(enumerate(rows))
-    maps: dict[SourceLife, OffsetMap] = {}
+    maps: dict[SourceIncarnation, OffsetMap] = {}
     positions = {
         place: it for place, row in known.items() if (it := position_of(row, state, maps)) is not None
     }
@@ -55,7 +55,7 @@ def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionR
 
 
 def position_of(
-    row: GroupPartitionRow, state: StandbyState, maps: dict[SourceLife, OffsetMap]
+    row: GroupPartitionRow, state: StandbyState, maps: dict[SourceIncarnation, OffsetMap]
 ) -> Position | None:
     """Find the record a group would read next; None where the translation does not claim to name it.  Pure.
 
@@ -64,7 +64,7 @@ def position_of(
     newest = state.ledger.incarnations.get(row.topic)
     if newest is None or row.downstream_offset is None or not row.exact or row.ahead:
         return None
-    life = SourceLife(row.topic, newest.topic_id, row.partition)
+    life = SourceIncarnation(row.topic, newest.topic_id, row.partition)
     if life not in maps:
         packed = state.maps.seen(life)
         maps[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
@@ -79,7 +79,7 @@ def position_of(
     return None if expired else Position(row, upstream, downstream)
 
 
-def same(position: Position, ours: RecordPrint | None, theirs: RecordPrint | None) -> bool | None:
+def same(position: Position, ours: Fingerprint | None, theirs: Fingerprint | None) -> bool | None:
     """Judge one position.  Pure.
 
     One that lies before the record's copy costs duplicates (in a two-way topic others' records lie there, too); one
@@ -100,6 +100,6 @@ def evenly(places: Sequence[int]) -> Sequence[int]:
     return [places[index * len(places) // SAMPLED] for index in range(SAMPLED)]
 
 
-def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> RecordPrint | None:
+def _at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
     found = cluster.record_prints(at, offset, 1)
     return found[0] if found and found[0].offset == offset else None

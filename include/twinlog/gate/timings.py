@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from twinlog.gate.answer import Rehearsed
+from twinlog.gate.answer import Timing
 
 
 class Stopwatch:
@@ -12,10 +12,10 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._since = time.monotonic()
-        self.laps: tuple[Rehearsed, ...] = ()
+        self.laps: tuple[Timing, ...] = ()
 
     def lap(self, part: str) -> None:
         """Note what ended now."""
         now = time.monotonic()
-        self.laps += (Rehearsed(part, round(now - self._since, 3)),)
+        self.laps += (Timing(part, round(now - self._since, 3)),)
         self._since = now

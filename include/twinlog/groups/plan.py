@@ -25,7 +25,7 @@ from twinlog.groups.verdict import (
 )
 from twinlog.groups.view import GroupView, Route
 from twinlog.state.mm2_topics import DatedCheckpoint
-from twinlog.topics.incarnations import about_life, differ
+from twinlog.topics.incarnations import about_incarnation, differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _last(
         seen.checkpoints.get(GroupPartition(group, *remote)),
         seen.ledger.incarnations.get(partition.topic),
     )
-    return last if last is not None and about_life(last.at_ms, life) else None
+    return last if last is not None and about_incarnation(last.at_ms, life) else None
 
 
 def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition) -> bool:

@@ -14,7 +14,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap, Translation, Translations
 from twinlog.offsets.piece_table import Column
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import SourceLife
+from twinlog.state.progress import SourceIncarnation
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
 """Gaps in which nothing was ever copied."""
@@ -39,30 +39,30 @@ class Position:
     missing: int = 0
 
 
-def never_copied(ledger: Ledger) -> Mapping[SourceLife, Sequence[tuple[int, int]]]:
+def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[int, int]]]:
     """List the upstream offsets [first, end) that the ledger knows to be in no copy, by partition of a life.
 
     Gaps, and what the source had deleted when the copy of a topic began, if nobody else had written into that copy.
     """
-    found: defaultdict[SourceLife, list[tuple[int, int]]] = defaultdict(list)
+    found: defaultdict[SourceIncarnation, list[tuple[int, int]]] = defaultdict(list)
     for it in ledger.beginnings.values():
         for number, log_start in it.log_starts.items() if it.into_empty else ():
-            found[SourceLife(it.topic, it.topic_id, int(number))].append((0, log_start))
+            found[SourceIncarnation(it.topic, it.topic_id, int(number))].append((0, log_start))
     for gap in ledger.gaps:
         if gap.cause in LOST:
-            life = SourceLife(gap.topic, gap.topic_id, gap.partition)
+            life = SourceIncarnation(gap.topic, gap.topic_id, gap.partition)
             found[life].append((gap.first_offset, gap.last_offset + 1))
     return found
 
 
-def begun_empty(ledger: Ledger) -> frozenset[SourceLife]:
+def begun_empty(ledger: Ledger) -> frozenset[SourceIncarnation]:
     """List the partitions of lives whose copy held no record when it began: all that is in it was copied by the flow.
 
     Not where the source was truncated since: its copy keeps what it has lost, and the map forgets that.
     """
     truncated = {(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
     return frozenset(
-        SourceLife(it.topic, it.topic_id, int(number))
+        SourceIncarnation(it.topic, it.topic_id, int(number))
         for it in ledger.beginnings.values()
         for number in (it.log_starts if it.into_empty else ())
         if (it.topic, int(number)) not in truncated

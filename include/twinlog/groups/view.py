@@ -18,10 +18,10 @@ from twinlog.groups.translate import begun_empty, never_copied
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, SourceLife, read_packed
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
 from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
-from twinlog.topics.reverse_flows import read_way_back
+from twinlog.topics.reverse_flows import read_reverse_state
 
 ASKED_SECONDS = 3_600
 """After this long without a checkpoint a group is not asked for by its name any more."""
@@ -169,7 +169,7 @@ def _routes(
     problems = {it.topic: it.message for it in discovery.problems if it.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
-            life = SourceLife(topic.topic, topic.topic_id, partition.partition)
+            life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
             it = TopicPartition(topic.topic, partition.partition)
             if it in wanted:
                 yield (
@@ -210,13 +210,15 @@ def _ways_back(
     same = [
         topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
     ]
-    way = read_way_back(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
+    way = (
+        read_reverse_state(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
+    )
     if way is None:
         return {}
     nothing = PackedMap.of({})
     return {
         TopicPartition(topic.topic, it.partition): way.maps.seen(
-            SourceLife(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
+            SourceIncarnation(topic.topic, topic.remote.topic_id if topic.remote else "", it.partition)
         )
         or nothing
         for topic in same
@@ -242,7 +244,7 @@ def _routes_back(
     if not originals:
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
-    way = read_way_back(flow, clusters, {name: it.topic_id for name, it in copies.items()})
+    way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
     maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
     lives = clusters.target.describe_topics({it.topic for it in originals.values()}).found
@@ -251,7 +253,7 @@ def _routes_back(
     for it, original in originals.items():
         if it in here.found:
             topic_id = lives[original.topic].topic_id if original.topic in lives else ""
-            life = SourceLife(original.topic, topic_id, original.partition)
+            life = SourceIncarnation(original.topic, topic_id, original.partition)
             yield (
                 it,
                 Route(

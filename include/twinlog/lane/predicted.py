@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from twinlog.protocol.brokers import TopicPartition
 
 
-class Foresight:
+class PredictedOffsets:
     """The end of each partition, as soon as it is known."""
 
     def __init__(self) -> None:

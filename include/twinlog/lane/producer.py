@@ -19,7 +19,7 @@ from twinlog.batches.label.relabel import relabel
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.lane.in_flight import Sequences
-from twinlog.lane.predicted import Foresight
+from twinlog.lane.predicted import PredictedOffsets
 from twinlog.lane.produced import Refused, Written
 from twinlog.lane.transaction import LaneState, Transaction, Writer
 from twinlog.lane.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
@@ -27,7 +27,7 @@ from twinlog.protocol import wire
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.error_codes import NOT_APPENDED, Code, code_name
 from twinlog.protocol.list_offsets import LATEST
-from twinlog.protocol.remedies import Remedy, Request, remedy
+from twinlog.protocol.remedies import ErrorAction, Request, error_action
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 from twinlog.protocol.wire import Buffer
 
@@ -73,7 +73,7 @@ class Lane:
         self.refused: list[Refused] = []
         self._requests: deque[_Request] = deque()
         self._last_write = 0
-        self._foresight = Foresight()
+        self._foresight = PredictedOffsets()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
         """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
@@ -294,18 +294,20 @@ class Lane:
         self, partition: TopicPartition, outgoing: Outgoing, sequence: int, answer: wire.Produced
     ) -> None:
         code = answer.error
-        what = remedy(Request.PRODUCE, code)
-        if what in {Remedy.FENCED, Remedy.STOP}:
+        what = error_action(Request.PRODUCE, code)
+        if what in {ErrorAction.FENCED, ErrorAction.STOP}:
             raise self.transaction.stop(Request.PRODUCE, code, f"records of {_name(partition)}")
-        if what is Remedy.RESEND:
+        if what is ErrorAction.RESEND:
             self.transaction.ends.doubt()
             if code not in NOT_APPENDED:
                 self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
         if self._was_refused(partition):
             return  # it was sent behind a refused batch: out of order, by design
         out_of_order = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-        resend = what is Remedy.RESEND or (out_of_order and self.sequences.guess_lower(partition, sequence))
-        if not resend and what not in {Remedy.SPLIT, Remedy.END_RANGE}:
+        resend = what is ErrorAction.RESEND or (
+            out_of_order and self.sequences.guess_lower(partition, sequence)
+        )
+        if not resend and what not in {ErrorAction.SPLIT, ErrorAction.END_RANGE}:
             raise self.transaction.doubt(f"{_name(partition)} answered {code_name(code)}")
         if not resend or code in NOT_APPENDED:
             self.sequences.set_back(partition, sequence)

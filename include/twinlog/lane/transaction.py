@@ -29,7 +29,7 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.backoff import until
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.error_codes import COORDINATOR_MOVED, Code, code_name, error_for
-from twinlog.protocol.remedies import Remedy, Request, remedy, repeats
+from twinlog.protocol.remedies import ErrorAction, Request, error_action, repeats
 from twinlog.protocol.socket.connection import Connection
 
 _FIRST_PAUSE_SECONDS = 0.002
@@ -124,7 +124,7 @@ class Transaction:
 
     def stop(self, request: Request, code: int, doing: str) -> Exception:
         """Stop for an error code, as the table of remedies says; the caller raises the result."""
-        if remedy(request, code) is Remedy.FENCE_AGAIN:
+        if error_action(request, code) is ErrorAction.FENCE_AGAIN:
             return self.doubt(f"{doing} was answered {code_name(code)}")
         self.state = LaneState.STOPPED
         return error_for(code, doing, self.brokers.settings.alias)
@@ -150,7 +150,8 @@ class Transaction:
         refused = {
             item: code
             for item, code in codes.items()
-            if code and remedy(Request.ADD_PARTITIONS, code) in {Remedy.END_RANGE, Remedy.RESEND}
+            if code
+            and error_action(Request.ADD_PARTITIONS, code) in {ErrorAction.END_RANGE, ErrorAction.RESEND}
         }
         if refused:
             return refused
@@ -272,7 +273,7 @@ class Transaction:
                 failure = error.message
                 return None
             bad = [code for code in codes.values() if code]
-            if any(remedy(request, code) is Remedy.FENCED for code in bad):
+            if any(error_action(request, code) is ErrorAction.FENCED for code in bad):
                 raise self._fenced()
             busy = [code for code in bad if repeats(request, code)]
             if busy:

@@ -22,7 +22,7 @@ from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import rebuild
 from twinlog.lifecycle.forget import all_about
 from twinlog.lifecycle.gap_record import describe
-from twinlog.lifecycle.plan import LifePlan, epochs_of, plan_lives, told
+from twinlog.lifecycle.plan import LifecyclePlan, epochs_of, plan_lifecycle, told
 from twinlog.lifecycle.rebuild_plan import REFUSED, shared
 from twinlog.lifecycle.records import adoption, crossing, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
@@ -39,7 +39,7 @@ SHARED = "copy-shared"
 
 
 @dataclass(frozen=True, slots=True)
-class LifeResult:
+class LifecycleResult:
     """What was done (in a dry run: would be), source topics by name.
 
     `appended` go on behind their earlier life, `rebuilt` are copied anew, `deleted_copies` (names on the target)
@@ -68,7 +68,7 @@ def run(
     *,
     dry_run: bool = False,
     run_id: str | None = None,
-) -> LifeResult:
+) -> LifecycleResult:
     """Bring the flow's memory of its topics up to date, and do what its policies say.
 
     What needs the fence takes it, as `run_id` when the caller is a driver that holds it itself: its lanes then end
@@ -78,7 +78,7 @@ def run(
     progress = read_progress(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     if not ledger.incarnations:
-        return LifeResult()
+        return LifecycleResult()
     todo = make_plan(flow, clusters, discovery, ledger, progress)
     if todo.empty or dry_run:
         return _promise(flow, clusters, todo, ledger)
@@ -86,7 +86,7 @@ def run(
     for record in todo.back:
         forget(flow, clusters.target, record)
     gaps = [*_note_gaps(flow, clusters, todo, ledger)]
-    done = LifeResult()
+    done = LifecycleResult()
     if todo.fenced:
         done = _behind_the_fence(flow, clusters, run_id)
     done = replace(done, gaps=(*gaps, *done.gaps))
@@ -100,7 +100,7 @@ def make_plan(
     discovery: Discovery,
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
-) -> LifePlan:
+) -> LifecyclePlan:
     """Read what planning needs beyond that, and plan.
 
     A copy may go on meanwhile, and must not look like a source that lost records.  So logs' beginnings are read first
@@ -110,10 +110,10 @@ def make_plan(
     noted = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
     read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
     ends = clusters.source.epoch_ends(read)
-    return plan_lives(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
+    return plan_lifecycle(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
 
 
-def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> LifeResult:
+def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> LifecycleResult:
     """What doing the plan would come to."""
     kept = [
         refusal
@@ -121,7 +121,7 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Led
         if (refusal := _kept(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id))
     ]
     names = {refusal.name for refusal in kept}
-    return LifeResult(
+    return LifecycleResult(
         appended=tuple(it.topic for it in todo.adopted),
         rebuilt=todo.rebuilt,
         deleted_copies=tuple(it.remote_topic for it in todo.due if it.remote_topic not in names),
@@ -131,14 +131,14 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Led
     )
 
 
-def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifePlan, ledger: Ledger) -> Iterable[Gap]:
+def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> Iterable[Gap]:
     """Note gaps a partition stops in front of: that needs no fence, since nothing goes on."""
     found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
     write_ledger(flow, clusters.target, found)
     return found
 
 
-def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifeResult:
+def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
     """Adopt lives and cross gaps, as everything is once nobody else can write."""
     with held(flow, clusters, "lives", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
@@ -167,7 +167,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
             except UnreadableMap as error:
                 refused.append(Refusal.of(lost.topic, error))
         fence.write(records)
-    return LifeResult(
+    return LifecycleResult(
         appended=tuple(it.topic for it in todo.adopted),
         gaps=tuple(gaps),
         refused=tuple(refused),
@@ -175,7 +175,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
     )
 
 
-def _notes(flow: FlowSettings, todo: LifePlan) -> tuple[str, ...]:
+def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
     return (
         *(
             f"{it.topic} lives again on {flow.source.alias}: its records go behind the earlier ones in"
@@ -191,9 +191,9 @@ def _delete_due(
     clusters: Clusters,
     due: Iterable[DeletedTopic],
     ledger: Ledger,
-    done: LifeResult,
+    done: LifecycleResult,
     run_id: str | None,
-) -> LifeResult:
+) -> LifecycleResult:
     """Delete copies that outlived their source topic, if they are still the ones that were written."""
     for it in due:
         seen = clusters.target.describe_topics([it.remote_topic])
@@ -231,8 +231,8 @@ def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
 
 
 def _rebuild(
-    flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifeResult, run_id: str | None
-) -> LifeResult:
+    flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifecycleResult, run_id: str | None
+) -> LifecycleResult:
     """Begin the rebuilds that policy asks for, and go on with those that were begun."""
     for topic in topics:
         try:

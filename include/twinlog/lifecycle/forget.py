@@ -30,7 +30,7 @@ from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, piece, progress
 from twinlog.state.ledger import Ledger, latest_or_empty, read_ledger, write_ledger
-from twinlog.state.progress import read_progress, stored_pieces
+from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_standing_by
@@ -204,7 +204,7 @@ def _records(
     stored: Mapping[TopicPartition, int],
 ) -> list[tuple[str, StateRecord]]:
     """Read what there is of the topic."""
-    pieces = stored_pieces(flow, clusters.target)
+    pieces = stored_segments(flow, clusters.target)
     ledger = latest_or_empty(clusters.target, flow.ledger_topic)
     return [*tombstones(state, topic, remotes, stored, pieces, ledger)]
 

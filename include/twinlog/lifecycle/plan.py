@@ -47,7 +47,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class LifePlan:
+class LifecyclePlan:
     """What a cycle does before it copies.
 
     `adopted` are topics whose new life goes on behind the old one, `rebuilt` topics whose copy is made anew (to be
@@ -73,17 +73,17 @@ class LifePlan:
         return bool(self.adopted or any(it.past for it in self.lost))
 
 
-def plan_lives(
+def plan_lifecycle(
     flow: FlowSettings,
     discovery: Discovery,
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, EpochEnd],
     now_ms: int,
-) -> LifePlan:
+) -> LifecyclePlan:
     """Say what to note and to change.  `ends` are where the leader epochs of what was copied last end now."""
     if discovery.stands_by:
-        return LifePlan()
+        return LifecyclePlan()
     problems: dict[str, set[ProblemCode]] = {}
     for problem in discovery.problems:
         if problem.blocking:
@@ -111,7 +111,7 @@ def plan_lives(
     # A gap that has grown is noted again, under its first offset.
     noted = {_place(gap) for gap in ledger.gaps}
     gone, back, due = _deletions(flow, discovery, ledger, now_ms)
-    return LifePlan(
+    return LifecyclePlan(
         adopted=tuple(recreated) if on_recreated is RecreatedPolicy.APPEND else (),
         rebuilt=tuple(sorted({*anew, *begun})),
         lost=tuple(it for it in lost if it.past or _place(it) not in noted),

@@ -17,7 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, Rebuild, RebuildPhase
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.progress import Maps, SourceLife, read_maps, read_progress
+from twinlog.state.progress import Maps, SourceIncarnation, read_maps, read_progress
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.incarnations import differ
 
@@ -65,7 +65,9 @@ def upstream_positions(
             elif not same_copy:
                 upstream = None
             else:
-                upstream = _upstream(maps.seen(SourceLife(topic.topic, life.topic_id, partition)), downstream)
+                upstream = _upstream(
+                    maps.seen(SourceIncarnation(topic.topic, life.topic_id, partition)), downstream
+                )
             found.append(GroupPosition(group, partition, downstream, upstream))
     return tuple(found)
 
@@ -102,14 +104,14 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
     itself meanwhile keeps that; one that has members waits until they are gone, and one in a partition whose new map
     cannot be read until it can be.
     """
-    lives = {SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
+    lives = {SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
     maps = read_maps(flow, clusters.target, lives)
     progress = read_progress(flow, clusters.target)
     ready: dict[GroupPosition, int] = {}
     for it in rebuilt.groups:
         if it.upstream is None or it.restored:
             continue
-        known = maps.seen(SourceLife(rebuilt.topic, rebuilt.topic_id, it.partition))
+        known = maps.seen(SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition))
         last = progress.get(TopicPartition(rebuilt.topic, it.partition))
         downstream = new_position(it.upstream, begins.get(str(it.partition), 0), known, last)
         if downstream is not None:

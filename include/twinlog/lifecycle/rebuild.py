@@ -20,7 +20,7 @@ from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import held
-from twinlog.formats.ledger.topics import LifeReason, Rebuild, RebuildPhase
+from twinlog.formats.ledger.topics import IncarnationReason, Rebuild, RebuildPhase
 from twinlog.lifecycle.fresh_copy import delete_copy, make_copy, own_configs, require_empty
 from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.rebuild_plan import (
@@ -33,9 +33,9 @@ from twinlog.lifecycle.rebuild_plan import (
     stale,
     wanted,
 )
-from twinlog.lifecycle.records import beginning, erasure, first_life, noted
+from twinlog.lifecycle.records import beginning, current_incarnation, erasure, noted
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
-from twinlog.state.progress import stored_pieces
+from twinlog.state.progress import stored_segments
 from twinlog.topics import discover
 from twinlog.topics.pauses import why_paused, why_standing_by
 
@@ -151,11 +151,13 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
         if first:
             require_empty(flow, clusters, created, begun)
             standing = replace(standing, topic_id=topic.topic_id, phase=RebuildPhase.COPYING)
-            life = first_life(topic, ledger, discovery.source_cluster_id, clock.now_ms(), LifeReason.REBUILD)
+            life = current_incarnation(
+                topic, ledger, discovery.source_cluster_id, clock.now_ms(), IncarnationReason.REBUILD
+            )
             begins = beginning(topic, life.since_ms)
             fence.write([
                 *erasure(
-                    fence.state, topic.topic, fence.progress, stored_pieces(flow, clusters.target), ledger
+                    fence.state, topic.topic, fence.progress, stored_segments(flow, clusters.target), ledger
                 ),
                 noted(fence.state, replace(life, remote_topic_id=created.topic_id)),
                 *([noted(fence.state, begins)] if begins is not None else []),

@@ -15,7 +15,7 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
 from twinlog.lifecycle.reader_positions import carried_over, readers, upstream_positions
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import SourceLife, read_maps
+from twinlog.state.progress import SourceIncarnation, read_maps
 from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.incarnations import differ
@@ -83,7 +83,9 @@ def plan_of(
     positions = [TopicPartition(found.remote_topic, number) for number in partitions]
     bounds = clusters.target.offsets(positions).found
     using = readers(clusters.target, found.remote_topic)
-    copied_now = {SourceLife(topic, life.topic_id, it) for it in partitions} if life is not None else set()
+    copied_now = (
+        {SourceIncarnation(topic, life.topic_id, it) for it in partitions} if life is not None else set()
+    )
     maps = read_maps(flow, clusters.target, copied_now)
     groups = (
         known.groups

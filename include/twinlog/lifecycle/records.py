@@ -14,18 +14,18 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
-from twinlog.formats.ledger.topics import Beginning, Incarnation, LeaderEpoch, LifeReason
-from twinlog.formats.map.offset_map import MapKey, MapPiece, encode_piece
+from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason, LeaderEpoch
+from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, lost_tails
 from twinlog.offsets.piece import cut
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps, SourceLife
+from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic
 
-Stored = Mapping[SourceLife, Sequence[int]]
+Stored = Mapping[SourceIncarnation, Sequence[int]]
 """First upstream offsets of the pieces that are stored of each map."""
 
 
@@ -44,13 +44,15 @@ def progress(state: StateTopics, partition: TopicPartition, last: int | None) ->
     return progress_record(state, *partition, None if last is None or last < 0 else last)
 
 
-def piece(state: StateTopics, life: SourceLife, first_upstream: int, made: MapPiece | None) -> StateRecord:
+def piece(
+    state: StateTopics, life: SourceIncarnation, first_upstream: int, made: MapSegment | None
+) -> StateRecord:
     """Write the map piece that begins at an upstream offset; None forgets it."""
-    return map_record(state, MapKey(*life, first_upstream), None if made is None else encode_piece(made))
+    return map_record(state, MapKey(*life, first_upstream), None if made is None else encode_segment(made))
 
 
-def first_life(
-    topic: DiscoveredTopic, ledger: Ledger, source_cluster_id: str, now_ms: int, reason: LifeReason
+def current_incarnation(
+    topic: DiscoveredTopic, ledger: Ledger, source_cluster_id: str, now_ms: int, reason: IncarnationReason
 ) -> Incarnation:
     """The life that is copied from now on, into the copy as it is."""
     before = ledger.incarnations.get(topic.topic)
@@ -93,7 +95,9 @@ def adoption(
         if partition.topic == topic.topic:
             yield progress(state, partition, None)
     yield from (forgotten(state, it) for it in _ended_with(ledger, topic.topic))
-    yield noted(state, first_life(topic, ledger, source_cluster_id, now_ms, LifeReason.APPEND))
+    yield noted(
+        state, current_incarnation(topic, ledger, source_cluster_id, now_ms, IncarnationReason.APPEND)
+    )
     begins = beginning(topic, now_ms)
     if begins is not None:
         yield noted(state, begins)
@@ -126,10 +130,10 @@ def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
 
 def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
     """Go on behind offsets the source has deleted; the map says that nothing of them was copied."""
-    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     yield noted(state, gap)
     yield progress(state, lost.source, lost.last_offset)
-    yield piece(state, life, lost.first_offset, MapPiece(lost.first_offset, lost.last_offset + 1, ()))
+    yield piece(state, life, lost.first_offset, MapSegment(lost.first_offset, lost.last_offset + 1, ()))
 
 
 def rewinding(
@@ -141,7 +145,7 @@ def rewinding(
     What was audited is forgotten with it: the next audit begins anew, and none of the new records counts as proved.
     Raises UnreadableMap when what it knows cannot be told.
     """
-    life = SourceLife(lost.topic, lost.topic_id, lost.partition)
+    life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     packed = maps.get(life)
     known = packed.pieces() if packed is not None else None
     yield noted(state, gap)

@@ -18,7 +18,7 @@ from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import Incarnation, LedgerRecord
 from twinlog.lifecycle import apply as lives
 from twinlog.lifecycle import forget
-from twinlog.lifecycle.apply import LifeResult
+from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -40,7 +40,7 @@ class SyncTopicsResult:
     refused: tuple[Refusal, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
-    lives: LifeResult = field(default_factory=LifeResult)
+    lives: LifecycleResult = field(default_factory=LifecycleResult)
 
     @property
     def complete(self) -> bool:
@@ -132,7 +132,7 @@ def apply(
             if it.name not in errors and it.configs
         ],
     )
-    write_ledger(flow, target, _first_lives(flow, todo, target, discovery, failed))
+    write_ledger(flow, target, _first_incarnations(flow, todo, target, discovery, failed))
     return (
         tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
         (*todo.refused, *_refusals(errors)),
@@ -150,7 +150,7 @@ def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
     }
 
 
-def _first_lives(
+def _first_incarnations(
     flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, failed: Collection[str]
 ) -> list[LedgerRecord]:
     """The lives seen for the first time, each with the copy it goes into and where that begins."""

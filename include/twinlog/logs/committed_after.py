@@ -13,7 +13,7 @@ from twinlog.protocol.error_codes import Code, error_for
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.list_offsets import EARLIEST
 from twinlog.protocol.remedies import Request, repeats
-from twinlog.protocol.verified import walk_sound
+from twinlog.protocol.verified import walk_verified
 from twinlog.protocol.wire import Fetched
 
 LOOK_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class _Look:
     def take(self, block: memoryview, writers: Collection[int]) -> None:
         """Look at one fetched block.  Raises FormatError for damage."""
         self.looked_at += len(block)
-        for header, batch in walk_sound(block):
+        for header, batch in walk_verified(block):
             if header.last_offset < self.position:
                 continue
             self.position = header.next_offset

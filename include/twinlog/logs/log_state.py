@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from twinlog.batches.aborted import is_abort_marker
 from twinlog.batches.record import Headers, key_value_headers, read_records
-from twinlog.protocol.verified import walk_sound
+from twinlog.protocol.verified import walk_verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Resolver:
 
         Raises FormatError for damage: what was taken by then says nothing, and is to be forgotten.
         """
-        for header, batch in walk_sound(block):
+        for header, batch in walk_verified(block):
             if header.last_offset < position:
                 continue
             position, self.epoch = header.next_offset, header.leader_epoch

@@ -32,7 +32,7 @@ def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refus
     return None
 
 
-def another_life(
+def other_incarnation(
     flow: FlowSettings, ledger: Ledger, topic: str, source: TopicDescription, copy: TopicDescription
 ) -> Refusal | None:
     """Refuse the configs of a topic, or of a copy, that was made anew since it was copied."""
@@ -54,7 +54,7 @@ def another_life(
     )
 
 
-def copied_lives(
+def copied_incarnations(
     flow: FlowSettings,
     ledger: Ledger,
     source: Mapping[str, TopicDescription],
@@ -64,7 +64,7 @@ def copied_lives(
     refused = {
         topic: refusal
         for topic, copy in copies.items()
-        if topic in source and (refusal := another_life(flow, ledger, topic, source[topic], copy))
+        if topic in source and (refusal := other_incarnation(flow, ledger, topic, source[topic], copy))
     }
     follow = {topic: copy for topic, copy in copies.items() if topic in source and topic not in refused}
     return follow, tuple(refused.values())

@@ -14,7 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.metadata.acl_plan import AclState
 from twinlog.metadata.config_plan import TopicConfigState
-from twinlog.metadata.incarnations import another_source, copied_lives
+from twinlog.metadata.incarnations import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
@@ -146,7 +146,7 @@ def _configs(
     lives = clusters.source.fresh.describe_topics(remote).found
     described = clusters.target.fresh.describe_topics(remote.values()).found
     copied = {topic: described[name] for topic, name in remote.items() if name in described}
-    copies, refused = copied_lives(flow, ledger, lives, copied)
+    copies, refused = copied_incarnations(flow, ledger, lives, copied)
     asking.refused += refused
     asking.unknown += [ChangeKind.TOPIC_CONFIG] if refused else []
     return TopicConfigState(copies, source, target, clusters.target.broker_count())

@@ -17,8 +17,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.cluster.prints import RecordPrint
-from twinlog.offsets.run import Run
+from twinlog.cluster.prints import Fingerprint
+from twinlog.offsets.run import Extent
 
 
 class Verdict(StrEnum):
@@ -47,8 +47,8 @@ class Window:
     leaves them out of the comparison: the target's topic stamps records by itself.
     """
 
-    source: Sequence[RecordPrint]
-    target: Sequence[RecordPrint]
+    source: Sequence[Fingerprint]
+    target: Sequence[Fingerprint]
     progress: int | None
     from_source_start: bool
     from_first_record: bool = False
@@ -72,7 +72,7 @@ class Alignment:
     compared: int = 0
     duplicates: int = 0
     beyond: int = 0
-    runs: tuple[Run, ...] = ()
+    runs: tuple[Extent, ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
     at: int = -1
 
@@ -115,10 +115,10 @@ class _Walk:
                 return self._stopped(record)
         return self._concluded()
 
-    def _identity(self, record: RecordPrint) -> Hashable:
+    def _identity(self, record: Fingerprint) -> Hashable:
         return (record.content, record.timestamp) if self._window.timestamps else record.content
 
-    def _candidates(self, record: RecordPrint, *, first: bool) -> list[int]:
+    def _candidates(self, record: Fingerprint, *, first: bool) -> list[int]:
         """Which places of the source the record can be: those it could have got to without leaving one out."""
         places = self._places.get(self._identity(record), [])
         if self._window.compacted or (first and not self._window.from_first_record):
@@ -133,7 +133,7 @@ class _Walk:
             place += 1
         return place
 
-    def _step(self, record: RecordPrint, places: list[int]) -> None:
+    def _step(self, record: Fingerprint, places: list[int]) -> None:
         self._upper = max(self._upper, places[-1])
         self._lower = max(self._lower, places[0])
         onward = [it for it in places if self._at < it <= self._following(self._at)]
@@ -146,7 +146,7 @@ class _Walk:
             self._copied = chosen
             self._first.append(pair)
 
-    def _stopped(self, record: RecordPrint) -> Alignment:
+    def _stopped(self, record: Fingerprint) -> Alignment:
         known = self._places.get(self._identity(record))
         if known:
             verdict = Verdict.INCOMPLETE  # it is there, but beyond a record that was never copied
@@ -198,12 +198,12 @@ class _Walk:
         return -1
 
 
-def _runs(pairs: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
+def _runs(pairs: Sequence[tuple[int, int]]) -> tuple[Extent, ...]:
     """Join neighbours."""
-    runs: list[Run] = []
+    runs: list[Extent] = []
     for upstream, downstream in pairs:
         if runs and (runs[-1].upstream_end, runs[-1].downstream_end) == (upstream, downstream):
-            runs[-1] = Run(runs[-1].upstream, runs[-1].downstream, runs[-1].length + 1)
+            runs[-1] = Extent(runs[-1].upstream, runs[-1].downstream, runs[-1].length + 1)
         else:
-            runs.append(Run(upstream, downstream, 1))
+            runs.append(Extent(upstream, downstream, 1))
     return tuple(runs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.prints import RecordPrint
+from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict, Window, align
 
@@ -85,7 +85,7 @@ def _window(clusters: Clusters, place: Place, back: int) -> Window:
     )
 
 
-def _far_enough(place: Place, source: Sequence[RecordPrint], target: Sequence[RecordPrint]) -> bool:
+def _far_enough(place: Place, source: Sequence[Fingerprint], target: Sequence[Fingerprint]) -> bool:
     """Whether the copy was read back to before the first source records looked at: it holds them in order.
 
     Where the source has none left of those MM2 says it copied, it is enough that the copy does not end in later ones.
@@ -97,5 +97,5 @@ def _far_enough(place: Place, source: Sequence[RecordPrint], target: Sequence[Re
     return not first or not first.isdisjoint(_contents(target[1:]))
 
 
-def _contents(records: Sequence[RecordPrint]) -> set[bytes]:
+def _contents(records: Sequence[Fingerprint]) -> set[bytes]:
     return {it.content for it in records}

@@ -21,7 +21,7 @@ from twinlog.copying.rounds import state_topics
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.takeover import MapHole, TakenOver
-from twinlog.formats.map.offset_map import MapKey, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.offset_sync import OffsetSync
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
@@ -36,12 +36,12 @@ from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
 from twinlog.migration.review import review_checkpoints, review_syncs, syncs_by_partition
 from twinlog.migration.takeover_report import PartitionProof, TakeoverReport, proof_of
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import Syncs, read_checkpoints, read_syncs
-from twinlog.state.progress import SourceLife, read_packed
+from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import Discovery
 
 DEPTH = 10_000
@@ -188,7 +188,7 @@ def _notes(
 
 def _pieces(
     flow: FlowSettings, clusters: Clusters, proved: Sequence[Proved]
-) -> list[tuple[Place, tuple[MapPiece, ...]]]:
+) -> list[tuple[Place, tuple[MapSegment, ...]]]:
     """Make map pieces of what was proved, behind what the map knows already."""
     known = {
         (life.topic, life.topic_id, life.partition): it
@@ -199,11 +199,11 @@ def _pieces(
         place, found = it.place, it.found
         map_of = known.get((place.source.topic, place.topic_id, place.source.partition))
         floor = map_of.end_upstream if map_of is not None else 0
-        result.append((place, tuple(pieces_of(found, floor))))
+        result.append((place, tuple(segments_of(found, floor))))
     return result
 
 
-def pieces_of(found: Alignment, floor: int) -> Iterator[MapPiece]:
+def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
     """Cut the proved runs into pieces that cover everything from the first one to the end of the copy.  Pure.
 
     Nothing below upstream offset `floor` is said again.
@@ -215,15 +215,17 @@ def pieces_of(found: Alignment, floor: int) -> Iterator[MapPiece]:
         end = behind[0].upstream if behind else found.last_upstream + 1
         # From the floor on where the proof reaches down to it: then there is no hole between the two.
         first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
-        yield MapPiece(first, end, tuple(part))
+        yield MapSegment(first, end, tuple(part))
 
 
-def _above(run: Run, floor: int) -> Run:
+def _above(run: Extent, floor: int) -> Extent:
     cut = max(0, floor - run.upstream)
-    return Run(run.upstream + cut, run.downstream + cut, run.length - cut)
+    return Extent(run.upstream + cut, run.downstream + cut, run.length - cut)
 
 
-def _with_map(report: TakeoverReport, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]) -> TakeoverReport:
+def _with_map(
+    report: TakeoverReport, pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]]
+) -> TakeoverReport:
     mapped = {
         place.source: sum(run.length for piece in found for run in piece.runs) for place, found in pieces
     }
@@ -266,13 +268,13 @@ def left_as_they_are(
 
 
 def _map_records(
-    state: StateTopics, pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]]
+    state: StateTopics, pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]]
 ) -> Iterator[StateRecord]:
     for place, found in pieces:
         topic, partition = place.source
         for piece in found:
             key = MapKey(topic, place.topic_id, partition, piece.first_upstream)
-            yield map_record(state, key, encode_piece(piece))
+            yield map_record(state, key, encode_segment(piece))
 
 
 def _taken_over(
@@ -290,7 +292,7 @@ def _taken_over(
         topic, partition = it.place.target
         if topic != it.place.source.topic:
             continue
-        packed = known.get(SourceLife(topic, it.place.topic_id, partition))
+        packed = known.get(SourceIncarnation(topic, it.place.topic_id, partition))
         first = packed.open().end_downstream if packed is not None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
@@ -303,8 +305,8 @@ def _taken_over(
 
 
 def left_unmapped(
-    known: Mapping[SourceLife, PackedMap],
-    pieces: Sequence[tuple[Place, tuple[MapPiece, ...]]],
+    known: Mapping[SourceIncarnation, PackedMap],
+    pieces: Sequence[tuple[Place, tuple[MapSegment, ...]]],
     left: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> Iterator[MapHole]:
@@ -313,7 +315,7 @@ def left_unmapped(
     Of partitions that are `left` as they are: up to MirrorMaker 2's position.
     """
     for place, found in pieces:
-        life = SourceLife(place.source.topic, place.topic_id, place.source.partition)
+        life = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
         packed = known.get(life)
         start = packed.end_upstream if packed is not None else 0
         if found and start < found[0].first_upstream:

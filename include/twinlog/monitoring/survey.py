@@ -14,7 +14,7 @@ from twinlog.checks.ages import greatest, seconds_since
 from twinlog.checks.check import Row
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.map_holes import bounds_of, lost_in
-from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_pieces, waiting_from
+from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_segments, waiting_from
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord, TopicPartition
@@ -24,7 +24,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.monitoring.gap_view import read_gaps
 from twinlog.monitoring.open_at_source import Holders, who_holds
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import Maps, SourceLife, read_packed, read_progress
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed, read_progress
 from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 
@@ -220,11 +220,11 @@ def unseen_of(topic: DiscoveredTopic) -> int:
     return max(1, topic.partition_count) if topic.blocked else len(topic.unread)
 
 
-def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
+def summarized(maps: Maps[PackedMap], life: SourceIncarnation) -> MapSummary:
     """Add up the map of one partition; one that cannot be read knows of no record.  Pure."""
     try:
         packed = maps.get(life)
-        return summarize_pieces(packed.pieces()) if packed is not None else MapSummary()
+        return summarize_segments(packed.pieces()) if packed is not None else MapSummary()
     except UnreadableMap:
         return MapSummary()
 
@@ -232,7 +232,7 @@ def summarized(maps: Maps[PackedMap], life: SourceLife) -> MapSummary:
 def unmapped(
     ledger: Ledger,
     maps: Maps[PackedMap],
-    life: SourceLife,
+    life: SourceIncarnation,
     reported: int | None,
     last: int | None,
     copy: PartitionOffsets | None,
@@ -274,7 +274,7 @@ def _row(
 ) -> PartitionRow:
     it = TopicPartition(topic.topic, partition.partition)
     last = copied.progress.get(it)
-    life = SourceLife(topic.topic, topic.topic_id, it.partition)
+    life = SourceIncarnation(topic.topic, topic.topic_id, it.partition)
     end, position = source_end(flow, partition), _position(flow, partition, last)
     first = seen.waiting.get(it)
     oldest_undecided = _time_of(seen.undecided.get(it))

@@ -20,7 +20,7 @@ from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import syncs_place
-from twinlog.state.progress import Maps, SourceLife, read_packed
+from twinlog.state.progress import Maps, SourceIncarnation, read_packed
 from twinlog.topics.own_topics import ensure_topics
 
 SYNCS_PARTITION = 0
@@ -76,7 +76,7 @@ def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, Intern
     return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
 
 
-def _is_current(life: SourceLife, topics: Mapping[str, TopicDescription]) -> bool:
+def _is_current(life: SourceIncarnation, topics: Mapping[str, TopicDescription]) -> bool:
     """Whether it is the life that the topic of the source has now."""
     return life.topic in topics and topics[life.topic].topic_id == life.topic_id
 
@@ -84,7 +84,7 @@ def _is_current(life: SourceLife, topics: Mapping[str, TopicDescription]) -> boo
 def due_of(
     flow: FlowSettings,
     packed: Maps[PackedMap],
-    lives: Iterable[SourceLife],
+    lives: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
     """List the syncs due for all partitions, and the maps that cannot be read.  Pure.

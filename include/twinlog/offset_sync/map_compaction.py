@@ -24,7 +24,7 @@ from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.errors import FencedError
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.copy.state_records import StateRecord, map_partition
 from twinlog.lane.fence.control_lane import write_fenced
@@ -33,7 +33,7 @@ from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import read_ledger
-from twinlog.state.progress import SourceLife, packed_maps, read_packed
+from twinlog.state.progress import SourceIncarnation, packed_maps, read_packed
 from twinlog.topics.incarnations import differ
 
 JOINED_RUNS = 4_000
@@ -47,13 +47,13 @@ WORTH_IT = 16
 class Replacement:
     """Pieces of one partition, by first upstream offset, and what stands for them: one joined piece, or nothing."""
 
-    life: SourceLife
+    life: SourceIncarnation
     replaced: tuple[int, ...]
     value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class UpkeepResult:
+class CompactionResult:
     """What was done: `joined` pieces became `into`, and `forgotten` lay below the target's log start."""
 
     flow: str
@@ -64,26 +64,26 @@ class UpkeepResult:
     note: str = ""
 
 
-def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
+def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
     """Look, and when there is enough to do, do it.
 
     Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read; a single partition's
     map that cannot be read is left alone, as evidence.  Another upkeep that came in between is a note: it did the work.
     """
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
-        return UpkeepResult(
+        return CompactionResult(
             flow.name, 0, note="a map is joined in transactions, which this flow does without"
         )
     seen = read_packed(flow, clusters.target)
     pieces = sum(len(it.values) for it in seen.values())
     if not make_plan(seen, _log_starts(flow, clusters.target, seen)):
-        return UpkeepResult(flow.name, pieces)
+        return CompactionResult(flow.name, pieces)
     try:
         done = _write(flow, clusters.target)
     except FencedError:
-        return UpkeepResult(flow.name, pieces, note="another upkeep of this flow came in between")
+        return CompactionResult(flow.name, pieces, note="another upkeep of this flow came in between")
     joined = [it for it in done if it.value is not None]
-    return UpkeepResult(
+    return CompactionResult(
         flow.name,
         pieces,
         joined=sum(len(it.replaced) for it in joined),
@@ -93,7 +93,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> UpkeepResult:
 
 
 def make_plan(
-    maps: Mapping[SourceLife, PackedMap], log_starts: Mapping[SourceLife, int]
+    maps: Mapping[SourceIncarnation, PackedMap], log_starts: Mapping[SourceIncarnation, int]
 ) -> list[Replacement]:
     """Say what to join and what to forget.  `log_starts` are the target's, for partitions that are there.  Pure."""
     plan: list[Replacement] = []
@@ -117,7 +117,7 @@ def _first_kept(packed: PackedMap, log_start: int) -> int:
     return int(below[-1]) if len(below) else 0
 
 
-def _joins(life: SourceLife, packed: PackedMap, start: int) -> Iterator[Replacement]:
+def _joins(life: SourceIncarnation, packed: PackedMap, start: int) -> Iterator[Replacement]:
     """Join neighbours, from row `start` to the last but one, while they stay small together."""
     rows: list[int] = []
     runs = 0
@@ -132,16 +132,16 @@ def _joins(life: SourceLife, packed: PackedMap, start: int) -> Iterator[Replacem
     yield from _join(life, packed, rows)
 
 
-def _join(life: SourceLife, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
+def _join(life: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterator[Replacement]:
     if len(rows) < WORTH_IT:
         return
     (piece,) = packed.joined(np.array(rows)).pieces
-    yield Replacement(life, tuple(packed.first[rows].tolist()), encode_piece(piece))
+    yield Replacement(life, tuple(packed.first[rows].tolist()), encode_segment(piece))
 
 
 def _log_starts(
-    flow: FlowSettings, target: ClusterReader, maps: Mapping[SourceLife, PackedMap]
-) -> Mapping[SourceLife, int]:
+    flow: FlowSettings, target: ClusterReader, maps: Mapping[SourceIncarnation, PackedMap]
+) -> Mapping[SourceIncarnation, int]:
     """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's.
 
     Offsets are asked for by name, so the topic's id is looked at before and after: a copy that was made anew begins

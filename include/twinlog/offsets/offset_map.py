@@ -20,9 +20,9 @@ from typing import NoReturn
 import numpy as np
 
 from twinlog.errors import TerminalError
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.piece_table import Column, Flags, PieceTable
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.piece_table import Column, Flags, SegmentTable
+from twinlog.offsets.run import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class OffsetMap:
     covered_to: Column
 
     @classmethod
-    def of(cls, pieces: Iterable[MapPiece]) -> OffsetMap:
+    def of(cls, pieces: Iterable[MapSegment]) -> OffsetMap:
         """Join pieces, in any order.
 
         A piece that repeats what others say is fine (joined pieces may stand beside the ones they replace).
         Raises TerminalError when two pieces contradict each other.
         """
-        return cls.joined(PieceTable.of(list(pieces)))
+        return cls.joined(SegmentTable.of(list(pieces)))
 
     @classmethod
-    def joined(cls, table: PieceTable) -> OffsetMap:
+    def joined(cls, table: SegmentTable) -> OffsetMap:
         """Join pieces that are columns already.  Raises as `of`."""
         order = np.lexsort((-table.end, table.first))
         order = order[table.first[order] < table.end[order]]
@@ -91,7 +91,7 @@ class OffsetMap:
             result = result.add(table.piece(row))
         return result
 
-    def add(self, piece: MapPiece) -> OffsetMap:
+    def add(self, piece: MapSegment) -> OffsetMap:
         """Make the map that also knows `piece`: one that follows the map, lies in a hole, or repeats a part of it.
 
         Raises TerminalError when it says otherwise than the map does, or reaches into it.
@@ -108,8 +108,8 @@ class OffsetMap:
             self._fail(f"contradicts the piece [{first}, {end})", first)
         return self
 
-    def _with(self, piece: MapPiece) -> OffsetMap:
-        added = PieceTable.of([piece])
+    def _with(self, piece: MapSegment) -> OffsetMap:
+        added = SegmentTable.of([piece])
         upstream = np.concatenate((self.upstream, added.upstream))
         order = np.argsort(upstream, kind="stable")
         downstream = np.concatenate((self.downstream, added.downstream))[order]
@@ -211,16 +211,16 @@ class OffsetMap:
         return int(self.length.sum())
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[Extent, ...]:
         """All runs, in order, no two of which continue each other."""
         columns = (self.upstream.tolist(), self.downstream.tolist(), self.length.tolist())
-        return tuple(Run(*row) for row in zip(*columns, strict=True))
+        return tuple(Extent(*row) for row in zip(*columns, strict=True))
 
     @property
-    def pieces(self) -> tuple[MapPiece, ...]:
+    def pieces(self) -> tuple[MapSegment, ...]:
         """The whole map, one piece a covered stretch."""
         bounds = zip(self.covered_from.tolist(), self.covered_to.tolist(), strict=True)
-        return tuple(MapPiece(first, end, self._cut(first, end)) for first, end in bounds)
+        return tuple(MapSegment(first, end, self._cut(first, end)) for first, end in bounds)
 
     def check(self) -> None:
         """Raise TerminalError, showing the map, unless its runs are sorted, apart, joined and inside its stretches."""
@@ -235,7 +235,7 @@ class OffsetMap:
         if (stretch < 0).any() or (self.covered_to[stretch] < upstream_end).any():
             self._fail("has runs outside its bounds", self.first_upstream)
 
-    def _cut(self, first: int, end: int) -> tuple[Run, ...]:
+    def _cut(self, first: int, end: int) -> tuple[Extent, ...]:
         """Take the parts of runs that lie in upstream offsets [first, end)."""
         start = int(np.searchsorted(self.upstream + self.length, first, side="right"))
         stop = int(np.searchsorted(self.upstream, end, side="left"))
@@ -243,7 +243,7 @@ class OffsetMap:
         high = np.minimum((self.upstream + self.length)[start:stop], end)
         shift = (self.downstream - self.upstream)[start:stop]
         rows = zip(low.tolist(), (low + shift).tolist(), (high - low).tolist(), strict=True)
-        return tuple(Run(*row) for row in rows)
+        return tuple(Extent(*row) for row in rows)
 
     def _first_wrong(self, skipped: Column, jumped: Column) -> int:
         """Upstream offset of the first run that overlaps the one before it, or lies before it, on either side."""

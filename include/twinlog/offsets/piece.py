@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.errors import FormatError
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 
 LIMIT = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class MapPiece:
+class MapSegment:
     """Runs in order that cover upstream offsets [first_upstream, end_upstream); there may be none.
 
     An offset of the piece that is in no run has no copy (a marker, aborted, compacted away).  Raises FormatError
@@ -20,7 +20,7 @@ class MapPiece:
 
     first_upstream: int
     end_upstream: int
-    runs: tuple[Run, ...]
+    runs: tuple[Extent, ...]
 
     def __post_init__(self) -> None:
         upstream, downstream = self.first_upstream, 0
@@ -35,13 +35,13 @@ class MapPiece:
             )
 
 
-def cut(known: MapPiece, at: int) -> MapPiece | None:
+def cut(known: MapSegment, at: int) -> MapSegment | None:
     """What a piece says of upstream offsets below `at`; None when that is nothing."""
     if known.first_upstream >= at:
         return None
     runs = tuple(
-        Run(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
+        Extent(run.upstream, run.downstream, min(run.upstream_end, at) - run.upstream)
         for run in known.runs
         if run.upstream < at
     )
-    return MapPiece(known.first_upstream, min(known.end_upstream, at), runs)
+    return MapSegment(known.first_upstream, min(known.end_upstream, at), runs)

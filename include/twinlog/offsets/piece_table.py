@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 Column = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PieceTable:
+class SegmentTable:
     """Pieces by row, in any order, each covering upstream offsets [first, end); their runs one behind the other.
 
     The runs of piece i are rows `run_start[i]` to `run_start[i + 1]` of the three columns of runs.
@@ -30,7 +30,7 @@ class PieceTable:
     length: Column
 
     @classmethod
-    def of(cls, pieces: Sequence[MapPiece]) -> PieceTable:
+    def of(cls, pieces: Sequence[MapSegment]) -> SegmentTable:
         """Put pieces into columns."""
         counts = [0, *(len(piece.runs) for piece in pieces)]
         rows = [(run.upstream, run.downstream, run.length) for piece in pieces for run in piece.runs]
@@ -49,21 +49,21 @@ class PieceTable:
         """Number of runs of each piece."""
         return np.diff(self.run_start)
 
-    def piece(self, row: int) -> MapPiece:
+    def piece(self, row: int) -> MapSegment:
         """Take one piece out."""
         rows = slice(int(self.run_start[row]), int(self.run_start[row + 1]))
         columns = (self.upstream[rows].tolist(), self.downstream[rows].tolist(), self.length[rows].tolist())
-        runs = tuple(Run(*run) for run in zip(*columns, strict=True))
-        return MapPiece(int(self.first[row]), int(self.end[row]), runs)
+        runs = tuple(Extent(*run) for run in zip(*columns, strict=True))
+        return MapSegment(int(self.first[row]), int(self.end[row]), runs)
 
-    def take(self, rows: Column) -> PieceTable:
+    def take(self, rows: Column) -> SegmentTable:
         """Make a table of some pieces, in the order given."""
         counts = self.run_count[rows]
         run_start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
         # Row numbers of all runs wanted: the first of each piece, and on from there.
         shift = np.repeat(self.run_start[rows] - run_start[:-1], counts)
         runs = np.arange(run_start[-1], dtype=np.int64) + shift
-        return PieceTable(
+        return SegmentTable(
             self.first[rows],
             self.end[rows],
             run_start,

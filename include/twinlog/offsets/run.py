@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Run:
+class Extent:
     """`length` records with upstream offsets from `upstream` and downstream offsets from `downstream`, both dense."""
 
     upstream: int

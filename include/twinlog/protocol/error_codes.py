@@ -117,7 +117,7 @@ REFUSED_RECORDS = TOO_LARGE | frozenset({
 })
 """The target will never take this batch: one of its records is at fault."""
 
-ANOTHER_LIFE = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
+OTHER_INCARNATION = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 """A fetch by topic id: the topic was deleted, or made anew, or the broker has not heard of it yet."""
 
 UNKNOWN_TOPIC = "unknown-topic-or-partition"

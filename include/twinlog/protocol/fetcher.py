@@ -12,7 +12,7 @@ from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.protocol import fetch_by_id
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.error_codes import Code, code_name, error_for
-from twinlog.protocol.patience import NOBODY, Patience
+from twinlog.protocol.patience import NOBODY, FetchBackoff
 from twinlog.protocol.remedies import Request, repeats
 from twinlog.protocol.socket.connection import Connection, answering
 from twinlog.protocol.wire import (
@@ -105,7 +105,7 @@ class Fetcher:
         read_committed: bool,
         max_wait_ms: int = MAX_WAIT_MS,
         topic_ids: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
+        patience: FetchBackoff | None = None,
         buffers: int = 1,
     ) -> None:
         self._brokers = brokers
@@ -166,7 +166,7 @@ class Fetcher:
         return by_leader
 
     def _look_up(
-        self, positions: Mapping[TopicPartition, int], patience: Patience
+        self, positions: Mapping[TopicPartition, int], patience: FetchBackoff
     ) -> dict[TopicPartition, TwinlogError]:
         """Ask once who leads what nobody is known to lead; return what must not be asked for."""
         known = self._brokers.known_leader
@@ -231,7 +231,7 @@ class Fetcher:
                 self._note(node, leader, partitions, self._patience)
             yield partitions
 
-    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: Patience) -> None:
+    def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: FetchBackoff) -> None:
         """Let the partitions rest that were answered with an error that may pass; another may lead them by now."""
         refused = {
             (it.topic, it.partition): it.error

@@ -40,7 +40,7 @@ class _Rest:
         self.until = time.monotonic() + random.uniform(0, longest)
 
 
-class Patience:
+class FetchBackoff:
     """Remembers which leaders were lost and which partitions refused, and since when partitions wait."""
 
     def __init__(self) -> None:

@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from twinlog.protocol.error_codes import (
-    ANOTHER_LIFE,
     COORDINATOR_MOVED,
     FENCED,
     LEADER_MOVED,
     NOT_APPENDED,
+    OTHER_INCARNATION,
     REFUSED_RECORDS,
     TOO_LARGE,
     Code,
@@ -46,7 +46,7 @@ class Request(StrEnum):
     LOOK_UP = "look-up"
 
 
-class Remedy(StrEnum):
+class ErrorAction(StrEnum):
     """What to do about a code (module docstring)."""
 
     REPEAT = "repeat"
@@ -80,7 +80,7 @@ _REFUSED_TOPIC = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
     Code.INVALID_TOPIC_EXCEPTION,
     Code.POLICY_VIOLATION,
-    *ANOTHER_LIFE,
+    *OTHER_INCARNATION,
 })
 
 _NOT_ALLOWED = frozenset({
@@ -92,15 +92,15 @@ _NOT_ALLOWED = frozenset({
 })
 
 
-def _rows(*rows: tuple[frozenset[Code], Remedy]) -> Mapping[Code, Remedy]:
-    return {code: remedy for codes, remedy in rows for code in codes}
+def _rows(*rows: tuple[frozenset[Code], ErrorAction]) -> Mapping[Code, ErrorAction]:
+    return {code: error_action for codes, error_action in rows for code in codes}
 
 
-TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
+TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
     Request.FETCH: _rows(
         (
             LEADER_MOVED
-            | ANOTHER_LIFE  # the same: Metadata tells a topic made anew from a broker that is behind
+            | OTHER_INCARNATION  # the same: Metadata tells a topic made anew from a broker that is behind
             | {
                 Code.FETCH_SESSION_ID_NOT_FOUND,
                 Code.INVALID_FETCH_SESSION_EPOCH,
@@ -110,59 +110,62 @@ TABLE: Mapping[Request, Mapping[Code, Remedy]] = {
                 Code.REQUEST_TIMED_OUT,
                 Code.NETWORK_EXCEPTION,
             },
-            Remedy.REPEAT,
+            ErrorAction.REPEAT,
         ),
-        (frozenset({Code.OFFSET_OUT_OF_RANGE, Code.CORRUPT_MESSAGE}), Remedy.END_RANGE),
-        ((_REFUSED_TOPIC - ANOTHER_LIFE) | _NOT_ALLOWED, Remedy.END_RANGE),
+        (frozenset({Code.OFFSET_OUT_OF_RANGE, Code.CORRUPT_MESSAGE}), ErrorAction.END_RANGE),
+        ((_REFUSED_TOPIC - OTHER_INCARNATION) | _NOT_ALLOWED, ErrorAction.END_RANGE),
     ),
     Request.PRODUCE: _rows(
-        (_MAY_BE_WRITTEN | NOT_APPENDED, Remedy.RESEND),
-        (TOO_LARGE, Remedy.SPLIT),
-        (REFUSED_RECORDS - TOO_LARGE, Remedy.END_RANGE),
-        (_REFUSED_TOPIC, Remedy.END_RANGE),
-        (frozenset({Code.CORRUPT_MESSAGE}), Remedy.END_RANGE),
-        (FENCED, Remedy.FENCED),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (_MAY_BE_WRITTEN | NOT_APPENDED, ErrorAction.RESEND),
+        (TOO_LARGE, ErrorAction.SPLIT),
+        (REFUSED_RECORDS - TOO_LARGE, ErrorAction.END_RANGE),
+        (_REFUSED_TOPIC, ErrorAction.END_RANGE),
+        (frozenset({Code.CORRUPT_MESSAGE}), ErrorAction.END_RANGE),
+        (FENCED, ErrorAction.FENCED),
+        (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.ADD_PARTITIONS: _rows(
-        (_BUSY, Remedy.REPEAT),
-        (frozenset({Code.LEADER_NOT_AVAILABLE}), Remedy.RESEND),  # our own answer (lane/open_transactions.py)
-        (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, Remedy.END_RANGE),
-        (FENCED, Remedy.FENCED),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (_BUSY, ErrorAction.REPEAT),
+        (
+            frozenset({Code.LEADER_NOT_AVAILABLE}),
+            ErrorAction.RESEND,
+        ),  # our own answer (lane/open_transactions.py)
+        (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
+        (FENCED, ErrorAction.FENCED),
+        (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.END_TXN: _rows(
         # A coordinator that is just being asked to fence us fails to end the transaction, too (IllegalStateException).
-        (_BUSY | {Code.UNKNOWN_SERVER_ERROR}, Remedy.REPEAT),
-        (FENCED, Remedy.FENCED),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (_BUSY | {Code.UNKNOWN_SERVER_ERROR}, ErrorAction.REPEAT),
+        (FENCED, ErrorAction.FENCED),
+        (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.INIT_PRODUCER: _rows(
-        (_BUSY, Remedy.REPEAT),
-        (FENCED, Remedy.FENCED),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (_BUSY, ErrorAction.REPEAT),
+        (FENCED, ErrorAction.FENCED),
+        (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.LOOK_UP: _rows(
-        (LEADER_MOVED | COORDINATOR_MOVED, Remedy.REPEAT),
-        (frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION}), Remedy.REPEAT),
-        (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, Remedy.END_RANGE),
-        (_NOT_ALLOWED, Remedy.STOP),
+        (LEADER_MOVED | COORDINATOR_MOVED, ErrorAction.REPEAT),
+        (frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION}), ErrorAction.REPEAT),
+        (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
+        (_NOT_ALLOWED, ErrorAction.STOP),
     ),
 }
 """Codes that are not here are answered by `DEFAULT`."""
 
-DEFAULT: Mapping[Request, Remedy] = {
-    Request.FETCH: Remedy.END_RANGE,
-    Request.PRODUCE: Remedy.FENCE_AGAIN,
-    Request.ADD_PARTITIONS: Remedy.FENCE_AGAIN,
-    Request.END_TXN: Remedy.FENCE_AGAIN,
-    Request.INIT_PRODUCER: Remedy.FENCE_AGAIN,
-    Request.LOOK_UP: Remedy.FENCE_AGAIN,
+DEFAULT: Mapping[Request, ErrorAction] = {
+    Request.FETCH: ErrorAction.END_RANGE,
+    Request.PRODUCE: ErrorAction.FENCE_AGAIN,
+    Request.ADD_PARTITIONS: ErrorAction.FENCE_AGAIN,
+    Request.END_TXN: ErrorAction.FENCE_AGAIN,
+    Request.INIT_PRODUCER: ErrorAction.FENCE_AGAIN,
+    Request.LOOK_UP: ErrorAction.FENCE_AGAIN,
 }
 """What an unforeseen code does: a reader ends its range by name, a writer is in doubt."""
 
 
-def remedy(request: Request, code: int) -> Remedy:
+def error_action(request: Request, code: int) -> ErrorAction:
     """Return what to do about `code` (not 0) as an answer to `request`.
 
     Raises KeyError for 0: there is nothing to remedy.
@@ -177,4 +180,4 @@ def remedy(request: Request, code: int) -> Remedy:
 
 def repeats(request: Request, code: int) -> bool:
     """Whether `code` is an error after which the same question is asked again."""
-    return code != 0 and remedy(request, code) is Remedy.REPEAT
+    return code != 0 and error_action(request, code) is ErrorAction.REPEAT

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from twinlog.batches.header import OLD_MAGIC, BatchHeader, require_sound, walk
+from twinlog.batches.header import OLD_MAGIC, BatchHeader, require_crc, walk
 from twinlog.errors import FormatError
 from twinlog.protocol.wire import Fetched
 
 _HINT = "nothing was taken from it; let a replica with a sound log lead the partition"
 
 
-def walk_sound(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+def walk_verified(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield whole batches as `walk` does, each checked before anything of it is believed, its offsets included.
 
     Raises FormatError as `walk_headers` does, for a batch that does not fit its checksum, and for bytes that hold no
@@ -24,7 +24,7 @@ def walk_sound(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """
     whole = False
     for header, batch in walk(block):
-        require_sound(header, batch)
+        require_crc(header, batch)
         whole = True
         yield header, batch
     if len(block) and not whole:

@@ -10,7 +10,7 @@ from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapKey
-from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_pieces
+from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
@@ -18,7 +18,7 @@ from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
 M = TypeVar("M", bound=PackedMap | OffsetMap)
 
 
-class SourceLife(NamedTuple):
+class SourceIncarnation(NamedTuple):
     """One partition of one life (topic id) of a source topic."""
 
     topic: str
@@ -26,27 +26,29 @@ class SourceLife(NamedTuple):
     partition: int
 
 
-class Maps(Mapping[SourceLife, M], Generic[M]):
+class Maps(Mapping[SourceIncarnation, M], Generic[M]):
     """One map a partition of a topic's life.
 
     One that cannot be read is in `broken`, with the reason, and not among those that are listed; who asks for it by
     name (`maps[life]`, `maps.get(life)`) gets its UnreadableMap raised: it stops what depends on it, and nothing else.
     """
 
-    def __init__(self, readable: Mapping[SourceLife, M], broken: Mapping[SourceLife, UnreadableMap]) -> None:
+    def __init__(
+        self, readable: Mapping[SourceIncarnation, M], broken: Mapping[SourceIncarnation, UnreadableMap]
+    ) -> None:
         self._readable = readable
         self.broken = broken
 
-    def __getitem__(self, life: SourceLife) -> M:
+    def __getitem__(self, life: SourceIncarnation) -> M:
         if life in self.broken:
             raise self.broken[life]
         return self._readable[life]
 
-    def seen(self, life: SourceLife) -> M | UnreadableMap | None:
+    def seen(self, life: SourceIncarnation) -> M | UnreadableMap | None:
         """Give the map, why it cannot be read, or None when there is none: for whoever decides later."""
         return self.broken.get(life) or self._readable.get(life)
 
-    def __iter__(self) -> Iterator[SourceLife]:
+    def __iter__(self) -> Iterator[SourceIncarnation]:
         return iter(self._readable)
 
     def __len__(self) -> int:
@@ -78,10 +80,10 @@ def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:
 
 def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[PackedMap]:
     """Sort the content of a map topic by partition.  Raises FormatError as `read_packed`."""
-    readable: dict[SourceLife, PackedMap] = {}
-    broken: dict[SourceLife, UnreadableMap] = {}
+    readable: dict[SourceIncarnation, PackedMap] = {}
+    broken: dict[SourceIncarnation, UnreadableMap] = {}
     for key, stored in _grouped(map_topic, latest).items():
-        life = SourceLife(key.topic, key.topic_id, key.partition)
+        life = SourceIncarnation(key.topic, key.topic_id, key.partition)
         try:
             values = {first: it.value or b"" for first, it in stored.items()}
             readable[life] = PackedMap.of(values, origin=_origin(map_topic, life, stored))
@@ -91,14 +93,14 @@ def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[Pack
 
 
 def read_maps(
-    flow: FlowSettings, cluster: ClusterReader, lives: Iterable[SourceLife] | None = None
+    flow: FlowSettings, cluster: ClusterReader, lives: Iterable[SourceIncarnation] | None = None
 ) -> Maps[OffsetMap]:
     """Read the flow's offset map and open it, one exact map per partition of each life of a topic (or of `lives`).
 
     All of it is in memory then, 24 bytes a run: for maps of any size use `read_packed`.  Raises as `read_packed`.
     """
     packed = read_packed(flow, cluster)
-    opened: dict[SourceLife, OffsetMap] = {}
+    opened: dict[SourceIncarnation, OffsetMap] = {}
     broken = dict(packed.broken)
     for life, it in packed.items():
         if lives is None or life in lives:
@@ -109,18 +111,20 @@ def read_maps(
     return Maps(opened, broken)
 
 
-def stored_pieces(flow: FlowSettings, cluster: ClusterReader) -> Mapping[SourceLife, tuple[int, ...]]:
+def stored_segments(
+    flow: FlowSettings, cluster: ClusterReader
+) -> Mapping[SourceIncarnation, tuple[int, ...]]:
     """Say under which first upstream offsets pieces are stored, whatever is in them.  Raises as `read_packed`."""
     latest = latest_records_or_empty(cluster, flow.offset_map_topic)
     return {
-        SourceLife(key.topic, key.topic_id, key.partition): tuple(sorted(stored))
+        SourceIncarnation(key.topic, key.topic_id, key.partition): tuple(sorted(stored))
         for key, stored in _grouped(flow.offset_map_topic, latest).items()
     }
 
 
 def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
     try:
-        return group_pieces((key, record) for key, record in latest.items() if record.value is not None)
+        return group_segments((key, record) for key, record in latest.items() if record.value is not None)
     except FormatError as error:
         where = _place(map_topic, latest[error.data["key"]])
         raise FormatError(
@@ -131,7 +135,7 @@ def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapK
         ) from None
 
 
-def _origin(map_topic: str, life: SourceLife, stored: Mapping[int, ReadRecord]) -> Origin:
+def _origin(map_topic: str, life: SourceIncarnation, stored: Mapping[int, ReadRecord]) -> Origin:
     return Origin(*life, lambda first: _place(map_topic, stored[first]))
 
 

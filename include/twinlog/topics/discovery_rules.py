@@ -21,7 +21,7 @@ from twinlog.topics.discovery import (
     TargetState,
     remote_name,
 )
-from twinlog.topics.incarnations import life_problems, orphans, registry_problems
+from twinlog.topics.incarnations import incarnation_problems, orphans, registry_problems
 from twinlog.topics.pauses import why_paused, why_standing_by
 
 
@@ -37,7 +37,7 @@ def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger:
     problems = sorted(
         (
             *_refused(flow, source, target),
-            *life_problems(flow, source, target, ledger),
+            *incarnation_problems(flow, source, target, ledger),
             *registry_problems(flow, source),
             *_name_clashes(flow, source),
             *_fewer_partitions(flow, source, target),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings, RecreatedPolicy
-from twinlog.formats.ledger.topics import Incarnation, LifeReason, RebuildPhase
+from twinlog.formats.ledger.topics import Incarnation, IncarnationReason, RebuildPhase
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import (
     Orphan,
@@ -59,29 +59,29 @@ def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str
     return source
 
 
-def about_life(at_ms: int, life: Incarnation | None) -> bool:
+def about_incarnation(at_ms: int, life: Incarnation | None) -> bool:
     """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
 
-    That holds of its downstream offset; of the upstream one `about_source_life` knows more.
+    That holds of its downstream offset; of the upstream one `about_source_incarnation` knows more.
     Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
     """
-    return life is None or life.reason is LifeReason.FIRST_SEEN or at_ms >= life.since_ms
+    return life is None or life.reason is IncarnationReason.FIRST_SEEN or at_ms >= life.since_ms
 
 
-def about_source_life(at_ms: int, topic: str, ledger: Ledger) -> bool:
+def about_source_incarnation(at_ms: int, topic: str, ledger: Ledger) -> bool:
     """Whether an upstream offset noted at `at_ms` is one of the life of its topic that is copied now.
 
     A copy made anew does not change the source's offsets.  A rebuild writes its own time over that of the life it
     copies: where the ledger knows of no other one the offset is of this life, else it may be of an earlier one.
     """
     life = ledger.incarnations.get(topic)
-    if life is None or about_life(at_ms, life):
+    if life is None or about_incarnation(at_ms, life):
         return True
     only = all(it.topic_id == life.topic_id for it in ledger.lives if it.topic == topic)
-    return only and life.reason is LifeReason.REBUILD and life.topic_id not in _NO_ID
+    return only and life.reason is IncarnationReason.REBUILD and life.topic_id not in _NO_ID
 
 
-def life_problems(
+def incarnation_problems(
     flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
 ) -> Iterator[Problem]:
     """Hold every topic the ledger knows against both clusters."""
@@ -90,8 +90,8 @@ def life_problems(
         if rebuild is not None and rebuild.phase is RebuildPhase.DELETING:
             yield _rebuilding(flow, topic, known)
         elif topic in source.topics.found:
-            yield from _source_life(flow, source, topic, known)
-            yield from _copy_life(flow, target, topic, known)
+            yield from _source_incarnation(flow, source, topic, known)
+            yield from _copied_incarnation(flow, target, topic, known)
         elif topic in source.gone:
             yield _deleted(flow, topic, known, target)
 
@@ -144,7 +144,7 @@ def _orphans(
             yield Orphan(name, upstream, OrphanKind.UNKNOWN)
 
 
-def _source_life(
+def _source_incarnation(
     flow: FlowSettings, source: SourceState, topic: str, known: Incarnation
 ) -> Iterable[Problem]:
     alias, remote = flow.source.alias, remote_name(flow, topic)
@@ -177,7 +177,9 @@ def _source_life(
     ]
 
 
-def _copy_life(flow: FlowSettings, target: TargetState, topic: str, known: Incarnation) -> Iterator[Problem]:
+def _copied_incarnation(
+    flow: FlowSettings, target: TargetState, topic: str, known: Incarnation
+) -> Iterator[Problem]:
     """Find copies that are not the ones that were written.
 
     Made anew they hold what comes next and lack what was copied before: progress outlives the copy, and MM2 goes

@@ -27,7 +27,7 @@ from twinlog.state.progress import packed_maps
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import (
-    WayBack,
+    ReverseState,
     gone_ways,
     read_ways_back,
     sorted_ledgers,
@@ -35,7 +35,7 @@ from twinlog.topics.reverse_flows import (
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class OtherWriters:
     """What is not the flow's.
 
     `echoes`: upstream offsets, by source partition, that the flow the other way wrote.  `others`: downstream offsets,
@@ -47,7 +47,7 @@ class Sharing:
     shared: frozenset[str] = frozenset()
 
 
-def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> Sharing:
+def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> OtherWriters:
     """Look for a flow the other way and for other flows into the same copies.
 
     State of other flows that may not, or cannot, be read is passed over: what they wrote is not known to be theirs.
@@ -57,7 +57,7 @@ def read_sharing(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -
     ways = read_ways_back(flow, clusters, ids) if ids else ()
     same = frozenset(ids) & {life.topic for way in ways for life in way.ledger.lives}
     copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
-    return Sharing(_echoes(ways, same), _other_flows(flow, clusters.target, copies), same)
+    return OtherWriters(_loopback(ways, same), _other_flows(flow, clusters.target, copies), same)
 
 
 def other_writers(
@@ -76,7 +76,7 @@ def other_writers(
         alias = source_of_ledger(name)
         if alias is None or name == flow.ledger_topic:
             continue
-        lives = _lives(clusters.target, name)
+        lives = _incarnations(clusters.target, name)
         if lives is None:
             found += [] if named else [f"whoever {name} tells of, which cannot be read"]
         elif any(_goes_into(it, remote_topic, remote_topic_id) for it in lives):
@@ -103,7 +103,7 @@ def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iter
         yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
 
 
-def _lives(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
+def _incarnations(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
     try:
         return ledger_in(cluster, ledger_topic).lives
     except (ClusterRefused, FormatError):
@@ -114,7 +114,7 @@ def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bo
     return life.remote_topic == remote_topic and not differ(life.remote_topic_id, remote_topic_id)
 
 
-def _echoes(ways: Iterable[WayBack], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
+def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
     """What the reverse flows wrote into `topics`."""
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
     for way in ways:

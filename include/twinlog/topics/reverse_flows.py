@@ -43,7 +43,7 @@ class ReverseLedger:
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class ReverseState:
     """What one reverse flow keeps on the source."""
 
     alias: str
@@ -148,7 +148,9 @@ def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
     )
 
 
-def read_ways_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]) -> tuple[WayBack, ...]:
+def read_ways_back(
+    flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
+) -> tuple[ReverseState, ...]:
     """Read map and then ledger of each reverse flow.  Raises as `reverse_ledgers`.
 
     `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
@@ -160,7 +162,7 @@ def read_ways_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, 
     kept = [it for it in found if it.records or maps[it.alias] or maps[it.alias].broken]
     ids = _topic_ids(clusters, [it.ledger_topic for it in kept])
     return tuple(
-        WayBack(
+        ReverseState(
             it.alias,
             _current(maps[it.alias], ledger := ledger_from(it.records), copies),
             ledger,
@@ -170,7 +172,9 @@ def read_ways_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, 
     )
 
 
-def read_way_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]) -> WayBack | None:
+def read_reverse_state(
+    flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
+) -> ReverseState | None:
     """Read all reverse flows that write to `copies` as one: nearly always there is but one; None without any.
 
     Raises as `read_ways_back`.
@@ -185,7 +189,7 @@ def read_way_back(flow: FlowSettings, clusters: Clusters, copies: Mapping[str, s
     maps: Maps[PackedMap] = Maps({}, {})
     for way in ways:
         maps = Maps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
-    return WayBack(ways[0].alias, maps, ledger_from(records))
+    return ReverseState(ways[0].alias, maps, ledger_from(records))
 
 
 def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:

@@ -18,8 +18,8 @@ from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 from twinlog.offsets.spans import Spans
 
 Log = list[tuple[int, Rec]]
@@ -57,7 +57,7 @@ def batches(log: Log, sizes: Sequence[int] = (3,), codec: int = 0, together: int
 
 
 def map_of(pairs: Sequence[tuple[int, int]], end: int) -> OffsetMap:
-    return OffsetMap.of([MapPiece(0, end, tuple(Run(u, d, 1) for u, d in pairs))])
+    return OffsetMap.of([MapSegment(0, end, tuple(Extent(u, d, 1) for u, d in pairs))])
 
 
 @dataclasses.dataclass
@@ -273,8 +273,8 @@ def test_a_lost_piece_of_the_map():
     copy = numbered(30)
     kept = [n for n in range(30) if not 7 <= n < 14]
     pieces = [
-        MapPiece(0, 7, (Run(0, 0, 7),)),
-        MapPiece(14, 30, tuple(Run(n, n + n // 7, 1) for n in kept if n >= 14)),
+        MapSegment(0, 7, (Extent(0, 0, 7),)),
+        MapSegment(14, 30, tuple(Extent(n, n + n // 7, 1) for n in kept if n >= 14)),
     ]
     result = copy.compare(offset_map=OffsetMap.of(pieces))
     assert (True, [(7, 14, 7, Unproved.NO_MAP)]) == (
@@ -286,7 +286,7 @@ def test_a_lost_piece_of_the_map():
 def test_what_is_missing_where_the_map_was_lost():
     """It was copied, so it must be there, wherever that is; what is there is neither equal nor different."""
     copy = numbered(30)
-    pieces = [MapPiece(0, 7, (Run(0, 0, 7),)), *pieces_from(14, 30)]
+    pieces = [MapSegment(0, 7, (Extent(0, 0, 7),)), *pieces_from(14, 30)]
     lost = ((7, 14),)
     there = copy.compare(offset_map=OffsetMap.of(pieces), lost=lost)
     assert (True, (), 23) == (there.equal, there.unproved, there.equal_bytes + there.equal_records)
@@ -295,8 +295,8 @@ def test_what_is_missing_where_the_map_was_lost():
     assert [(Kind.MISSING, n, None) for n in range(7, 14)] == found_missing
 
 
-def pieces_from(start: int, end: int) -> list[MapPiece]:
-    return [MapPiece(start, end, tuple(Run(n, n + n // 7, 1) for n in range(start, end)))]
+def pieces_from(start: int, end: int) -> list[MapSegment]:
+    return [MapSegment(start, end, tuple(Extent(n, n + n // 7, 1) for n in range(start, end)))]
 
 
 @settings(deadline=None)
@@ -528,7 +528,7 @@ def mixed(own: Log, others: Log, sizes: Sequence[int] = (3,)) -> list[Item]:
 
 
 def spans_of(log: Log) -> Spans:
-    runs = [MapPiece(n, n + 1, (Run(n, offset, 1),)) for n, (offset, _) in enumerate(log)]
+    runs = [MapSegment(n, n + 1, (Extent(n, offset, 1),)) for n, (offset, _) in enumerate(log)]
     return Spans.downstream_of([OffsetMap.of(runs)])
 
 

@@ -12,8 +12,8 @@ from batches import Rec, encode
 from twinlog.audit.comparison.many_records import common_count, equal_prefix
 from twinlog.batches.columns.columns import Columns, read_columns
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 
 def columns(records: list[Rec]) -> Columns:
@@ -37,14 +37,14 @@ def test_any_byte_that_differs_is_seen(sizes, chance, changed):
             theirs[at] = Rec(bytes(value), b"k", 5)
         else:
             theirs[at] = Rec(None, b"k", 5)
-    whole = OffsetMap.of([MapPiece(0, len(ours), (Run(0, 0, len(ours)),))])
+    whole = OffsetMap.of([MapSegment(0, len(ours), (Extent(0, 0, len(ours)),))])
     assert at == equal_prefix(columns(ours), columns(theirs), whole)
 
 
 def test_a_record_must_stand_where_the_map_puts_it():
     """Equal ones elsewhere are not the copy; of offsets the map does not know nothing is."""
     some = columns([Rec(b"%d" % n) for n in range(6)])
-    assert 4 == equal_prefix(some, some, OffsetMap.of([MapPiece(0, 6, (Run(0, 0, 4), Run(4, 7, 2)))]))
+    assert 4 == equal_prefix(some, some, OffsetMap.of([MapSegment(0, 6, (Extent(0, 0, 4), Extent(4, 7, 2)))]))
     assert 0 == equal_prefix(some, some, OffsetMap.of([]))
 
 

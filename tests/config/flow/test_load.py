@@ -24,7 +24,7 @@ from twinlog.config.flow.settings import (
     GroupSyncPolicy,
     GroupSyncSettings,
     Guarantee,
-    LifeSettings,
+    LifecycleSettings,
     PoisonPolicy,
     RecreatedPolicy,
     Tier,
@@ -400,7 +400,9 @@ def test_every_field_has_a_case() -> None:
         "carries",
     }  # by offsets_topic; below; test_proving; test_beats
     assert {field.name for field in fields(FlowSettings)} <= tested
-    assert {field.name for field in fields(LifeSettings)} == {name for name, _ in EVERY_LIFE_SETTING.values()}
+    assert {field.name for field in fields(LifecycleSettings)} == {
+        name for name, _ in EVERY_LIFE_SETTING.values()
+    }
     assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}
     assert {field.name for field in fields(GateSettings)} == {name for name, _ in EVERY_GATE_SETTING.values()}
 

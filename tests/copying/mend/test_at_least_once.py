@@ -14,7 +14,7 @@ from twinlog.copying.mend import at_least_once
 from twinlog.copying.mend.at_least_once import LAST_WORD_SECONDS, beyond
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.records import LaneFence
-from twinlog.formats.map.offset_map import MapKey, decode_map_key, encode_map_key, encode_piece
+from twinlog.formats.map.offset_map import MapKey, decode_map_key, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import FenceLogs, Grant
@@ -22,8 +22,8 @@ from twinlog.lane.spec import RangeSpec, StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.logs.log_state import KeptRecord, LogState
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A")
 
@@ -32,10 +32,10 @@ def range_from(start: int, partition: int = 0) -> RangeSpec:
     return RangeSpec("t", "id", "A.t", partition, start, start + 100)
 
 
-def stored(pieces: Iterable[MapPiece], topic_id: str = "id") -> dict[bytes, bytes]:
+def stored(pieces: Iterable[MapSegment], topic_id: str = "id") -> dict[bytes, bytes]:
     """The map topic's records of one partition."""
     return {
-        encode_map_key(MapKey("t", topic_id, 0, it.first_upstream)): encode_piece(it)
+        encode_map_key(MapKey("t", topic_id, 0, it.first_upstream)): encode_segment(it)
         for it in pieces
         if it.first_upstream < it.end_upstream
     }
@@ -51,7 +51,7 @@ def opened(records: dict[bytes, bytes]) -> OffsetMap:
     return PackedMap.of({decode_map_key(key).first_upstream: it for key, it in records.items()}).open()
 
 
-def offsets(runs: Iterable[Run]) -> dict[int, int]:
+def offsets(runs: Iterable[Extent]) -> dict[int, int]:
     """Downstream offsets by upstream."""
     return {
         up: run.downstream + up - run.upstream for run in runs for up in range(run.upstream, run.upstream_end)
@@ -59,10 +59,10 @@ def offsets(runs: Iterable[Run]) -> dict[int, int]:
 
 
 @given(maps(), st.integers(0, 40))
-def test_the_next_copy_contradicts_nothing(pieces: list[MapPiece], start: int) -> None:
+def test_the_next_copy_contradicts_nothing(pieces: list[MapSegment], start: int) -> None:
     """Every run up to where it begins is as it was, none is beyond, and a piece that begins there fits."""
     records = after(stored(pieces), start)
-    again = MapPiece(start, start + 2, (Run(start, 1_000_000, 2),))
+    again = MapSegment(start, start + 2, (Extent(start, 1_000_000, 2),))
     kept = {up: down for up, down in offsets(run for it in pieces for run in it.runs).items() if up < start}
     found = offsets(opened(records | stored([again])).runs)
     assert {**kept, start: 1_000_000, start + 1: 1_000_001} == found
@@ -73,8 +73,8 @@ def test_what_two_drivers_copied_at_once_is_mapped_once(
     begun: int, more: int, behind: int, length: int
 ) -> None:
     """The first goes on behind what the second began with: up to there its copy counts, from there the other's."""
-    first = MapPiece(0, begun + more, (Run(0, 0, begun + more),))
-    second = MapPiece(begun, begun + length, (Run(begun, 100 + behind, length),))
+    first = MapSegment(0, begun + more, (Extent(0, 0, begun + more),))
+    second = MapSegment(begun, begun + length, (Extent(begun, 100 + behind, length),))
     records = after(stored([first]) | stored([second]), begun + length)
     expected = dict(zip(range(begun), range(begun), strict=True))
     expected |= {begun + number: 100 + behind + number for number in range(length)}
@@ -86,18 +86,18 @@ class Copier:
 
     def __init__(self, start: int, records: dict[bytes, bytes]) -> None:
         self.at = self._first = start
-        self._runs: list[Run] = []
+        self._runs: list[Extent] = []
         self._records = records
 
     def copy(self, downstream: int) -> None:
         """Copy ten records."""
         last = self._runs[-1] if self._runs else None
         if last is not None and last.downstream_end == downstream:
-            self._runs[-1] = Run(last.upstream, last.downstream, last.length + 10)
+            self._runs[-1] = Extent(last.upstream, last.downstream, last.length + 10)
         else:
-            self._runs.append(Run(self.at, downstream, 10))
+            self._runs.append(Extent(self.at, downstream, 10))
         self.at += 10
-        self._records |= stored([MapPiece(self._first, self.at, tuple(self._runs))])
+        self._records |= stored([MapSegment(self._first, self.at, tuple(self._runs))])
         if len(self._runs) == 4:
             self._first, self._runs = self.at, []
 
@@ -132,14 +132,14 @@ def test_however_two_drivers_copied_at_once_the_map_can_be_read_and_is_true(
 
 def test_pieces_that_repeat_each_other_stay() -> None:
     """An upkeep of the map may have died between writing a joined piece and forgetting its parts."""
-    joined, part = MapPiece(0, 9, (Run(0, 0, 9),)), MapPiece(4, 9, (Run(4, 4, 5),))
+    joined, part = MapSegment(0, 9, (Extent(0, 0, 9),)), MapSegment(4, 9, (Extent(4, 4, 5),))
     assert [] == list(beyond(STATE, stored([joined, part]), [range_from(9)]))
 
 
 def test_what_is_not_copied_now_is_left() -> None:
     """An earlier life of the topic, another partition, a map that cannot be read, a stranger's record."""
-    records = stored([MapPiece(0, 9, (Run(0, 0, 9),))])
-    assert [] == list(beyond(STATE, stored([MapPiece(0, 9, ())], "earlier"), [range_from(4)]))
+    records = stored([MapSegment(0, 9, (Extent(0, 0, 9),))])
+    assert [] == list(beyond(STATE, stored([MapSegment(0, 9, ())], "earlier"), [range_from(4)]))
     assert [] == list(beyond(STATE, records, [range_from(4, partition=1)]))
     assert [] == list(beyond(STATE, {next(iter(records)): b"\xff"}, [range_from(4)]))
     assert [] == list(beyond(STATE, {**records, b"stranger": b""}, [range_from(4)]))
@@ -148,7 +148,7 @@ def test_what_is_not_copied_now_is_left() -> None:
 
 def test_a_first_copy_that_died_before_it_wrote_progress_leaves_no_map() -> None:
     """It is copied from its beginning again."""
-    pieces = [MapPiece(0, 100, (Run(0, 0, 100),)), MapPiece(100, 150, (Run(100, 100, 50),))]
+    pieces = [MapSegment(0, 100, (Extent(0, 0, 100),)), MapSegment(100, 150, (Extent(100, 100, 50),))]
     assert {} == after(stored(pieces), 0)
 
 
@@ -224,6 +224,6 @@ def test_of_two_drivers_that_call_at_once_one_has_the_flow(monkeypatch: pytest.M
 
 def test_the_fence_of_a_map_in_contradiction_was_needed() -> None:
     """Two drivers' pieces as they are cannot be opened: that is what is mended."""
-    pieces = [MapPiece(0, 150, (Run(0, 0, 150),)), MapPiece(100, 200, (Run(100, 150, 100),))]
+    pieces = [MapSegment(0, 150, (Extent(0, 0, 150),)), MapSegment(100, 200, (Extent(100, 150, 100),))]
     with pytest.raises(UnreadableMap):
         opened(stored(pieces))

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.copying.mend.outcomes import Ending, MapSeen, of_copy, of_map, of_progress, together
+from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_copy, of_map, of_progress, together
 from twinlog.errors import FormatError
-from twinlog.formats.map.offset_map import MapPiece, encode_piece
+from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.lost_progress import LostProgress
 from twinlog.lane.hanging import HangingTransaction
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 
-BROKEN = PackedMap.of({0: encode_piece(MapPiece(0, 10, (Run(0, 0, 10),)))[:-1]})
-COMMITTED, ABORTED, EITHER, UNKNOWN = Ending
+BROKEN = PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))[:-1]})
+COMMITTED, ABORTED, EITHER, UNKNOWN = Outcome
 LANE, ANOTHER = 7, 8
 
 
-def packed(end: int, *runs: Run) -> PackedMap:
+def packed(end: int, *runs: Extent) -> PackedMap:
     """A map up to upstream `end`."""
-    return PackedMap.of({0: encode_piece(MapPiece(0, end, runs))})
+    return PackedMap.of({0: encode_segment(MapSegment(0, end, runs))})
 
 
-TEN = packed(10, Run(0, 0, 10))
-HOLED = PackedMap.of({first: encode_piece(MapPiece(first, first + 10, ())) for first in (0, 20)})
+TEN = packed(10, Extent(0, 0, 10))
+HOLED = PackedMap.of({first: encode_segment(MapSegment(first, first + 10, ())) for first in (0, 20)})
 
 
-def piece(first: int, end: int, writer: int = LANE) -> tuple[int, MapPiece]:
+def piece(first: int, end: int, writer: int = LANE) -> tuple[int, MapSegment]:
     """A piece that somebody left open in the map."""
-    return writer, MapPiece(first, end, ())
+    return writer, MapSegment(first, end, ())
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def piece(first: int, end: int, writer: int = LANE) -> tuple[int, MapPiece]:
         (TEN, 9, 7, 10, COMMITTED),  # the map knows every record of it
         (TEN, 9, 9, 11, UNKNOWN),  # ... but not the last
         (TEN, 9, 5, 9, UNKNOWN),  # the log ends before the map does
-        (packed(10, Run(0, 0, 4), Run(4, 20, 6)), 9, 10, 20, UNKNOWN),
-        (packed(10, Run(0, 0, 4), Run(4, 20, 6)), 9, 15, 26, UNKNOWN),
-        (packed(10, Run(0, 0, 4), Run(4, 20, 6)), 9, 20, 26, COMMITTED),
+        (packed(10, Extent(0, 0, 4), Extent(4, 20, 6)), 9, 10, 20, UNKNOWN),
+        (packed(10, Extent(0, 0, 4), Extent(4, 20, 6)), 9, 15, 26, UNKNOWN),
+        (packed(10, Extent(0, 0, 4), Extent(4, 20, 6)), 9, 20, 26, COMMITTED),
         (TEN, 19, 11, 15, UNKNOWN),  # progress is further than the map
         (packed(10), 9, 0, 5, ABORTED),  # nothing but holes
         (BROKEN, 9, 11, 15, UNKNOWN),
@@ -56,7 +56,7 @@ def test_a_copy_is_judged_by_progress_and_map(
     last_copied: int | None,
     first_offset: int,
     log_end: int,
-    expected: Ending,
+    expected: Outcome,
 ) -> None:
     """Both deny all of what is open, or both know every record of it."""
     assert expected == of_copy(HangingTransaction(LANE, first_offset, log_end), last_copied, known)
@@ -84,7 +84,7 @@ def test_a_copy_is_judged_by_progress_and_map(
     ],
 )
 def test_progress_is_judged_by_the_map(
-    lost: int | None, last_copied: int | None, seen: MapSeen, in_copy: Ending, expected: Ending
+    lost: int | None, last_copied: int | None, seen: MapSeen, in_copy: Outcome, expected: Outcome
 ) -> None:
     """A piece that ends with it was committed, or was not; where the map does not know either, the copy does."""
     record = LostProgress("orders", 0, lost, LANE, ("mm2-offsets", 3))
@@ -108,7 +108,7 @@ def test_progress_is_judged_by_the_map(
         (19, MapSeen(UnreadableMap("torn"), (piece(10, 20),)), UNKNOWN),
     ],
 )
-def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, expected: Ending) -> None:
+def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, expected: Outcome) -> None:
     """With its pieces the map ends where progress does, or without them."""
     assert expected == of_map(LANE, last_copied, seen)
 
@@ -123,7 +123,7 @@ def test_a_map_is_judged_by_progress(last_copied: int | None, seen: MapSeen, exp
         ([COMMITTED, UNKNOWN], UNKNOWN),
     ],
 )
-def test_one_marker_ends_all_that_is_open(verdicts: list[Ending], expected: Ending) -> None:
+def test_one_marker_ends_all_that_is_open(verdicts: list[Outcome], expected: Outcome) -> None:
     """So everything under it has to have ended alike."""
     assert expected == together(verdicts)
 

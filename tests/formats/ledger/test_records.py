@@ -28,8 +28,8 @@ from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
     GroupPosition,
+    IncarnationReason,
     LeaderEpoch,
-    LifeReason,
     Rebuild,
     RebuildPhase,
     TopicPause,
@@ -164,7 +164,9 @@ offsets = st.dictionaries(int32s.map(str), numbers)
 positions = st.builds(GroupPosition, names, int32s, numbers, st.none() | numbers, st.booleans())
 records = (
     st.builds(LaneFence, names, numbers, numbers)
-    | st.builds(Incarnation, names, names, numbers, names, names, names, numbers, st.sampled_from(LifeReason))
+    | st.builds(
+        Incarnation, names, names, numbers, names, names, names, numbers, st.sampled_from(IncarnationReason)
+    )
     | st.builds(
         Gap,
         names,

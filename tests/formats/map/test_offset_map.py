@@ -8,20 +8,20 @@ from strategies import int32s, names, pieces
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import (
     MapKey,
-    MapPiece,
-    PieceDraft,
+    MapSegment,
+    SegmentDraft,
     decode_map_key,
-    decode_piece,
+    decode_segment,
     encode_map_key,
-    encode_piece,
+    encode_segment,
 )
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 
 KEY = MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", 3, 1000)
-PIECE = MapPiece(1000, 1300, (Run(1000, 5, 10), Run(1012, 15, 200)))
+PIECE = MapSegment(1000, 1300, (Extent(1000, 5, 10), Extent(1012, 15, 200)))
 
 
-def key_of(piece: MapPiece) -> MapKey:
+def key_of(piece: MapSegment) -> MapKey:
     return MapKey("t", "id", 0, piece.first_upstream)
 
 
@@ -31,8 +31,8 @@ def test_the_bytes_of_a_key_and_a_piece_stay():
         "01" "00066f7264657273" "0016356f635276644b4453546d4259715248" "6c424b646551" "00000003" "00000000000003e8"
     )  # fmt: skip
     # version, 300 offsets, 2 runs, (0, 5, 10), (2, 0, 200)
-    assert encode_piece(PIECE).hex(" ") == "01 ac 02 02 00 05 0a 02 00 c8 01"
-    assert (decode_map_key(encode_map_key(KEY)), decode_piece(KEY, encode_piece(PIECE))) == (KEY, PIECE)
+    assert encode_segment(PIECE).hex(" ") == "01 ac 02 02 00 05 0a 02 00 c8 01"
+    assert (decode_map_key(encode_map_key(KEY)), decode_segment(KEY, encode_segment(PIECE))) == (KEY, PIECE)
 
 
 @given(st.builds(MapKey, names, names, int32s, st.integers(0, (1 << 63) - 1)))
@@ -44,26 +44,26 @@ def test_reading_a_key_undoes_writing_it(key):
 @given(pieces())
 def test_reading_a_piece_undoes_writing_it(piece):
     """Any runs in order, none included."""
-    assert decode_piece(key_of(piece), encode_piece(piece)) == piece
+    assert decode_segment(key_of(piece), encode_segment(piece)) == piece
 
 
 @given(pieces(), st.data())
 def test_a_piece_that_grew_is_the_piece_written_at_once(piece, data):
     """Wherever its runs are cut into transactions."""
     cut = data.draw(st.integers(0, len(piece.runs)))
-    draft = PieceDraft.begin(piece.first_upstream).extended(piece.runs[:cut]).extended(piece.runs[cut:])
-    assert encode_piece(piece) == draft.value(piece.end_upstream)
+    draft = SegmentDraft.begin(piece.first_upstream).extended(piece.runs[:cut]).extended(piece.runs[cut:])
+    assert encode_segment(piece) == draft.value(piece.end_upstream)
 
 
 @given(pieces())
 def test_every_truncation_and_every_addition_raises(piece):
     """No shorter and no longer bytes pass for a piece."""
-    value = encode_piece(piece)
+    value = encode_segment(piece)
     for cut in range(len(value)):
         with pytest.raises(FormatError):
-            decode_piece(key_of(piece), value[:cut])
+            decode_segment(key_of(piece), value[:cut])
     with pytest.raises(FormatError, match="goes on"):
-        decode_piece(key_of(piece), value + b"\x00")
+        decode_segment(key_of(piece), value + b"\x00")
 
 
 def test_every_truncation_and_every_addition_of_a_key_raises():
@@ -80,13 +80,13 @@ def test_every_truncation_and_every_addition_of_a_key_raises():
 def test_any_bytes_are_a_piece_or_a_format_error(value):
     """What decodes at all encodes to a piece that decodes to the same."""
     try:
-        piece = decode_piece(KEY, b"\x01" + value)
+        piece = decode_segment(KEY, b"\x01" + value)
     except FormatError:
         return
-    assert decode_piece(KEY, encode_piece(piece)) == piece
+    assert decode_segment(KEY, encode_segment(piece)) == piece
 
 
-@pytest.mark.parametrize("decode", [decode_map_key, lambda data: decode_piece(KEY, data)])
+@pytest.mark.parametrize("decode", [decode_map_key, lambda data: decode_segment(KEY, data)])
 def test_an_unknown_version_is_named(decode):
     """A later release's map must not be half understood."""
     with pytest.raises(FormatError, match="version 2; only version 1 is known"):
@@ -95,8 +95,8 @@ def test_an_unknown_version_is_named(decode):
 
 def test_alternating_runs_take_three_bytes_each():
     """The worst usual case: a transactional source, a marker after every record."""
-    runs = tuple(Run(2 * i, i, 1) for i in range(10_000))
-    assert len(encode_piece(MapPiece(0, 20_000, runs))) <= 3 * 10_000 + 8
+    runs = tuple(Extent(2 * i, i, 1) for i in range(10_000))
+    assert len(encode_segment(MapSegment(0, 20_000, runs))) <= 3 * 10_000 + 8
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ def test_alternating_runs_take_three_bytes_each():
         (-1, 5, ()),
         (5, 4, ()),
         (0, 1 << 63, ()),
-        (5, 9, (Run(4, 0, 1),)),
-        (0, 9, (Run(8, 0, 2),)),
-        (0, 9, (Run(0, 0, 0),)),
-        (0, 9, (Run(0, -1, 1),)),
-        (0, 9, (Run(0, 0, 3), Run(2, 3, 1))),
-        (0, 9, (Run(0, 0, 3), Run(3, 2, 1))),
-        (0, 9, (Run(5, 5, 1), Run(0, 0, 1))),
-        (0, 9, (Run(0, (1 << 63) - 1, 1),)),
+        (5, 9, (Extent(4, 0, 1),)),
+        (0, 9, (Extent(8, 0, 2),)),
+        (0, 9, (Extent(0, 0, 0),)),
+        (0, 9, (Extent(0, -1, 1),)),
+        (0, 9, (Extent(0, 0, 3), Extent(2, 3, 1))),
+        (0, 9, (Extent(0, 0, 3), Extent(3, 2, 1))),
+        (0, 9, (Extent(5, 5, 1), Extent(0, 0, 1))),
+        (0, 9, (Extent(0, (1 << 63) - 1, 1),)),
     ],
 )
 def test_a_piece_that_cannot_be_is_refused_when_made(first, end, runs):
     """Out of order, overlapping, outside its bounds or beyond 63 bits."""
     with pytest.raises(FormatError, match="offset map piece"):
-        MapPiece(first, end, runs)
+        MapSegment(first, end, runs)

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from strategies import maps, pieces
 from twinlog.errors import FormatError
 from twinlog.formats.map import packed_map
-from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_piece
-from twinlog.formats.map.packed_map import PackedMap, group_pieces
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.formats.map.packed_map import PackedMap, group_segments
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.run import Extent
 
 
-def packed(pieces: list[MapPiece], open_runs: int) -> PackedMap:
+def packed(pieces: list[MapSegment], open_runs: int) -> PackedMap:
     return PackedMap.of(
-        {it.first_upstream: encode_piece(it) for it in pieces if it.first_upstream < it.end_upstream},
+        {it.first_upstream: encode_segment(it) for it in pieces if it.first_upstream < it.end_upstream},
         open_runs,
     )
 
@@ -60,9 +60,10 @@ def test_records_between_two_offsets_are_counted(pieces, open_runs):
 
 def test_counting_opens_the_pieces_it_asks_about_and_no_others() -> None:
     """A hundred groups near the end of a long map are counted without decoding it a hundred times."""
-    broken = encode_piece(MapPiece(0, 9, (Run(0, 0, 4), Run(5, 5, 4))))[:-1]
+    broken = encode_segment(MapSegment(0, 9, (Extent(0, 0, 4), Extent(5, 5, 4))))[:-1]
     made = {
-        10 * n: encode_piece(MapPiece(10 * n, 10 * n + 10, (Run(10 * n, 20 * n, 10),))) for n in (1, 2, 3)
+        10 * n: encode_segment(MapSegment(10 * n, 10 * n + 10, (Extent(10 * n, 20 * n, 10),)))
+        for n in (1, 2, 3)
     }
     known = PackedMap.of({0: broken, **made})
     assert (7, 7) == (known.records_between(43, 60), known.upstream_records_between(23, 30))
@@ -72,9 +73,9 @@ def test_counting_opens_the_pieces_it_asks_about_and_no_others() -> None:
 
 def test_records_are_counted_where_pieces_overlap() -> None:
     """A joined piece stands beside those it replaces until they are forgotten; no record counts twice."""
-    parts = [MapPiece(0, 5, (Run(0, 3, 5),)), MapPiece(5, 10, (Run(6, 9, 4),))]
-    joined = MapPiece(0, 10, (Run(0, 3, 5), Run(6, 9, 4)))
-    known = PackedMap.of({0: encode_piece(joined), 5: encode_piece(parts[1])})
+    parts = [MapSegment(0, 5, (Extent(0, 3, 5),)), MapSegment(5, 10, (Extent(6, 9, 4),))]
+    joined = MapSegment(0, 10, (Extent(0, 3, 5), Extent(6, 9, 4)))
+    known = PackedMap.of({0: encode_segment(joined), 5: encode_segment(parts[1])})
     assert (9, 3) == (known.records_between(0, 99), known.records_between(6, 10))
     assert (9, 2) == (known.upstream_records_between(0, 99), known.upstream_records_between(4, 7))
 
@@ -88,14 +89,14 @@ def test_pieces_that_follow_each_other_are_orderly(pieces, open_runs):
 @pytest.mark.parametrize(
     "second",
     [
-        MapPiece(4, 8, (Run(4, 60, 4),)),  # covers what the first one does
-        MapPiece(5, 8, (Run(5, 3, 3),)),  # lies before it on the target
-        MapPiece(5, 8, (Run(5, 30, 3),)),  # between two of its runs
+        MapSegment(4, 8, (Extent(4, 60, 4),)),  # covers what the first one does
+        MapSegment(5, 8, (Extent(5, 3, 3),)),  # lies before it on the target
+        MapSegment(5, 8, (Extent(5, 30, 3),)),  # between two of its runs
     ],
 )
 def test_pieces_that_do_not_follow_each_other_are_not(second):
     """Upstream, downstream, and inside."""
-    first = MapPiece(0, 5, (Run(0, 20, 3), Run(3, 50, 2)))
+    first = MapSegment(0, 5, (Extent(0, 20, 3), Extent(3, 50, 2)))
     assert [False, False] == [packed([first, second], open_runs).orderly() for open_runs in (1, 100)]
 
 
@@ -112,14 +113,14 @@ def test_keys_are_sorted_by_partition_and_life():
         for life in ("one", "two")
         for partition in (0, 1)
     }
-    assert expected == group_pieces(records)
+    assert expected == group_segments(records)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x01short", b"\x02" + bytes(30), bytes(8)])
 def test_what_is_no_key_raises(key):
     """A foreign record in the map topic stops everything."""
     with pytest.raises(FormatError, match="offset map key"):
-        group_pieces([(key, b"")])
+        group_segments([(key, b"")])
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,6 @@ def test_what_is_no_piece_raises(value):
 @given(st.lists(pieces(), max_size=6))
 def test_heads_are_the_same_read_one_by_one_and_all_at_once(some) -> None:
     """The short way for few pieces is not another reading."""
-    values = [encode_piece(piece) for piece in some]
+    values = [encode_segment(piece) for piece in some]
     few = [list(column) for column in packed_map._heads(values)]
     assert few == [list(column) for column in packed_map._many_heads(values)]

@@ -11,7 +11,7 @@ from test_cutter import Log, logs
 from test_predicted import TOPICS, Crowded
 
 from twinlog.batches.record import Record, key_and_value
-from twinlog.formats.map.offset_map import decode_map_key, decode_piece
+from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.lane.copy import range_state
 from twinlog.lane.copy.copy_lane import LaneCopy
 from twinlog.lane.spec import LaneReport, LaneSpec, RangeSpec
@@ -48,7 +48,7 @@ def latest_map(target: FakeTarget, partition: int) -> OffsetMap:
         for _, rest in target.committed(("map", number)):
             key, value = key_and_value(Record(0, 0, memoryview(rest)))
             latest[key] = value
-    pieces = [decode_piece(decode_map_key(key or b""), value or b"") for key, value in latest.items()]
+    pieces = [decode_segment(decode_map_key(key or b""), value or b"") for key, value in latest.items()]
     keys = [decode_map_key(key or b"") for key in latest]
     return OffsetMap.of(piece for key, piece in zip(keys, pieces, strict=True) if key.partition == partition)
 

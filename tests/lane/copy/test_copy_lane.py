@@ -16,7 +16,7 @@ from batches import Rec, encode
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.record import Record, key_and_value, key_value_headers, record_rest
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.formats.map.offset_map import decode_map_key, decode_piece
+from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value
 from twinlog.lane.copy import copy_transaction, range_state, state_records
 from twinlog.lane.copy.copy_lane import LaneCopy
@@ -136,7 +136,7 @@ def offset_map(target: FakeTarget, partition: int) -> OffsetMap:
             key, value = key_and_value(Record(0, 0, memoryview(rest)))
             map_key = decode_map_key(key or b"")
             if map_key.partition == partition:
-                pieces.append(decode_piece(map_key, value or b""))
+                pieces.append(decode_segment(map_key, value or b""))
     return OffsetMap.of(pieces)
 
 
@@ -806,7 +806,9 @@ def test_without_transactions_progress_goes_behind_the_map() -> None:
     def note(records: list[Record]) -> list[int]:
         rests = [rest for number in range(4) for _, rest in target.committed(("map", number))]  # type: ignore[attr-defined]
         pieces = (key_and_value(Record(0, 0, memoryview(rest))) for rest in rests)
-        ends = [decode_piece(decode_map_key(key or b""), value or b"").end_upstream for key, value in pieces]
+        ends = [
+            decode_segment(decode_map_key(key or b""), value or b"").end_upstream for key, value in pieces
+        ]
         seen.append(max(ends, default=0))
         return []
 

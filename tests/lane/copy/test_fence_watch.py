@@ -44,7 +44,7 @@ def heard(
 ) -> bool:
     """Whether somebody who listens to the ledger is called back."""
     monkeypatch.setattr(fence_watch, "Brokers", lambda _: brokers)
-    with fence_watch.Recall(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, mark) as listening:
+    with fence_watch.FenceWatch(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, mark) as listening:
         return listening.heard.wait(within)
 
 

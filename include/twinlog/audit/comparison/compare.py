@@ -29,7 +29,7 @@ from twinlog.audit.comparison.one_side import Side
 from twinlog.audit.comparison.places import Places
 from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of
 from twinlog.audit.comparison.same_bytes import same_records
-from twinlog.audit.comparison.totals import Tally
+from twinlog.audit.comparison.totals import Totals
 from twinlog.audit.comparison.values import Comparison, Scope
 from twinlog.formats.ledger.audit import DifferenceKind, Unproved
 from twinlog.logs.partition_reader import Item
@@ -76,7 +76,7 @@ class _Walk:
         self.source = Side(source, scope.start, scope.end)
         self.target = Side(target, scope.downstream_start, scope.downstream_end)
         self.places = Places(scope.offset_map)
-        self.tally = Tally()
+        self.tally = Totals()
         self.awaited = AwaitedKeys()
         self.shift = 0
         self.last_upstream = -1

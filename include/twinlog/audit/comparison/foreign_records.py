@@ -15,7 +15,7 @@ from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.offsets.spans import Spans
 
 
-class WithoutStrangers:
+class WithoutForeignRecords:
     """One side without the batches that `are_strangers` marks; `records` counts what was left out.
 
     For a compacted topic `latest` holds the last offset of each key left out: it may have superseded one of the flow's.
@@ -53,16 +53,16 @@ class WithoutStrangers:
                     self.latest[key] = record.offset
 
 
-def on_source(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
+def on_source(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
     """Leave out what the flow the other way wrote: it came from the target."""
 
     def echoes(block: Block) -> Any:
         return scope.echoes.hold(block.bases, block.nexts)
 
-    return WithoutStrangers(items, echoes, compacted=scope.compacted)
+    return WithoutForeignRecords(items, echoes, compacted=scope.compacted)
 
 
-def on_target(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
+def on_target(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
     """Leave out what other flows wrote, and where the target's own producers write, all the map does not know."""
     if scope.beyond:
         items = _compared(scope, items)
@@ -73,7 +73,7 @@ def on_target(scope: Scope, items: Iterable[Item]) -> WithoutStrangers:
         ours = known.touch(bases, nexts)
         return ~ours if scope.shared else ~ours & scope.others.hold(bases, nexts)
 
-    return WithoutStrangers(items, others, compacted=scope.compacted)
+    return WithoutForeignRecords(items, others, compacted=scope.compacted)
 
 
 def _compared(scope: Scope, items: Iterable[Item]) -> Iterator[Item]:

@@ -14,7 +14,7 @@ Content = tuple[int, bytes]
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """Counts, spans that could not be proved, and the first differences with their contents."""
 
     records: int = 0

@@ -15,7 +15,7 @@ from twinlog.config.file.precedence import ROLES
 from twinlog.config.file.providers import Providers
 from twinlog.config.flow.clusters import PRODUCT, cluster_settings
 from twinlog.config.flow.copying import copy_settings
-from twinlog.config.flow.lives import life_settings
+from twinlog.config.flow.lives import lifecycle_settings
 from twinlog.config.flow.metadata import metadata_settings
 from twinlog.config.flow.promises import gate_settings, tiers
 from twinlog.config.flow.proving import audit_settings, data_rules_settings
@@ -132,7 +132,7 @@ def resolve_flow(
         gate=gate_settings(read, lambda key: _schedule(read, key)),
         tiers=tiers(read, sources.settings, enabled=_enabled(read)),
         metadata=metadata_settings(read),
-        lives=life_settings(read),
+        lives=lifecycle_settings(read),
         metrics_folder=Path(folder) if (folder := read.text("twinlog.metrics.folder")) else None,
     )
     return ResolvedFlow(settings, tuple(read.trace.values()))

@@ -6,15 +6,15 @@ import re
 from functools import partial
 
 from twinlog.config.flow.reader import Reader
-from twinlog.config.flow.settings import GapPolicy, LifeSettings, RecreatedPolicy
+from twinlog.config.flow.settings import GapPolicy, LifecycleSettings, RecreatedPolicy
 
 KEEP = "keep"
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def life_settings(read: Reader) -> LifeSettings:
+def lifecycle_settings(read: Reader) -> LifecycleSettings:
     """Return the settings of a flow."""
-    return LifeSettings(
+    return LifecycleSettings(
         on_recreated=read.choice("twinlog.on.recreated", RecreatedPolicy),
         on_gap=read.choice("twinlog.on.gap", GapPolicy),
         delete_after_ms=read.parsed(

@@ -197,7 +197,7 @@ class DataRulesSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LifeSettings:
+class LifecycleSettings:
     """What to do when topics are deleted, recreated or lose records (docs/topics.md).
 
     `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
@@ -260,7 +260,7 @@ class FlowSettings:
     sync_topic_acls_interval_seconds: int = 600
     connector_name: str = "MirrorSourceConnector"
     copy: CopySettings = field(default_factory=CopySettings)
-    lives: LifeSettings = field(default_factory=LifeSettings)
+    lives: LifecycleSettings = field(default_factory=LifecycleSettings)
     metrics_folder: Path | None = None
     schedule: str = "* * * * *"
     way_back: FlowSettings | None = None

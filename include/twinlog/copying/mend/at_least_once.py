@@ -18,8 +18,8 @@ import numpy as np
 from twinlog import clock
 from twinlog.errors import FencedError, FormatError
 from twinlog.formats.ledger.records import LaneFence
-from twinlog.formats.map.offset_map import MapKey, encode_piece
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap, group_pieces
+from twinlog.formats.map.offset_map import MapKey, encode_segment
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap, group_segments
 from twinlog.lane.copy.state_records import StateRecord, map_record
 from twinlog.lane.fence.fence import (
     FenceLogs,
@@ -118,7 +118,7 @@ def beyond(
     """
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
-        grouped = group_pieces(stored.items())
+        grouped = group_segments(stored.items())
     starts = {MapKey(it.topic, it.topic_id, it.partition, 0): it.start for it in ranges}
     for key, start in starts.items():
         with suppress(UnreadableMap):
@@ -135,7 +135,7 @@ def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iter
         one = pieces.piece(row)
         left = cut(one, end)
         name = MapKey(key.topic, key.topic_id, key.partition, one.first_upstream)
-        yield map_record(state, name, None if left is None else encode_piece(left))
+        yield map_record(state, name, None if left is None else encode_segment(left))
 
 
 def _agree(packed: PackedMap) -> bool:

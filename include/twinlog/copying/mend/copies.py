@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.mend.outcomes import Ending, of_copy
+from twinlog.copying.mend.outcomes import Outcome, of_copy
 from twinlog.copying.mend.tails import lost_tails
-from twinlog.copying.ranges import Settled, StoppedPartition
+from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.lane.copy.range_errors import NO_LEADER
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO
@@ -25,7 +25,7 @@ from twinlog.lane.producer import Lane
 from twinlog.lane.spec import RangeSpec
 from twinlog.lane.transaction import Writer
 from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.state.progress import SourceLife, read_packed
+from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import DiscoveredTopic
 
 log = logging.getLogger(__name__)
@@ -36,18 +36,18 @@ MARKERS_SECONDS = 10.0
 LEADER_SECONDS = 3.0
 """How long partitions of the copy may be without a leader before they are left to the next round."""
 
-Endings = Mapping[tuple[TopicPartition, int], Ending]
+Endings = Mapping[tuple[TopicPartition, int], Outcome]
 """The verdict on each open transaction, by target partition and producer id."""
 
 
-def without_lost_ends(
+def without_lost_markers(
     flow: FlowSettings,
     clusters: Clusters,
     target: Brokers,
-    settled: Settled,
+    settled: ResolvedRanges,
     topics: Iterable[DiscoveredTopic],
     grant: Grant,
-) -> Settled:
+) -> ResolvedRanges:
     """End what our lanes have open in the copy; stop where that cannot be known, records were lost, or nobody leads.
 
     The ranges returned know where their copies end.  Looked at are the copies that are to be written to, and those of
@@ -55,18 +55,18 @@ def without_lost_ends(
     TransientError and ClusterRefused.
     """
     lives = {
-        (it.remote_topic, it.partition): SourceLife(it.topic, it.topic_id, it.partition)
+        (it.remote_topic, it.partition): SourceIncarnation(it.topic, it.topic_id, it.partition)
         for it in settled.ranges
     }
     copies = lives | {
-        (it.remote_topic, number): SourceLife(it.topic, it.topic_id, number)
+        (it.remote_topic, number): SourceIncarnation(it.topic, it.topic_id, number)
         for it in topics
         for number in it.unended
     }
     seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open
     if still_open:
-        end_again(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
+        rewrite_markers(target, grant.writers, _endings(flow, clusters, still_open, copies, grant))
         still_open = wait_until_ended(target, still_open, grant.ours, MARKERS_SECONDS).open
     stopped = [_stopped(place, copies[place], found, flow) for place, found in sorted(still_open.items())]
     stopped += [_not_led(place, lives[place], flow) for place in sorted(seen.leaderless & lives.keys())]
@@ -76,7 +76,7 @@ def without_lost_ends(
     ]
     stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
     ranges = _without(ranges, stopped)
-    return Settled(tuple(ranges), (*settled.stopped, *stopped))
+    return ResolvedRanges(tuple(ranges), (*settled.stopped, *stopped))
 
 
 def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
@@ -84,22 +84,22 @@ def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -
     return [it for it in ranges if (it.topic, it.partition) not in left]
 
 
-def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
+def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
     """Write markers once more, by the lane that has the producer id; what is UNKNOWN, or whose lane has gone, stays.
 
     Raises TransientError when the target does not take them, also when it may yet do once more what it did not answer:
     whatever was written next in that epoch would be ended by it.
     """
     by_id = {it.producer_id: it for it in writers}
-    places: dict[tuple[int, Ending], list[TopicPartition]] = defaultdict(list)
+    places: dict[tuple[int, Outcome], list[TopicPartition]] = defaultdict(list)
     for (place, producer_id), verdict in endings.items():
-        if verdict is not Ending.UNKNOWN and producer_id in by_id:
+        if verdict is not Outcome.UNKNOWN and producer_id in by_id:
             places[producer_id, verdict].append(place)
     for (producer_id, verdict), found in places.items():
         lane = Lane(target, by_id[producer_id])
         if lane.add(found):
             continue  # it has no leader, or has gone
-        if verdict is Ending.COMMITTED:
+        if verdict is Outcome.COMMITTED:
             lane.commit()
         else:
             lane.abort()
@@ -112,7 +112,7 @@ def end_again(target: Brokers, writers: Iterable[Writer], endings: Endings) -> N
                 topic,
                 partition,
                 target.settings.alias,
-                "committed" if verdict is Ending.COMMITTED else "aborted",
+                "committed" if verdict is Outcome.COMMITTED else "aborted",
             )
 
 
@@ -120,7 +120,7 @@ def _endings(
     flow: FlowSettings,
     clusters: Clusters,
     found: Mapping[TopicPartition, HangingTransaction],
-    copies: Mapping[TopicPartition, SourceLife],
+    copies: Mapping[TopicPartition, SourceIncarnation],
     grant: Grant,
 ) -> Endings:
     maps = read_packed(flow, clusters.target)
@@ -133,7 +133,7 @@ def _endings(
 
 
 def _stopped(
-    place: TopicPartition, life: SourceLife, found: HangingTransaction, flow: FlowSettings
+    place: TopicPartition, life: SourceIncarnation, found: HangingTransaction, flow: FlowSettings
 ) -> StoppedPartition:
     message = (
         f"cluster {flow.target.alias} lost the end of a transaction: {place[0]}-{place[1]} holds records open from"
@@ -142,7 +142,7 @@ def _stopped(
     return StoppedPartition(life.topic, life.partition, LOST_MARKER, message)
 
 
-def _not_led(place: TopicPartition, life: SourceLife, flow: FlowSettings) -> StoppedPartition:
+def _not_led(place: TopicPartition, life: SourceIncarnation, flow: FlowSettings) -> StoppedPartition:
     message = (
         f"{life.topic}-{life.partition}: {place[0]} has no leader on cluster {flow.target.alias} that could be asked"
         " whether it holds all it was given"

@@ -13,10 +13,10 @@ from enum import StrEnum
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.lost_progress import LostProgress
 from twinlog.lane.hanging import HangingTransaction
-from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.piece import MapSegment
 
 
-class Ending(StrEnum):
+class Outcome(StrEnum):
     """How a transaction ended; EITHER: it has no end anywhere, UNKNOWN: a person has to look."""
 
     COMMITTED = "committed"
@@ -34,7 +34,7 @@ class MapSeen:
     """
 
     known: PackedMap | UnreadableMap | None = None
-    undecided: tuple[tuple[int, MapPiece], ...] = ()
+    undecided: tuple[tuple[int, MapSegment], ...] = ()
     aborted: Collection[int] = field(default_factory=frozenset)
 
     @property
@@ -42,62 +42,62 @@ class MapSeen:
         """Upstream offset where the map ends, None without one."""
         return self.known.end_upstream if isinstance(self.known, PackedMap) else None
 
-    def written_by(self, producer_id: int) -> list[MapPiece]:
+    def written_by(self, producer_id: int) -> list[MapSegment]:
         """Return the undecided pieces of a producer."""
         return [piece for writer, piece in self.undecided if writer == producer_id]
 
 
 def of_copy(
     found: HangingTransaction, last_copied: int | None, known: PackedMap | UnreadableMap | None
-) -> Ending:
+) -> Outcome:
     """Judge what lies open at the end of a copy, by progress (upstream) and map, which have to agree."""
     if known is None or last_copied is None:
-        return Ending.ABORTED if known is None and last_copied is None else Ending.UNKNOWN
+        return Outcome.ABORTED if known is None and last_copied is None else Outcome.UNKNOWN
     if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
-        return Ending.UNKNOWN
+        return Outcome.UNKNOWN
     try:
         if known.open().end_downstream > found.log_end:
-            return Ending.UNKNOWN
+            return Outcome.UNKNOWN
         mapped = known.records_between(found.first_offset, found.log_end)
     except UnreadableMap:
-        return Ending.UNKNOWN
+        return Outcome.UNKNOWN
     if mapped == 0:
-        return Ending.ABORTED
-    return Ending.COMMITTED if mapped == found.log_end - found.first_offset else Ending.UNKNOWN
+        return Outcome.ABORTED
+    return Outcome.COMMITTED if mapped == found.log_end - found.first_offset else Outcome.UNKNOWN
 
 
-def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Ending) -> Ending:
+def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Outcome) -> Outcome:
     """Judge progress by the map; where that is open as well, by the copy.
 
     `last_copied` is the progress that is sure; `in_copy` says how the records ended that the open pieces map.
     """
     if lost.last is not None and lost.last == last_copied:
-        return Ending.EITHER  # the fence had written it again
+        return Outcome.EITHER  # the fence had written it again
     if lost.last is None or isinstance(seen.known, UnreadableMap):
-        return Ending.UNKNOWN
+        return Outcome.UNKNOWN
     if seen.end == lost.last + 1:
-        return Ending.COMMITTED
+        return Outcome.COMMITTED
     if seen.end != (None if last_copied is None else last_copied + 1):
-        return Ending.UNKNOWN
+        return Outcome.UNKNOWN
     written = seen.written_by(lost.producer_id)
     if written:
         whole = max(it.end_upstream for it in written) == lost.last + 1
-        return in_copy if whole else Ending.UNKNOWN
+        return in_copy if whole else Outcome.UNKNOWN
     first = seen.end if seen.end is not None else min(seen.aborted, default=-1)
-    return Ending.ABORTED if first in seen.aborted else Ending.UNKNOWN
+    return Outcome.ABORTED if first in seen.aborted else Outcome.UNKNOWN
 
 
-def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Ending:
+def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Outcome:
     """Judge the undecided pieces that a producer wrote for one source partition, by its progress."""
     written = seen.written_by(producer_id)
     if not written or isinstance(seen.known, UnreadableMap):
-        return Ending.UNKNOWN
+        return Outcome.UNKNOWN
     copied_to = None if last_copied is None else last_copied + 1
     first, end = min(it.first_upstream for it in written), max(it.end_upstream for it in written)
     continues = seen.end is None or first == seen.end
     if copied_to == seen.end and (continues or _covers(seen.known, first, end)):
-        return Ending.ABORTED
-    return Ending.COMMITTED if continues and copied_to == end else Ending.UNKNOWN
+        return Outcome.ABORTED
+    return Outcome.COMMITTED if continues and copied_to == end else Outcome.UNKNOWN
 
 
 def _covers(known: PackedMap | None, first: int, end: int) -> bool:
@@ -108,9 +108,9 @@ def _covers(known: PackedMap | None, first: int, end: int) -> bool:
         return False
 
 
-def together(verdicts: Iterable[Ending]) -> Ending:
+def together(verdicts: Iterable[Outcome]) -> Outcome:
     """Join the verdicts of all that one marker would end; what could end either way is aborted."""
-    definite = set(verdicts) - {Ending.EITHER}
+    definite = set(verdicts) - {Outcome.EITHER}
     if not definite:
-        return Ending.ABORTED
-    return definite.pop() if len(definite) == 1 else Ending.UNKNOWN
+        return Outcome.ABORTED
+    return definite.pop() if len(definite) == 1 else Outcome.UNKNOWN

@@ -13,11 +13,11 @@ from functools import partial
 
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.copying.mend import at_least_once
-from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, end_again
-from twinlog.copying.mend.outcomes import Ending, MapSeen, of_map, of_progress, together
+from twinlog.copying.mend.copies import LEADER_SECONDS, MARKERS_SECONDS, rewrite_markers
+from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_map, of_progress, together
 from twinlog.errors import TerminalError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_piece
+from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.fence import FenceLogs, Grant, fence
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
@@ -26,7 +26,7 @@ from twinlog.lane.spec import StateTopics
 from twinlog.logs.log_reader import read_state
 from twinlog.logs.log_state import LogState
 from twinlog.logs.partition_reader import Block, PartitionReader
-from twinlog.offsets.piece import MapPiece
+from twinlog.offsets.piece import MapSegment
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.topics.discovery import remote_name
 
@@ -91,26 +91,26 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
     Call behind the fence that raised `lost`.  Raises TransientError and ClusterRefused.
     """
     maps = maps_seen(read_state(target, state.map_topic), {(it.topic, it.partition) for it in lost.records})
-    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
+    verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
     for it in lost.records:
         source = it.topic, it.partition
         seen = maps.get(source, MapSeen())
         in_copy = _in_copy(flow, target, it, seen)
         verdict = of_progress(it, lost.progress.get(source), seen, in_copy)
         verdicts[it.place, it.producer_id].append(verdict)
-    end_again(target, lost.writers, {key: together(it) for key, it in verdicts.items()})
+    rewrite_markers(target, lost.writers, {key: together(it) for key, it in verdicts.items()})
 
 
-def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Ending:
+def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Outcome:
     """Say how the records ended that the open pieces of a map speak of: EITHER where they are open, or none."""
     copy = remote_name(flow, lost.topic), lost.partition
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
     if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
-        return Ending.EITHER
+        return Outcome.EITHER
     if _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=True):
-        return Ending.COMMITTED
+        return Outcome.COMMITTED
     raw = _shows(target, copy, runs[0].downstream, lost.producer_id, read_committed=False)
-    return Ending.ABORTED if raw else Ending.UNKNOWN
+    return Outcome.ABORTED if raw else Outcome.UNKNOWN
 
 
 def _shows(
@@ -141,13 +141,13 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
         return
     log = read_state(target, state.map_topic)
     maps = maps_seen(log, None)
-    verdicts: dict[tuple[TopicPartition, int], list[Ending]] = defaultdict(list)
+    verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
     for key, it in log.undecided.items():
         if it.producer_id in grant.ours:
             source = _source(decode_map_key(key))
             verdict = of_map(it.producer_id, grant.progress.get(source), maps.get(source, MapSeen()))
             verdicts[(state.map_topic, it.partition), it.producer_id].append(verdict)
-    end_again(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
+    rewrite_markers(target, grant.writers, {key: together(it) for key, it in verdicts.items()})
     left = wait_until_ended(target, seen.open, grant.ours, MARKERS_SECONDS).open
     if left:
         (topic, number), found = min(left.items())
@@ -166,7 +166,7 @@ def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Sourc
     """
     lives: dict[Source, set[str]] = defaultdict(set)
     pieces: dict[Source, dict[int, bytes]] = defaultdict(dict)
-    undecided: dict[Source, list[tuple[int, MapPiece]]] = defaultdict(list)
+    undecided: dict[Source, list[tuple[int, MapSegment]]] = defaultdict(list)
     aborted: dict[Source, set[int]] = defaultdict(set)
     for data in {**log.committed, **log.overshadowed, **log.undecided}:
         key = decode_map_key(data)
@@ -178,7 +178,7 @@ def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Sourc
             pieces[source][key.first_upstream] = log.committed[data]
         if it := log.undecided.get(data):
             if it.value is not None:
-                undecided[source].append((it.producer_id, decode_piece(key, it.value)))
+                undecided[source].append((it.producer_id, decode_segment(key, it.value)))
         elif data in log.overshadowed:
             aborted[source].add(key.first_upstream)
     return {

@@ -26,7 +26,7 @@ from twinlog.lane.spec import RangeSpec
 from twinlog.logs.committed_after import committed_behind
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.list_offsets import LATEST
-from twinlog.state.progress import SourceLife, read_packed
+from twinlog.state.progress import SourceIncarnation, read_packed
 
 LOST_TAIL = "lost-tail"
 """Code of a partition whose copy lost its newest records."""
@@ -114,7 +114,7 @@ def _with_a_map(
         return
     maps = read_packed(flow, clusters.target)
     for it in ranges:
-        if maps.seen(SourceLife(it.topic, it.topic_id, it.partition)) is not None:
+        if maps.seen(SourceIncarnation(it.topic, it.topic_id, it.partition)) is not None:
             yield _without_progress(it, flow)
 
 

@@ -24,7 +24,7 @@ class GapCause(StrEnum):
     QUARANTINE = "quarantine"
 
 
-class LifeReason(StrEnum):
+class IncarnationReason(StrEnum):
     """Why a life is the one that is copied now."""
 
     FIRST_SEEN = "first-seen"
@@ -59,7 +59,7 @@ class Incarnation(LedgerEntry):
     remote_topic_id: str = ""
     source_cluster_id: str = ""
     number: int = 1
-    reason: LifeReason = LifeReason.FIRST_SEEN
+    reason: IncarnationReason = IncarnationReason.FIRST_SEEN
 
 
 @dataclass(frozen=True, slots=True)

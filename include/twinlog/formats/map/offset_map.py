@@ -19,19 +19,19 @@ import numpy.typing as npt
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader, int32, int64, string
-from twinlog.offsets.piece import MapPiece
-from twinlog.offsets.piece_table import Column, PieceTable
-from twinlog.offsets.run import Run
+from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.piece_table import Column, SegmentTable
+from twinlog.offsets.run import Extent
 
 __all__ = [
     "MapKey",
-    "MapPiece",
-    "PieceDraft",
+    "MapSegment",
+    "SegmentDraft",
     "decode_map_key",
-    "decode_piece",
-    "decode_pieces",
+    "decode_segment",
+    "decode_segments",
     "encode_map_key",
-    "encode_piece",
+    "encode_segment",
 ]
 
 VERSION = 1
@@ -67,7 +67,7 @@ def decode_map_key(data: bytes) -> MapKey:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceDraft:
+class SegmentDraft:
     """A piece while it grows: its runs already encoded, so that adding one does not cost the others again.
 
     `upstream` and `downstream` are the ends of its last run.
@@ -80,11 +80,11 @@ class PieceDraft:
     runs: bytes = b""
 
     @classmethod
-    def begin(cls, first_upstream: int) -> PieceDraft:
+    def begin(cls, first_upstream: int) -> SegmentDraft:
         """Begin a piece that has no runs yet."""
         return cls(first_upstream, first_upstream)
 
-    def extended(self, runs: Iterable[Run]) -> PieceDraft:
+    def extended(self, runs: Iterable[Extent]) -> SegmentDraft:
         """Add runs behind the last.  Raises FormatError for one that is not behind it on either side."""
         data = bytearray()
         upstream, downstream, count = self.upstream, self.downstream, self.count
@@ -95,7 +95,7 @@ class PieceDraft:
             _write(data, run.downstream - downstream)
             _write(data, run.length)
             upstream, downstream, count = run.upstream_end, run.downstream_end, count + 1
-        return PieceDraft(self.first_upstream, upstream, downstream, count, self.runs + data)
+        return SegmentDraft(self.first_upstream, upstream, downstream, count, self.runs + data)
 
     def value(self, end_upstream: int) -> bytes:
         """Write the value of the piece that covers upstream offsets up to `end_upstream`."""
@@ -105,17 +105,17 @@ class PieceDraft:
         return bytes(head) + self.runs
 
 
-def encode_piece(piece: MapPiece) -> bytes:
+def encode_segment(piece: MapSegment) -> bytes:
     """Write the value of a piece."""
-    return PieceDraft.begin(piece.first_upstream).extended(piece.runs).value(piece.end_upstream)
+    return SegmentDraft.begin(piece.first_upstream).extended(piece.runs).value(piece.end_upstream)
 
 
-def decode_piece(key: MapKey, value: bytes) -> MapPiece:
+def decode_segment(key: MapKey, value: bytes) -> MapSegment:
     """Read the value stored under `key`; raises FormatError for bytes that are not one, or of another version."""
-    return decode_pieces([key.first_upstream], [value]).piece(0)
+    return decode_segments([key.first_upstream], [value]).piece(0)
 
 
-def decode_pieces(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> PieceTable:
+def decode_segments(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> SegmentTable:
     """Read many values at once, each stored under a key with this first upstream offset.
 
     A million runs take about 0.1 s.  Raises FormatError when one of them is not a piece, or of another version.
@@ -134,7 +134,7 @@ def decode_pieces(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> Pi
     end = first + heads.size
     if (length < 1).any() or (first < 0).any() or (reached > end).any() or (end < first).any():
         raise _wrong(values, "does not hold its runs")
-    return PieceTable(first, end, run_start, upstream_ends - length, downstream_ends - length, length)
+    return SegmentTable(first, end, run_start, upstream_ends - length, downstream_ends - length, length)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +202,7 @@ def _wrong(values: Sequence[bytes], why: str) -> FormatError:
     if len(values) > 1:
         for value in values:
             try:
-                decode_pieces([0], [value])
+                decode_segments([0], [value])
             except FormatError as error:
                 return error
     return FormatError(f"offset map piece {why}", bytes=b"".join(values)[:4096].hex())

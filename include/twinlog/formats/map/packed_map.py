@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 
 from twinlog.errors import FormatError, TerminalError
-from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_pieces
+from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segments
 from twinlog.offsets.offset_map import OffsetMap, Translations
-from twinlog.offsets.piece_table import Column, Flags, PieceTable
+from twinlog.offsets.piece_table import Column, Flags, SegmentTable
 
 HEAD_BYTES = 1 + 4 * 9
 """A version, and four numbers of nine bytes at most: size, count, and of the first run skipped and downstream."""
@@ -112,7 +112,7 @@ class PackedMap:
         """End of the copy; 0 for an empty map."""
         return int(self.end.max(initial=0))
 
-    def pieces(self) -> PieceTable:
+    def pieces(self) -> SegmentTable:
         """Decode all pieces, as they are.  Raises UnreadableMap for what is not one."""
         return self.decoded(np.arange(len(self.values)))
 
@@ -120,11 +120,11 @@ class PackedMap:
         """Open all of it.  Raises UnreadableMap for what is not a piece, and for contradictions."""
         return self.joined(np.arange(len(self.values)))
 
-    def decoded(self, rows: Column) -> PieceTable:
+    def decoded(self, rows: Column) -> SegmentTable:
         """Decode the pieces of some rows of the index.  Raises UnreadableMap for what is not one."""
         values = [self.values[row] for row in rows.tolist()]
         try:
-            return decode_pieces(self.first[rows], values)
+            return decode_segments(self.first[rows], values)
         except FormatError as error:
             raise self.origin.unreadable(*_at_fault(self.first[rows], values, error)) from None
 
@@ -171,7 +171,7 @@ class PackedMap:
         return self._counted(self.first, lambda it: it.upstream, start, end)
 
     def _counted(
-        self, index: Column, offsets: Callable[[PieceTable | OffsetMap], Column], start: int, end: int
+        self, index: Column, offsets: Callable[[SegmentTable | OffsetMap], Column], start: int, end: int
     ) -> int:
         if end <= start:
             return 0
@@ -214,14 +214,14 @@ class PackedMap:
         covering = zip(self.first.tolist(), self.end.tolist(), strict=True)
         return self.joined(rows).with_gaps(covering)
 
-    def _parts(self, rows: Column) -> Iterator[PieceTable]:
+    def _parts(self, rows: Column) -> Iterator[SegmentTable]:
         """Open pieces, not more at a time than what a whole map may be."""
         part = np.cumsum(self.runs[rows]) // self.open_runs
         for number in np.unique(part).tolist():
             yield self.decoded(rows[part == number])
 
 
-def group_pieces(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int, V]]:
+def group_segments(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int, V]]:
     """Sort records of the map topic by partition of a topic's life: what is stored, by first upstream offset.
 
     Keys of one partition differ in their last eight bytes only, so one of them is read in full.  The MapKey of a
@@ -255,7 +255,7 @@ def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tu
     """Find the piece that is at fault, by reading them one by one: its first upstream offset, and what is wrong."""
     for first, value in zip(firsts.tolist(), values, strict=True):
         try:
-            decode_pieces([first], [value])
+            decode_segments([first], [value])
         except FormatError as found:
             return first, found
     return int(firsts[0]) if len(firsts) else 0, error
@@ -276,7 +276,7 @@ def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
 
 def _head(value: bytes) -> tuple[int, int, int, int]:
     if value[:1] != b"\x01":
-        decode_pieces([0], [value])  # says what is wrong with it
+        decode_segments([0], [value])  # says what is wrong with it
     numbers = []
     at = 1
     for _ in range(4):
@@ -298,7 +298,7 @@ def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column
     padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
     heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
     if values and (heads[:, 0] != 1).any():
-        decode_pieces([0], [values[int(np.flatnonzero(heads[:, 0] != 1)[0])]])
+        decode_segments([0], [values[int(np.flatnonzero(heads[:, 0] != 1)[0])]])
     rows = np.arange(len(values))
     at = np.ones(len(values), dtype=np.int64)
     numbers = []

@@ -17,13 +17,13 @@ from collections.abc import Collection, Iterator
 
 from twinlog.batches.aborted import AbortedTransactions
 from twinlog.batches.columns.arena import Arena
-from twinlog.batches.echoes import Echoes, LaneWriters
+from twinlog.batches.echoes import LaneWriters, LoopbackRecords
 from twinlog.batches.header import OLD_MAGIC
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.lane.copy import loops, range_errors, source_checks
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
-from twinlog.lane.copy.fence_watch import Recall
-from twinlog.lane.copy.range_errors import SourceTroubleError
+from twinlog.lane.copy.fence_watch import FenceWatch
+from twinlog.lane.copy.range_errors import SourceError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
@@ -31,10 +31,10 @@ from twinlog.lane.throttle import BURST_SECONDS, Throttle
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
 from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import ANOTHER_LIFE, Code
+from twinlog.protocol.error_codes import OTHER_INCARNATION, Code
 from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.protocol.legacy import as_batches, is_old
-from twinlog.protocol.patience import Patience
+from twinlog.protocol.patience import FetchBackoff
 from twinlog.protocol.remedies import Request, repeats
 from twinlog.protocol.wire import Fetched
 
@@ -66,7 +66,7 @@ class LaneCopy:
             read_committed=spec.read_committed,
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(loops.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
-            patience=Patience(),
+            patience=FetchBackoff(),
             buffers=2,  # of the last answer some may be under way to the target
         )
         self._source = source
@@ -81,7 +81,7 @@ class LaneCopy:
             writers = LaneWriters(ledgers.latest)
             for item in ranges:
                 if item.spec.remote_topic == item.spec.topic:
-                    item.cutter.echoes = Echoes.of(writers, item.spec.echoes)
+                    item.cutter.echoes = LoopbackRecords.of(writers, item.spec.echoes)
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
@@ -119,7 +119,7 @@ class LaneCopy:
             loops.drain(self, throttle)
             return
         pace = loops.EXACTLY_ONCE if self._spec.exactly_once else loops.AT_LEAST_ONCE
-        with Recall(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
+        with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
             loops.follow(self, pace, follow, throttle, recall.heard)
 
     # --- what a rhythm is made of ----------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class LaneCopy:
         try:
             refused = self._fetcher.request(self.positions())
         except TwinlogError as error:
-            raise SourceTroubleError(error.message) from None
+            raise SourceError(error.message) from None
         for source, why in refused.items():
             self._by_source[source].trouble = range_errors.not_readable(self._by_source[source].name, why)
 
@@ -147,7 +147,7 @@ class LaneCopy:
         try:
             yield from self._fetcher.answers(within)
         except TwinlogError as error:
-            raise SourceTroubleError(error.message) from None
+            raise SourceError(error.message) from None
 
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
         """Cut one answer, send what was cut, and commit when the transaction is full or old; return bytes sent.
@@ -230,8 +230,8 @@ class LaneCopy:
     # --- trouble -------------------------------------------------------------------------------------------
 
     def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
-        if fetched.error in ANOTHER_LIFE:
-            copy.trouble = source_checks.another_life(self._source, copy)
+        if fetched.error in OTHER_INCARNATION:
+            copy.trouble = source_checks.other_incarnation(self._source, copy)
         elif repeats(Request.FETCH, fetched.error):
             return  # by the fetcher, in a while
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:

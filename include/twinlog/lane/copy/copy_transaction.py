@@ -15,7 +15,7 @@ from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError
 from twinlog.lane.copy import loops, range_errors, state_records
-from twinlog.lane.copy.range_errors import Trouble, culprits
+from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.produced import Refused, Written
 from twinlog.lane.producer import Lane
@@ -182,7 +182,7 @@ class CopyTransaction:
                 aside = list(quarantine.batches(copy.captured(), state.quarantine_max_bytes, now))
             except FormatError as error:
                 self._abort()
-                copy.stop_at(error.data["offset"], Trouble("poison-record", error.message))
+                copy.stop_at(error.data["offset"], RangeError("poison-record", error.message))
                 return False
             if aside:
                 queues.setdefault((state.quarantine_topic, 0), []).extend(aside)

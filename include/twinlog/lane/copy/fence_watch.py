@@ -20,7 +20,7 @@ from twinlog.formats.ledger.records import LaneFence, parse_ledger
 from twinlog.lane.spec import FenceMark
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.verified import walk_sound
+from twinlog.protocol.verified import walk_verified
 from twinlog.protocol.wire import Fetched
 
 _FETCH_BYTES = 1 << 20
@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 2.0
 """Before the ledger is asked for again that could not be read."""
 
 
-class Recall:
+class FenceWatch:
     """Listens in a thread of its own, over a connection of its own, while the context is open.
 
     `heard` is set when a fence later than `mark` is in the ledger, or may be: in a batch that is damaged.  The driver
@@ -81,7 +81,7 @@ class Recall:
                     self.heard.set()
 
     def _take(self, fetched: Fetched) -> None:
-        for header, batch in walk_sound(fetched.block):
+        for header, batch in walk_verified(fetched.block):
             if header.last_offset < self._position:
                 continue
             self._position = header.next_offset

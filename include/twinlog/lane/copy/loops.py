@@ -17,7 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 from twinlog.errors import FencedError
-from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceTroubleError
+from twinlog.lane.copy.range_errors import SOURCE_LOST, SourceError
 from twinlog.lane.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
                 for answer in copy.answers(IDLE_WAIT_SECONDS):
                     sent = copy.take(answer, ahead=throttle is None)
                     _wait_for(copy, throttle, sent)
-            except SourceTroubleError as error:
+            except SourceError as error:
                 copy.end_all(SOURCE_LOST, str(error))
             copy.transaction.commit_if_due()  # also while nothing comes
             if stall.seconds(before, copy.positions()) > STALL_SECONDS:
@@ -147,7 +147,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
                     break  # whoever called may read by now how far it is
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
-        except SourceTroubleError as error:
+        except SourceError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes)
         due = BACKLOG_SECONDS if backlog else pace.commit

@@ -20,93 +20,95 @@ TOPIC_DELETED = "topic-deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RangeError:
     """What ends a range, and not its neighbours."""
 
     code: str
     message: str
 
 
-class SourceTroubleError(Exception):
+class SourceError(Exception):
     """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
 
 
-def stopped_at(name: str, offset: int, why: str, code: str = SOURCE_LOST) -> Trouble:
+def stopped_at(name: str, offset: int, why: str, code: str = SOURCE_LOST) -> RangeError:
     """The source gives nothing more from an upstream offset on.  `name` is `topic-partition`, here and below."""
-    return Trouble(code, f"{name} at upstream offset {offset}: {why}")
+    return RangeError(code, f"{name} at upstream offset {offset}: {why}")
 
 
-def source_refused(name: str, code: int) -> Trouble:
+def source_refused(name: str, code: int) -> RangeError:
     """The source answers with an error that asking again does not change."""
-    return Trouble("source-refused", f"{name}: the source answered {code_name(code)}")
+    return RangeError("source-refused", f"{name}: the source answered {code_name(code)}")
 
 
-def unreadable(name: str, error: TwinlogError) -> Trouble:
+def unreadable(name: str, error: TwinlogError) -> RangeError:
     """What the source gave cannot be taken apart."""
-    return Trouble(error.code, f"{name}: {error}")
+    return RangeError(error.code, f"{name}: {error}")
 
 
-def topic_deleted(name: str) -> Trouble:
+def topic_deleted(name: str) -> RangeError:
     """The source topic is gone."""
-    return Trouble(TOPIC_DELETED, f"{name}: the source topic no longer exists")
+    return RangeError(TOPIC_DELETED, f"{name}: the source topic no longer exists")
 
 
-def not_readable(name: str, why: TwinlogError) -> Trouble:
+def not_readable(name: str, why: TwinlogError) -> RangeError:
     """The source's brokers do not let it be fetched: it has gone, may not be read, or nobody leads it."""
     if why.code == UNKNOWN_TOPIC:
         return topic_deleted(name)
-    return Trouble(
+    return RangeError(
         SOURCE_LOST if isinstance(why, TransientError) else "source-refused", f"{name}: {why.message}"
     )
 
 
-def recreated(name: str) -> Trouble:
+def recreated(name: str) -> RangeError:
     """The source topic lives another life since the ranges were settled."""
-    return Trouble("recreated", f"{name}: the source topic was deleted and created again meanwhile")
+    return RangeError("recreated", f"{name}: the source topic was deleted and created again meanwhile")
 
 
-def out_of_range(name: str, wanted: int, begin: int) -> Trouble:
+def out_of_range(name: str, wanted: int, begin: int) -> RangeError:
     """The source has no upstream offset `wanted`: its log begins behind it, or ends before it."""
     if begin > wanted:
         gone = f"upstream offsets {wanted} to {begin - 1} were deleted before they could be copied"
-        return Trouble("gap", f"{name}: {gone}")
-    return Trouble("truncation", f"{name}: the source's log ends before upstream offset {wanted}")
+        return RangeError("gap", f"{name}: {gone}")
+    return RangeError("truncation", f"{name}: the source's log ends before upstream offset {wanted}")
 
 
-def copy_recreated(name: str, remote_topic: str) -> Trouble:
+def copy_recreated(name: str, remote_topic: str) -> RangeError:
     """The copy lives another life since the ranges were settled: what was copied before is not in it."""
-    return Trouble("copy-recreated", f"{name}: {remote_topic} was deleted and created again meanwhile")
+    return RangeError("copy-recreated", f"{name}: {remote_topic} was deleted and created again meanwhile")
 
 
-def diverged(name: str, at: int) -> Trouble:
+def diverged(name: str, at: int) -> RangeError:
     """The source lost what was copied, and its log has grown again: from upstream offset `at` on, -1 unknown."""
     where = f"from upstream offset {at} on " if at >= 0 else ""
-    return Trouble("truncation", f"{name}: {where}the source's log no longer holds what was copied from it")
+    return RangeError(
+        "truncation", f"{name}: {where}the source's log no longer holds what was copied from it"
+    )
 
 
-def poison(name: str, record: Poison) -> Trouble:
+def poison(name: str, record: Poison) -> RangeError:
     """A record that fits nowhere on the target, or a batch that cannot be read."""
-    return Trouble(record.code, f"{name} at upstream offset {record.offset}: {record.reason}")
+    return RangeError(record.code, f"{name} at upstream offset {record.offset}: {record.reason}")
 
 
-def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> Trouble:
+def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> RangeError:
     """The target will never take a batch, or a topic; `offsets` are the upstream offsets at fault, where known."""
     if refusal.code == Code.CORRUPT_MESSAGE and refusal.outgoing is not None:
         first = refusal.outgoing.stretches[0][0]
         damage = "the batch does not fit its checksum: damaged in the source's log, or on the way"
-        return Trouble("corrupt-batch", f"{name} at upstream offset {first}: {damage}")
+        return RangeError("corrupt-batch", f"{name} at upstream offset {first}: {damage}")
     if refusal.code in REFUSED_RECORDS and refusal.outgoing is not None and not offsets:
         offsets = [refusal.outgoing.stretches[0][0]]
     where = f"{name} at upstream offset {offsets[0]}" if offsets else name
-    return Trouble(
+    return RangeError(
         "poison-record" if refusal.code in REFUSED_RECORDS else "target-refused",
         f"{where}: {remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})",
     )
 
 
-def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> Trouble:
+def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> RangeError:
     """Nobody took a partition's records for `seconds`; the other partitions of its lane need not wait any longer."""
-    return Trouble(
+    return RangeError(
         NO_LEADER, f"{name}: {remote_topic} could not be written to for {seconds:.0f} s: {refusal.message}"
     )
 

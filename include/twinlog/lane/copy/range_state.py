@@ -17,10 +17,10 @@ from twinlog.batches.columns.arena import Arena
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
-from twinlog.formats.map.offset_map import PieceDraft
-from twinlog.lane.copy.range_errors import Trouble
+from twinlog.formats.map.offset_map import SegmentDraft
+from twinlog.lane.copy.range_errors import RangeError
 from twinlog.lane.spec import RangeReport, RangeSpec
-from twinlog.offsets.run import Run
+from twinlog.offsets.run import Extent
 from twinlog.protocol.brokers import TopicPartition
 
 PIECE_RUNS = 128
@@ -70,9 +70,9 @@ class GrowingRun:
         """Whether records that begin at these offsets belong to it."""
         return self.upstream + self.length == upstream and self.downstream + self.length == downstream
 
-    def run(self) -> Run:
+    def run(self) -> Extent:
         """Return the run, as long as it is now."""
-        return Run(self.upstream, self.downstream, self.length)
+        return Extent(self.upstream, self.downstream, self.length)
 
 
 @dataclass(slots=True)
@@ -83,11 +83,11 @@ class RangeCopy:
     cutter: Cutter
     sent: int
     committed: int
-    piece: PieceDraft
-    draft: PieceDraft | None = None
-    trouble: Trouble | None = None
-    barrier: tuple[int, Trouble] | None = None
-    runs: list[Run] = field(default_factory=list)
+    piece: SegmentDraft
+    draft: SegmentDraft | None = None
+    trouble: RangeError | None = None
+    barrier: tuple[int, RangeError] | None = None
+    runs: list[Extent] = field(default_factory=list)
     growing: GrowingRun | None = None
     open_counts: Counts = field(default_factory=Counts)
     counts: Counts = field(default_factory=Counts)
@@ -101,7 +101,7 @@ class RangeCopy:
         """Start at the range's first offset; batches it makes lie in the lane's `arena`."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
         epoch = spec.leader_epoch
-        piece = PieceDraft.begin(spec.start)
+        piece = SegmentDraft.begin(spec.start)
         return cls(
             spec,
             cutter,
@@ -139,7 +139,7 @@ class RangeCopy:
         last = self.growing or (self.runs[-1] if self.runs else None)
         return self.copy_end if last is None else last.downstream + last.length
 
-    def stop_at(self, offset: int, why: Trouble) -> None:
+    def stop_at(self, offset: int, why: RangeError) -> None:
         """End the range right before upstream `offset`, which the target refuses; what lies before it goes on."""
         self.barrier = offset, why
         self.cutter.end = offset
@@ -177,7 +177,7 @@ class RangeCopy:
         drafts = [self.piece]
         for first in range(0, len(self.runs), LARGEST_PIECE_RUNS):
             if first:
-                drafts.append(PieceDraft.begin(drafts[-1].upstream))
+                drafts.append(SegmentDraft.begin(drafts[-1].upstream))
             drafts[-1] = drafts[-1].extended(self.runs[first : first + LARGEST_PIECE_RUNS])
         self.draft = drafts[-1]
         ends = [*(following.first_upstream for following in drafts[1:]), self.sent]
@@ -216,7 +216,7 @@ class RangeCopy:
         self.committed = self.sent
         self.committed_epoch = self.epoch
         assert self.draft is not None, "committed without its map"
-        self.piece = PieceDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
+        self.piece = SegmentDraft.begin(self.committed) if self.draft.count >= PIECE_RUNS else self.draft
         self.counts.add_all(self.open_counts)
         self._begin()
 
@@ -234,7 +234,7 @@ class RangeCopy:
 
     def report(self) -> RangeReport:
         """What became of the range, as committed."""
-        trouble = self.trouble or Trouble("", "")
+        trouble = self.trouble or RangeError("", "")
         copied = self.counts.records + len(self.quarantined)
         return RangeReport(
             topic=self.spec.topic,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from twinlog.errors import TwinlogError
 from twinlog.lane.copy import range_errors
-from twinlog.lane.copy.range_errors import SOURCE_LOST, Trouble
+from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.error_codes import Code
@@ -16,7 +16,7 @@ from twinlog.protocol.list_offsets import EARLIEST
 _SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 
 
-def other_history(source: Brokers, copy: RangeCopy) -> Trouble | None:
+def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
     """Under another leader: whether the source's log still holds what was copied (KIP-320).
 
     A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
@@ -48,7 +48,7 @@ def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[R
     return [copy for copy in known if ids.get(copy.spec.topic, copy.spec.topic_id) != copy.spec.topic_id]
 
 
-def another_life(source: Brokers, copy: RangeCopy) -> Trouble | None:
+def other_incarnation(source: Brokers, copy: RangeCopy) -> RangeError | None:
     """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
     try:
         found = source.metadata([copy.spec.topic])[copy.spec.topic]
@@ -59,7 +59,7 @@ def another_life(source: Brokers, copy: RangeCopy) -> Trouble | None:
     return range_errors.recreated(copy.name) if found.topic_id != copy.spec.topic_id else None
 
 
-def out_of_range(source: Brokers, copy: RangeCopy) -> Trouble:
+def out_of_range(source: Brokers, copy: RangeCopy) -> RangeError:
     """Ask where the log begins, which this answer of a broker does not say."""
     try:
         begin = source.offsets([copy.source], EARLIEST)[copy.source]
