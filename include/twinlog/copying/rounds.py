@@ -113,8 +113,8 @@ class Rounds:
 
         Without transactions it cuts the maps where the ranges begin, and no lane of the flow may be writing.
 
-        Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError when another driver has fenced
-        since: what it copied looks like progress that was lost.
+        Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError when another driver has
+        fenced since: what it copied looks like progress that was lost.
         """
         if not settled.ranges and not any(it.unended for it in topics):
             return settled
