@@ -1,12 +1,13 @@
 """State that has grown large, on real brokers: written whole or not at all, read as it was.
 
-Costs about a minute, brokers included.
+Costs about two minutes.  The brokers are these tests' own: a ledger of 200,000 records would slow down all others.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.copying.ownership import held
 from twinlog.errors import FencedError
 from twinlog.formats.ledger.topics import Gap, GapCause, GroupPosition, Rebuild, RebuildPhase
+from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.lifecycle.records import noted
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -36,6 +38,20 @@ def rebuild_of(topic: str, request: str) -> Rebuild:
     return Rebuild(
         topic, "id", f"A.{topic}", "", RebuildPhase.COPYING, "me", "why", 1, groups=groups, request=request
     )
+
+
+@pytest.fixture(scope="module")
+def cluster_a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A source of their own."""
+    with EmbeddedKafka("A", tmp_path_factory.mktemp("large-A") / "kafka") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def cluster_b(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A target of their own."""
+    with EmbeddedKafka("B", tmp_path_factory.mktemp("large-B") / "kafka") as cluster:
+        yield cluster
 
 
 @pytest.fixture
