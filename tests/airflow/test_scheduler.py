@@ -92,7 +92,12 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     ).items()  # other tests have topics of the flow, too
     events = scheduler.api.get("assets/events?order_by=-timestamp&limit=100")["asset_events"]
     [extra] = [event["extra"] for event in events if event["extra"].get("run_id") == run_id]
-    synced = {"flow": "west->east", "groups": [f"readers-{wanted}"], "positions": 1}
+    synced = {
+        "flow": "west->east",
+        "groups": [f"readers-{wanted}"],
+        "groups_not_shown": 0,
+        "positions": 1,
+    }
     assert synced in [event["extra"] for event in events]
     assert ("west->east", 500, 5, [f"west.{wanted}"]) == tuple(
         extra[name] for name in ("flow", "records", "lag_records", "topics")
