@@ -52,7 +52,7 @@ class Cutter:
     `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
     `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
     `echoes` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
-    several records.  It is less than `max_message_bytes` once the target has refused a batch within that limit,
+    several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
     because the target compresses differently.
     """
 

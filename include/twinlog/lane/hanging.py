@@ -53,9 +53,9 @@ def find_hanging(
 ) -> FoundHanging:
     """Find the partitions in which a producer of `ours` has a transaction open.
 
-    Call it while no lane of `ours` writes: a lane at work rightly has a transaction open.  It takes two requests for
-    all partitions with a leader, and one more if a transaction is open.  Raises TransientError, and ClusterRefused (it
-    needs Read).
+    Call it while no lane of `ours` writes: a lane at work rightly has a transaction open.  The search takes two
+    requests for all partitions with a leader, and one more if a transaction is open.  Raises TransientError, and
+    ClusterRefused (it needs Read).
     """
     wanted = list(partitions)
     topics = target.metadata({topic for topic, _ in wanted})

@@ -51,7 +51,7 @@ class Sequences:
         self._candidates.pop(partition, None)
 
     def may_be_written(self, partition: TopicPartition, sequence: int, records: int) -> None:
-        """Add candidates after a batch at `sequence` that may be in the log: there, or behind it; continue behind it."""
+        """Add candidates after a batch at `sequence` that may be in the log; continue behind it."""
         candidates = self._candidates.setdefault(partition, [])
         after = (sequence + records) % _WRAP
         candidates += [item for item in (sequence, after) if item not in candidates]

@@ -12,7 +12,7 @@ from twinlog.protocol.brokers import TopicPartition
 class Written:
     """One batch that the target has acknowledged, with the downstream offset of its first record.
 
-    It is not frozen, like all values made for each batch: creating a frozen one takes three times as long.
+    Values made for each batch are not frozen: creating a frozen one takes three times as long.
     """
 
     partition: TopicPartition

@@ -40,9 +40,9 @@ class EpochEnd(NamedTuple):
 def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
     """Ask where the leader epoch of each partition ends; partitions whose leader does not answer that are left out.
 
-    It does not wait for an election: a partition without a leader cannot be copied from either.  If a log names an
-    older epoch than the one asked for, compaction may have removed all batches of that epoch; the log is then
-    inspected.  Raises ClusterUnreachable.
+    Elections are not waited for: a partition without a leader cannot be copied from either.  If a log names an older
+    epoch than the one asked for, compaction may have removed all batches of that epoch; the log is then inspected.
+    Raises ClusterUnreachable.
     """
     unknown = {topic for topic, partition in asked if brokers.known_leader(topic, partition) < 0}
     if unknown:

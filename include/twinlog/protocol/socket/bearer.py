@@ -116,8 +116,8 @@ def _beginning(parts: Iterator[bytes]) -> bytes:
 def _unsecured(sasl: SaslSettings) -> str:
     """Build an unsigned JWT as Kafka's OAuthBearerUnsecuredLoginCallbackHandler does: for development only.
 
-    It is issued at a whole second: the broker compares with its own milliseconds, and refuses a token issued even a
-    fraction of a second in the future.
+    The token is issued at a whole second: the broker compares with its own milliseconds, and refuses a token issued
+    even a fraction of a second in the future.
     """
     now = int(time.time())
     claims = {"sub": sasl.username, "iat": now, "exp": now + _UNSECURED_LIFETIME_SECONDS}
