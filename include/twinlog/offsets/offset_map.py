@@ -102,7 +102,7 @@ class OffsetMap:
         return result
 
     def add(self, piece: MapSegment) -> OffsetMap:
-        """Return the map with `piece` added: a segment that follows the map, lies between its stretches, or repeats a part.
+        """Return the map with `piece` added: a segment behind the map, between its stretches, or equal to a part.
 
         Raises TerminalError if the segment contradicts the map, or overlaps it only in part.
         """

@@ -31,7 +31,7 @@ def producer_states(
 ) -> tuple[dict[Place, tuple[ProducerState, ...]], dict[Place, int]]:
     """Ask the leader of some partitions for their producers; return those, and error codes for the others.
 
-    It needs READ on the topics.
+    Requires READ on the topics.
     """
     api = kafka_python.DESCRIBE_PRODUCERS
     names: dict[str, list[int]] = {}

@@ -4,16 +4,16 @@ A code answers two questions: has the request taken effect, and can asking again
 for its request: the broker does nothing more for it.  A lost answer is not final.  Therefore a lost answer to a
 produce request needs a new fence, and a code never needs one for that reason.
 
-| action      | meaning                                                                                      |
-|-------------|----------------------------------------------------------------------------------------------|
-| repeat      | ask the same again after a pause, and find the leader or coordinator again                     |
-| resend      | give up the transaction, find the leader again, send again; `lane` finds the sequence          |
-| split       | give up the transaction, send smaller batches; a batch of one record ends its range            |
-| end-range   | final for this partition: name topic, partition and offset; the other partitions go on         |
-| fence-again | the outcome is indeterminate: the lane stops; the driver fences, reads the committed state,    |
-|             | and resolves the ranges again                                                                |
-| fenced      | another producer initialised our transactional id: progress tells what is committed            |
-| stop        | final for the flow: a person must act                                                          |
+| action      | meaning                                                                                     |
+|-------------|---------------------------------------------------------------------------------------------|
+| repeat      | ask the same again after a pause, and find the leader or coordinator again                  |
+| resend      | give up the transaction, find the leader again, send again; `lane` finds the sequence       |
+| split       | give up the transaction, send smaller batches; a batch of one record ends its range         |
+| end-range   | final for this partition: name topic, partition and offset; the other partitions go on      |
+| fence-again | the outcome is indeterminate: the lane stops; the driver fences, reads the committed state, |
+|             | and resolves the ranges again                                                               |
+| fenced      | another producer initialised our transactional id: progress tells what is committed         |
+| stop        | final for the flow: a person must act                                                       |
 
 Sources: org.apache.kafka.common.protocol.Errors; the answers of ReplicaManager, TransactionCoordinator and
 KafkaApis in Kafka 3.9 and 4.3, as far as they were seen on real brokers (docs/chaos.md).

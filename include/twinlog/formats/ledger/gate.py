@@ -91,8 +91,8 @@ class KnownTopic:
 class KnownSource(LedgerEntry):
     """The source as the last cycle saw it, for the day on which it cannot be asked.
 
-    `topics` are those with records at risk, drift, or unread partitions; the other topics of the `topic_count` had
-    none.  Without `undecided_seen` an older release wrote the record, which did not look for records behind open
+    `topics` are those with records at risk, drift, or unread partitions; the `topic_count` other topics had none of
+    these.  Without `undecided_seen` an older release wrote the record, which did not look for records behind open
     transactions.
     """
 

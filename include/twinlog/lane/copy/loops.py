@@ -201,7 +201,7 @@ def _wait_for(
 
 
 class _Stall:
-    """Measure how long rounds of answers have made no progress; only the source's answers count, not the target's."""
+    """Measure how long rounds of answers have made no progress; time that the target takes does not count."""
 
     def __init__(self) -> None:
         self._since: float | None = None

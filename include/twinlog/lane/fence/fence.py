@@ -100,7 +100,7 @@ def upkeep_id(flow: str) -> str:
 class FenceLogs:
     """The topics that a fence reads; a driver that fences repeatedly keeps them, to read only new records.
 
-    The map is read only without transactions, at least once (copying/mend/at_least_once.py).
+    The map is read only under at least once, which has no transactions (copying/mend/at_least_once.py).
     """
 
     ledger: StateLog
