@@ -37,7 +37,7 @@ class FlowClaim(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlow(LedgerEntry):
-    """The flow leaves out what a reverse flow wrote, whose ledger on the source is the topic `ledger_topic_id`.
+    """The flow leaves out the records of a reverse flow, whose ledger on the source is topic `ledger_topic_id`.
 
     Written before the first record is left out.  If that ledger is lost, it is unknown which records to leave out.
     """
