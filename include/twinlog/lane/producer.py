@@ -164,7 +164,7 @@ class Lane:
         return written
 
     def take_refused(self) -> list[Refused]:
-        """Return and forget the refusals.  Only after `drain`: later batches of a refused partition follow."""
+        """Return and forget the refusals.  Only after `drain`: later batches of a refused partition may follow."""
         refused, self.refused = self.refused, []
         return refused
 

@@ -254,7 +254,7 @@ class Transaction:
     def _until_settled(
         self, request: Request, ask: Callable[[], dict[Any, int]], what: str
     ) -> dict[Any, int]:
-        """Repeat a request while the coordinator moves, writes our last markers, or cannot be reached.
+        """Repeat a request while the coordinator moves, writes our last markers, is fencing us, or cannot be reached.
 
         Both kinds of requests sent this way may be repeated: adding a partition twice, and ending a transaction twice
         the same way, change nothing.  Until the answer comes, markers may have been skipped, so `ends` is told.  An

@@ -150,7 +150,7 @@ class CopyTransaction:
         """Begin the next transaction with the partitions that advanced in each of the last two.
 
         A partition without records this time gets a marker in vain, so partitions that advance only now and then are
-        left out.  At least once there is no transaction to begin.
+        left out.  Under at-least-once there is no transaction to begin.
         """
         ranges = [self._by_target[target] for target in self._streaming]
         if ranges and self._spec.exactly_once:

@@ -3,8 +3,8 @@
 drain    batch loop: ask ahead, send, commit when the transaction is full or old, until every range has ended
 follow   stream loop: wait for the first record, copy what has gathered, commit, rest until the next commit tick
 
-Without transactions a record is visible as soon as it is written, and commit ticks need no commit: a stream loop at
-least once writes progress less often (`Pace`).
+Without transactions a record is visible as soon as it is written, and commit ticks need no commit: an
+at-least-once stream loop writes progress less often (`Pace`).
 """
 
 from __future__ import annotations

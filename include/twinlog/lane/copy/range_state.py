@@ -4,8 +4,8 @@ Invariants.
 
 - `spec.start <= committed <= sent <= spec.end`:
 
-      spec.start          committed            sent                 spec.end
-      |---- committed ----|-- open transaction --|---- to be read ----|
+      spec.start     committed              sent               spec.end
+      |--- copied ---|-- open transaction --|-- not read yet --|
 
 - `runs`, and behind them the one that is `growing`, hold, ascending, exactly the records that were sent in the open
   transaction and acknowledged (or predicted, while it commits).

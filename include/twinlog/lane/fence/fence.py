@@ -100,7 +100,7 @@ def upkeep_id(flow: str) -> str:
 class FenceLogs:
     """The topics that a fence reads; a driver that fences repeatedly keeps them, to read only new records.
 
-    The map is read only under at least once, which has no transactions (copying/mend/at_least_once.py).
+    The map is read only under at-least-once, which has no transactions (copying/mend/at_least_once.py).
     """
 
     ledger: StateLog
@@ -194,7 +194,7 @@ def _fenced(
 
 
 def read_owned(logs: FenceLogs, ledger: LogState) -> Owned:
-    """Return whose ledger was just read."""
+    """Return the owners that the ledger just read names."""
     return Owned.of(logs.ledger.records, ledger.undecided)
 
 
