@@ -1,4 +1,4 @@
-"""`python -m twinlog`: the command line, where the script is not on the path."""
+"""Run the command line as `python -m twinlog`, for environments where the script is not on the path."""
 
 import sys
 

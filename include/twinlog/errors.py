@@ -1,11 +1,11 @@
-"""The two kinds of failure, and nothing in between.
+"""Define the two kinds of failure; every error is of exactly one of them.
 
 A `TransientError` may go away by itself: Airflow retries the task, the follow loop fences again.
-A `TerminalError` will not: a person must act, and retrying only repeats it.
+A `TerminalError` will not: a person must act, and a retry only repeats the failure.
 
-Every error is data: a stable `code`, one line that says what is wrong, the `hint` that says what to do,
-and `data`, the identities involved (flow, topic, partition, offset, file, line, key).  One place prints
-them (twinlog.cli.main) and one place turns them into Airflow retries (twinlog.airflow.retries).
+Every error carries data: a stable `code`, one line that says what is wrong, the `hint` that says what to do, and
+`data`, the identities involved (flow, topic, partition, offset, file, line, key).  Errors are printed in one place
+(twinlog.cli.main) and turned into Airflow retries in one place (twinlog.airflow.retries).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class ExitCode(IntEnum):
-    """What a `twinlog` command exits with."""
+    """Name the exit codes of a `twinlog` command."""
 
     DONE = 0
     SAYS_NO = 1
@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
 
 
 class TwinlogError(Exception):
-    """Base of every error twinlog raises on purpose.  Raise one of the two kinds below.
+    """Base of every error that twinlog raises on purpose.  Raise one of the two kinds below, not this class.
 
     `message` is one line: what is wrong and where.  `hint` is one line: what to do.
     """
@@ -44,7 +44,7 @@ class TwinlogError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors cross process boundaries (Spark tasks, Airflow workers): keep every field."""
+        """Keep every field when pickled: errors cross process boundaries (Spark tasks, Airflow workers)."""
         return _rebuild, (type(self), self.message, self.hint, self.code, self.data)
 
 
@@ -55,53 +55,53 @@ def _rebuild(
 
 
 class TransientError(TwinlogError):
-    """May go away by itself; the state is as it was; try again."""
+    """Report a failure that may go away by itself.  The state is unchanged; try again."""
 
     exit_code = ExitCode.CLUSTER
     code = "transient"
 
 
 class TerminalError(TwinlogError):
-    """Will not go away by itself; the state is as it was; a person must act."""
+    """Report a failure that will not go away by itself.  The state is unchanged; a person must act."""
 
     code = "terminal"
 
 
 class UsageError(TerminalError):
-    """Wrong usage of a command or a function's documented input."""
+    """Report wrong usage of a command, or input that a function's documentation rules out."""
 
     exit_code = ExitCode.USAGE
     code = "usage"
 
 
 class ConfigError(TerminalError):
-    """A configuration that cannot be used; `data` names file, line and key where they are known."""
+    """Report a configuration that cannot be used; `data` names file, line and key where they are known."""
 
     exit_code = ExitCode.USAGE
     code = "config"
 
 
 class FormatError(TerminalError):
-    """Bytes that are not what the format says (truncated, unknown version): never a wrong value."""
+    """Report bytes that do not follow their format (truncated, unknown version).  No value is returned for them."""
 
     code = "format"
 
 
 class ClusterUnreachable(TransientError):
-    """No broker of a cluster answered in time."""
+    """Report that no broker of a cluster answered in time."""
 
     code = "unreachable"
 
 
 class ClusterRefused(TerminalError):
-    """A cluster answered and said no (authentication, authorisation, an unsupported request)."""
+    """Report that a cluster answered and refused (authentication, authorisation, an unsupported request)."""
 
     exit_code = ExitCode.CLUSTER
     code = "refused"
 
 
 class FencedError(TransientError):
-    """Another driver holds the flow, or took a lane from us: fence again before doing anything."""
+    """Report that another driver holds the flow, or has taken a lane from us.  Fence again before anything else."""
 
     exit_code = ExitCode.CLUSTER
     code = "fenced"

@@ -1,4 +1,4 @@
-"""Frozen results as plain JSON: what XCom, `--output json`, the ledger and Spark rows carry."""
+"""Turn frozen results into plain JSON, for XCom, `--output json`, the ledger and Spark rows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 Json = Mapping[str, Any]
-"""A result as `to_json` gives it."""
+"""A result in the form that `to_json` returns."""
 
 NOT_SHOWN = "not_shown"
-"""The key under which a result that was cut counts the items each list is short of, by the list's name."""
+"""The key under which a shortened result counts, by the name of each list, the items missing from that list."""
 
 
 def to_json(value: Any) -> Any:
     """Turn frozen dataclasses, tuples, enums and times into dicts, lists, strings and numbers.
 
-    Raises TypeError for anything else: a result that cannot be shown is a mistake in the result.
+    Raises TypeError for any other type: a result that has no JSON form is a mistake in the result.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, enum.Enum) else value

@@ -1,4 +1,4 @@
-"""Text of others as one line for people: what a terminal, a log or a page would act on is shown, not obeyed."""
+"""Show text of others to people on one line: characters that a terminal, log or page would act on are escaped."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 _ACTING: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""Control characters, line ends, lone surrogates, and what turns the direction of text or takes no room."""
+"""Control characters, line ends, lone surrogates, and characters that are invisible or change the text's direction."""
 
 
 def visible(text: str) -> str:
-    r"""Return a text with each such character as `\x1b` or `\u202e`.  Pure."""
+    r"""Return `text` with each such character escaped, as `\x1b` or `\u202e`.  Pure."""
     return _ACTING.sub(_shown, text)
 
 
 def visible_lines(text: str) -> str:
-    """Do the same, but let line ends be: for texts of ours of several lines.  Pure."""
+    """Escape as `visible` does, but keep line ends: for twinlog's own texts of several lines.  Pure."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def visible_json(document: str) -> str:
-    """Do the same with a JSON document, which means the same afterwards.  Pure.
+    """Escape such characters in a JSON document without changing its meaning.  Pure.
 
-    JSON itself escapes what is below U+0020 in strings; between them it has line ends and blanks only.
+    JSON itself escapes characters below U+0020 inside strings; outside strings it has only line ends and blanks there.
     """
     return _BEYOND_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 

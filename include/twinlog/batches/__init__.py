@@ -1,1 +1,1 @@
-"""Kafka record batches, magic 2: read, relabelled, merged, split.  Pure: bytes in, bytes out."""
+"""Read, relabel, merge and split Kafka record batches, magic 2.  Pure: bytes in, bytes out."""

@@ -1,10 +1,10 @@
-"""The five codecs of a record batch, framed as Kafka's own clients frame them.
+"""Compress and decompress record batches in the five codecs, framed as Kafka's own clients frame them.
 
-gzip, zstd: their ordinary streams.  lz4: frames of independent 64 KiB blocks, because Java's
-`Lz4BlockInputStream` refuses dependent ones.  snappy: the xerial stream (magic, version, blocks with an int32
-length) that snappy-java writes; a raw snappy block, as some clients produce it, is read too.
+gzip, zstd: their ordinary streams.  lz4: frames of independent 64 KiB blocks, because Java's `Lz4BlockInputStream`
+refuses dependent ones.  snappy: the xerial stream (magic, version, blocks with an int32 length) that snappy-java
+writes; a raw snappy block, as some clients produce it, can be read too.
 
-A few kilobytes can decompress to gigabytes, so no more than MAX_DECOMPRESSED is ever made of one batch.
+A few kilobytes can decompress to gigabytes, so one batch is never decompressed to more than MAX_DECOMPRESSED bytes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ ZSTD: Final = 4
 NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 MAX_DECOMPRESSED: Final = 128 * 1024 * 1024
-"""Bytes one batch may decompress to where it has to be read: half of a worker's memory."""
+"""The most bytes that one batch may decompress to, if it has to be read: half of a worker's memory."""
 
 _ZSTD_HARDEST: Final = 19
 _USUAL: Final = 64 * 1024
 _USUAL_RATIO: Final = 16
 _FULL: Final = "whole buffer"
-"""What cramjam says when the output does not fit."""
+"""Part of cramjam's error message if the output does not fit into the buffer."""
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
-# Magic, version 1 with independent blocks, 64 KiB blocks, and the descriptor's checksum.
+# The magic, version 1 with independent blocks, 64 KiB blocks, and the descriptor's checksum.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_STORED = 0x80000000
@@ -45,9 +45,9 @@ _LZ4_END = bytes(4)
 
 
 def decompress(codec: int, block: memoryview) -> memoryview:
-    """Return the records of a batch uncompressed.
+    """Return the decompressed records of a batch.
 
-    Raises FormatError for an unknown codec, a damaged block, and one of more than MAX_DECOMPRESSED bytes.
+    Raises FormatError for an unknown codec, for a damaged block, and for a block of more than MAX_DECOMPRESSED bytes.
     """
     if codec == NONE:
         return block
@@ -72,10 +72,10 @@ _INTO: Final = {
 
 
 def _inflate(into: Callable[[memoryview, memoryview], int], block: memoryview) -> memoryview:
-    """Decompress into memory of a usual size, then of a larger one, then of the largest allowed.
+    """Decompress into a buffer of the usual size; if that is too small into a larger one, then the largest allowed.
 
-    The kernel gives pages only where something is written: what is not used costs nothing.  (A bytearray would be
-    written to by Python, with zeros.)
+    The kernel provides memory pages only when they are written to, so the unused part of a buffer costs nothing.
+    (Python would fill a bytearray with zeros, and so touch every page.)
     """
     usual = max(_USUAL, len(block) * _USUAL_RATIO)
     for size in (usual, usual * _USUAL_RATIO):
@@ -88,7 +88,7 @@ def _inflate(into: Callable[[memoryview, memoryview], int], block: memoryview) -
 
 
 class _FullError(Exception):
-    """It decompresses to more than there is room for."""
+    """Report that the decompressed data does not fit into the buffer."""
 
 
 def _into(into: Callable[[memoryview, memoryview], int], block: memoryview, out: memoryview) -> int:
@@ -101,14 +101,14 @@ def _into(into: Callable[[memoryview, memoryview], int], block: memoryview, out:
 
 
 def sound_lz4(frame: memoryview) -> memoryview:
-    """Give a frame the header checksum that lz4 asks for: Kafka before 0.10 computed it over the wrong bytes."""
+    """Return an lz4 frame with a correct header checksum: Kafka before 0.10 computed it over the wrong bytes."""
     if bytes(frame[:6]) != _LZ4_HEADER[:6]:
         return frame
     return memoryview(_LZ4_HEADER + bytes(frame[7:]))
 
 
 def compress(codec: int, records: bytes) -> bytes:
-    """Compress a batch's records with `codec`, so that every Kafka client can read them."""
+    """Compress a batch's records with `codec`, in a framing that every Kafka client can read."""
     match codec:
         case 0:
             return records
@@ -124,7 +124,7 @@ def compress(codec: int, records: bytes) -> bytes:
 
 
 def compress_hard(codec: int, records: bytes) -> bytes:
-    """Compress as hard as gzip and zstd can in memory that is not out of proportion (zstd's levels from 20 on)."""
+    """Compress with gzip's or zstd's highest level that needs reasonable memory (zstd's levels from 20 on do not)."""
     if codec == GZIP:
         return gzip.compress(records, 9, mtime=0)
     if codec == ZSTD:
@@ -148,7 +148,7 @@ def _unsnappy(block: memoryview) -> bytearray:
 
 
 def _unsnapped(piece: memoryview, before: int) -> bytearray:
-    """Decompress one block, which says how long it will be, if that still fits."""
+    """Decompress one raw snappy block, if the length that it claims still fits; raise _FullError if not."""
     if before + cramjam.snappy.decompress_raw_len(piece) > MAX_DECOMPRESSED:
         raise _FullError
     return bytearray(cramjam.snappy.decompress_raw(piece))

@@ -1,6 +1,6 @@
-"""Cut fetched blocks into batches to send, as the table of `twinlog.batches.outgoing` says.
+"""Cut fetched blocks into batches to send, by the table in `twinlog.batches.outgoing`.
 
-Batches that are read are read in runs, as many at once as lie behind one another and share a codec: that is what makes
+Batches that have to be read are read in runs: as many at once as follow one another and share a codec.  That makes
 rewriting cheap enough to prefer it to sending small batches one by one.
 """
 
@@ -42,17 +42,18 @@ from twinlog.batches.passing import pass_on
 from twinlog.errors import FormatError
 
 REWRITTEN_BYTES = 512 * 1024
-"""Records gathered for one rewritten batch, uncompressed; keeps the memory of a merge small."""
+"""The most bytes of records gathered for one rewritten batch, uncompressed; it keeps the memory of a merge small."""
 
 
 @dataclass(slots=True)
 class Cutter:
-    """How one partition's blocks are cut: its range's end, the target's limit, and offsets to leave out.
+    """Cut the blocks of one partition, up to its range's end and within the target's limit.
 
-    `excluded` are upstream offsets and why they are left out; with `quarantine` the cutter adds to them.  `captured`
-    are the timestamps (ms) and ends of the records it left out, by upstream offset.  `echoes` are records that came
-    from the target and are not sent back.  `most_bytes` is what a batch of several records may have: less than
-    `max_message_bytes` once the target has refused one that was within that, because it compresses otherwise.
+    `excluded` maps upstream offsets that are left out to the reason; with `quarantine` the cutter adds to them.
+    `captured` maps the upstream offsets of records that the cutter left out to their timestamps (ms) and ends.
+    `echoes` tells loopback records, which came from the target and are not sent back.  `most_bytes` limits a batch of
+    several records; the limit is less than `max_message_bytes` once the target has refused a batch within that limit,
+    because the target compresses differently.
     """
 
     end: int
@@ -69,20 +70,20 @@ class Cutter:
 
     @property
     def rewritten_bytes(self) -> int:
-        """Most bytes of records in one rewritten batch, uncompressed."""
+        """Return the most bytes of records in one rewritten batch, uncompressed."""
         return max(min(REWRITTEN_BYTES, self.most_bytes - HEADER_BYTES), 1)
 
     def split_smaller_than(self, size: int) -> None:
-        """From now on make batches of several records well smaller than `size`, which the target has refused."""
+        """Keep later batches of several records well below `size`, the size of a batch that the target has refused."""
         self.most_bytes = min(self.most_bytes, size // 2)
 
     def cut(self, block: memoryview, position: int, aborted: AbortedTransactions | None) -> Cut:
         """Turn one fetched block into outgoing batches, from upstream offset `position` on.
 
-        `aborted` None means read_uncommitted: aborted records are copied like any other, markers never are.
+        `aborted` None means read_uncommitted: aborted records are copied like any other, but markers never are.
         """
         done = self._cut(block, position, aborted)
-        if done.poison is not None:  # of a run, behind which more was looked at
+        if done.poison is not None:  # in a run; batches behind the poison were read too
             done.leader_epoch = epoch_at(block, position, done.next_upstream)
         return done
 
@@ -103,7 +104,7 @@ class Cutter:
                 else:
                     header, start = step
                     if header.base_offset >= self.end:
-                        if position < self.end:  # that nothing lies between is what this batch says
+                        if position < self.end:  # this batch shows that nothing lies between
                             position, done.leader_epoch = self.end, header.leader_epoch
                         break
                     require_possible(header, next_offset)
@@ -111,7 +112,7 @@ class Cutter:
                     done.leader_epoch = header.leader_epoch
                     hidden = self._hidden(header, block, start, aborted) or self._echo(header)
                     following = max(min(header.next_offset, self.end), position)
-                    # One that ends before what was asked for no broker sends, but a damaged one may say so.
+                    # No broker sends a batch that ends before the requested offset, but a damaged batch may claim so.
                     skipped = hidden or not header.record_count or header.last_offset < position
                     if skipped:
                         require_crc(header, block[start : start + header.size])
@@ -128,7 +129,7 @@ class Cutter:
         return done
 
     def _join_small(self, small: SmallBatches, run: Run, block: memoryview, done: Cut) -> bool:
-        """Add small batches to the run; return False when an earlier run met poison."""
+        """Add small batches to the run; return False if an earlier run met poison."""
         if not run.takes(NONE) and not self._flush(run, block, done):
             return False
         run.extend(small)
@@ -137,7 +138,7 @@ class Cutter:
     def _join(
         self, header: BatchHeader, start: int, position: int, run: Run, block: memoryview, done: Cut
     ) -> bool:
-        """Pass a batch on or add it to the run; return False when an earlier run met poison."""
+        """Pass a batch on or add it to the run; return False if an earlier run met poison."""
         if not run.takes(header.codec) and not self._flush(run, block, done):
             return False
         clean = self._clean(header, position)
@@ -152,7 +153,7 @@ class Cutter:
     def _steps(
         self, block: memoryview, position: int, aborted: AbortedTransactions | None
     ) -> Iterator[SmallBatches | tuple[BatchHeader, int]]:
-        """Walk the block: small batches that want merging many at once, the others one by one."""
+        """Walk the block: yield small batches worth merging many at once, and the others one by one."""
         begins, at = starts(block) if many_small(block) else ([], 0)
         if begins:
             heads = headers(block, begins)
@@ -169,7 +170,7 @@ class Cutter:
             yield header, at + start
 
     def _small(self, heads: Any, position: int, *, hiding: bool) -> Any:
-        """Which batches are clean, uncompressed and worth merging, for many at once."""
+        """Return a mask of the batches that are clean, uncompressed and worth merging."""
         bases, sizes = heads["base_offset"].astype(np.int64), heads["batch_length"] + LOG_OVERHEAD
         ends = bases + heads["last_offset_delta"] + 1
         if self.excluded or self.echoes is not None or (bases[1:] < ends[:-1]).any():
@@ -209,7 +210,7 @@ class Cutter:
         )
 
     def _flush(self, run: Run, block: memoryview, done: Cut) -> bool:
-        """Send what the run holds, and empty it; return False when that met poison, which ends the cut."""
+        """Send the batches of the run, and empty it; return False on poison, which ends the cut."""
         begins, run.begins = run.begins, []
         positions, run.positions = run.positions, []
         lone, run.lone, run.bytes = run.lone, None, 0
@@ -233,7 +234,7 @@ class Cutter:
                 done.next_upstream, done.poison = poison.offset, poison
                 return False
             begins, positions = begins[records.batches :], positions[records.batches :]
-            del records  # its memory is needed for the next ones
+            del records  # frees its memory for the next ones
         return True
 
     def _up_to_the_bad_one(
@@ -245,7 +246,7 @@ class Cutter:
         done: Cut,
         error: FormatError,
     ) -> bool:
-        """Of a run that cannot be read, send the batches before the one at fault: all of it or none of each."""
+        """Send the batches before the faulty one of a run that cannot be read, each whole or not at all."""
         if len(begins) == 1:
             done.next_upstream, done.poison = positions[0], Poison(positions[0], error.message, error.code)
             return False
@@ -264,7 +265,7 @@ class Cutter:
         block: memoryview,
         begins: list[int],
     ) -> Poison | None:
-        """Build batches of the records of the range, read from those at `begins`; stop before one that is too large."""
+        """Rewrite the records of the range, read from the batches at `begins`; stop before one that is too large."""
         chosen = (records.offsets >= position) & (records.offsets < self.end)
         if self.excluded:
             left_out = chosen & np.isin(records.offsets, list(self.excluded))
@@ -305,9 +306,9 @@ class Cutter:
             self.captured[int(records.offsets[index])] = int(records.timestamps[index]), rest
 
     def _fitting(self, records: Columns, firsts: Int64s, codec: int) -> Iterator[Outgoing]:
-        """Build a batch of each piece, or halve one where compression did not help enough.
+        """Build a batch of each piece; if compression did not make a batch small enough, halve its piece.
 
-        One record is not `large`: uncompressed it fits.
+        A single record always fits uncompressed here: `large` records do not come this way.
         """
         built = build_batches(records, firsts, codec, self.arena)
         edges = itertools.pairwise([*firsts.tolist(), len(records)])

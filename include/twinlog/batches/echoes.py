@@ -1,14 +1,16 @@
-"""Echoes: records of the source that are themselves copies from the target.
+"""Tell loopback records: records of the source that are themselves copies from the target.
 
-With unchanged topic names and flows both ways, each flow finds on its source what the other wrote there.  Copied
-back, a record would go round for ever.  Two things tell an echo, and neither is written into a record:
+With unchanged topic names and flows both ways, each flow finds on its source the records that the reverse flow wrote
+there.  If they were copied back, they would circulate for ever.  Two things tell a loopback record; neither is
+written into the record:
 
-  the producer id of its batch    belongs to a lane of the other flow, which that flow's ledger says before the lane
-                                  writes its first batch (lane/fence/fence.py); so a batch that is there can be judged;
-                                  that ledger is found by cluster id (logs/reverse_ledgers.py)
-  the other flow's offset map     for what others wrote for that flow before it was taken over from MirrorMaker 2
+  the producer id of its batch    belongs to a lane of the reverse flow.  That flow's ledger names the id before the
+                                  lane writes its first batch (lane/fence/fence.py), so every batch in the log can be
+                                  judged.  The ledger is found by cluster id (logs/reverse_ledgers.py)
+  the reverse flow's offset map   for records that others wrote for that flow before it was migrated from
+                                  MirrorMaker 2
 
-Invariant: a batch is an echo or not whenever it is looked at, because producer ids are never given twice.
+Invariant: the answer for a batch is the same at any time, because a producer id is never given out twice.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from twinlog.formats.ledger.reading import lane_writers
 
 @dataclass(slots=True)
 class LaneWriters:
-    """The producer ids of the reverse flows' lanes, read again whenever an unknown one is met.  Single-threaded.
+    """Hold the producer ids of the reverse flows' lanes, and read them again at each unknown id.  Single-threaded.
 
-    `read` gives the latest committed records of the reverse flows' ledgers there are now, by key.
+    `read` returns the latest committed records, by key, of all ledgers of reverse flows that exist now.
     """
 
     read: Callable[[], Mapping[bytes, bytes | None]]
@@ -35,9 +37,9 @@ class LaneWriters:
     other_ids: set[int] = field(default_factory=set)
 
     def wrote(self, header: BatchHeader) -> bool:
-        """Whether the other flow wrote this batch; its lanes only write in transactions.
+        """Say whether the reverse flow wrote this batch; its lanes write only in transactions.
 
-        Raises TransientError when its ledger cannot be read: without it nothing may be copied.
+        Raises TransientError if the reverse flow's ledger cannot be read: without the ledger nothing may be copied.
         """
         if not header.transactional:
             return False
@@ -54,7 +56,7 @@ class LaneWriters:
 
 @dataclass(frozen=True, slots=True)
 class LoopbackRecords:
-    """What of one partition is an echo: batches by their writer, and upstream offsets [first, end) by the map."""
+    """Tell the loopback records of one partition: batches by producer, upstream offsets [first, end) by the map."""
 
     writers: LaneWriters
     first: Any
@@ -62,24 +64,24 @@ class LoopbackRecords:
 
     @classmethod
     def of(cls, writers: LaneWriters, spans: tuple[tuple[int, int], ...]) -> LoopbackRecords:
-        """Take spans in ascending order."""
+        """Build from spans in ascending order."""
         columns = np.array(spans, dtype=np.int64).reshape(-1, 2)
         return cls(writers, columns[:, 0], columns[:, 1])
 
     def whole(self, header: BatchHeader) -> bool:
-        """Whether every record of a batch is an echo."""
+        """Say whether every record of a batch is a loopback record."""
         if self.writers.wrote(header):
             return True
         row = int(np.searchsorted(self.first, header.base_offset, side="right")) - 1
         return row >= 0 and header.last_offset < int(self.end[row])
 
     def some(self, header: BatchHeader) -> bool:
-        """Whether a batch holds offsets that the map says are echoes."""
+        """Say whether a batch holds upstream offsets that are loopback records by the map."""
         row = int(np.searchsorted(self.end, header.base_offset, side="right"))
         return row < len(self.first) and int(self.first[row]) <= header.last_offset
 
     def among(self, offsets: Any) -> Any:
-        """Say for each of some upstream offsets whether the map says that it is an echo."""
+        """Return a mask of the upstream offsets that are loopback records by the map."""
         if not len(self.first):
             return np.zeros(len(offsets), bool)
         rows = np.searchsorted(self.first, offsets, side="right") - 1

@@ -1,7 +1,7 @@
-"""Merge a few small batches record by record.
+"""Merge a few small batches record by record (small-batch merge).
 
-Below some fifty records the calls of numpy that `twinlog.batches.columns.columns` makes cost more than the records do;
-a lane that follows has a dozen records of a partition at a time.  What comes out is the same to the byte.
+Below some fifty records, the numpy calls of `twinlog.batches.columns.columns` cost more than the records.  A lane in
+follow mode has about a dozen records of a partition at a time.  The result is the same to the byte.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
 
 MOST_RECORDS = 48
-"""Measured: from here on reading by columns is cheaper."""
+"""Measured: with more records, reading by columns is cheaper."""
 
 _BOUND = 1 << 63
-"""Times, and what lies between them, that no int64 holds are damage: `columns` lets them overflow, as Java does."""
+"""Times and differences of times beyond an int64 are damage; `columns` lets them overflow, as Java does."""
 
 
 def merge_few(
     block: memoryview, begins: Sequence[int], first: int, end: int, most_bytes: int
 ) -> Outgoing | None:
-    """Make one batch of the records in [`first`, `end`) of the batches, of one codec, that begin at `begins`.
+    """Make one batch of the records in [`first`, `end`) of the batches, sharing a codec, that begin at `begins`.
 
-    None where that is not plainly possible, for `columns` to do or to refuse: many records, none, more than
-    `most_bytes` of them, a batch that cannot be read.
+    Returns None in every case that is not plain: many records, no records, more than `most_bytes` of records, a batch
+    that cannot be read.  `columns` then does the work, or refuses it.
     """
     if len(begins) > MOST_RECORDS:
         return None
@@ -49,7 +49,7 @@ def merge_few(
 
 
 def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> Iterator[Record]:
-    """Read all, checked as `columns.read_columns` does: checksums, exactly the records claimed, offsets that ascend."""
+    """Read all records, checked as by `columns.read_columns`: checksums, exact record counts, ascending offsets."""
     next_offset = -1
     for header, begin in batches:
         batch = block[begin : begin + header.size]
@@ -61,7 +61,7 @@ def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> I
 
 
 def _within(found: Iterable[Record], first: int, end: int, most_bytes: int) -> list[Record] | None:
-    """Keep what is in the range; None as soon as it is too much: a record keeps its batch in memory, decompressed."""
+    """Keep the records in the range; None as soon as they are too large: each holds its decompressed batch."""
     kept: list[Record] = []
     left = most_bytes
     for record in found:

@@ -1,4 +1,4 @@
-"""The header of a Kafka record batch, magic 2: the 61 bytes the relay reads and rewrites.
+"""Read and write the header of a Kafka record batch, magic 2: the 61 bytes that twinlog reads and rewrites.
 
     offset  0  baseOffset            int64   0 in a produce request; the broker sets the real one
             8  batchLength           int32   bytes that follow this field
@@ -40,7 +40,7 @@ _SHORTEST = HEADER_BYTES - LOG_OVERHEAD
 MAGIC_AT = 16
 CRC_AT = 17
 CHECKED_FROM = 21
-"""Where the bytes begin that the CRC covers."""
+"""The position at which the bytes covered by the CRC begin."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -72,47 +72,47 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def read(cls, block: memoryview | bytearray | bytes, at: int = 0) -> Self:
-        """Read the header of the batch that begins at `at`; whether it can be one is not looked at."""
+        """Read the header of the batch that begins at `at`, without checking that it is possible."""
         return cls._make(HEADER.unpack_from(block, at))
 
     @property
     def last_offset(self) -> int:
-        """Upstream offset of the batch's last slot (which compaction may have emptied)."""
+        """Return the upstream offset of the batch's last slot (which compaction may have emptied)."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where the batch after this one begins at the earliest."""
+        """Return the lowest upstream offset at which the next batch can begin."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included: what max.message.bytes limits."""
+        """Return the bytes of the whole batch, header included; max.message.bytes limits this size."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def codec(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """Return the codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & CODEC_MASK
 
     @property
     def control(self) -> bool:
-        """A transaction marker, not data."""
+        """Say whether the batch is a control batch (a transaction marker), not data."""
         return bool(self.attributes & CONTROL)
 
     @property
     def transactional(self) -> bool:
-        """Written inside a transaction of `producer_id`."""
+        """Say whether the batch was written inside a transaction of `producer_id`."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def dense(self) -> bool:
-        """Every offset of the batch holds a record (nothing was compacted away)."""
+        """Say whether every offset of the batch holds a record (compaction removed none)."""
         return self.record_count == self.last_offset_delta + 1
 
 
 def walk(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the whole batches of what a fetch returned for one partition, each with its bytes.
+    """Yield the header and the bytes of each whole batch in a partition's part of a fetch answer.
 
     Raises FormatError as `walk_headers` does.
     """
@@ -121,10 +121,10 @@ def walk(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
-    """Yield the headers of whole batches, each with the place where its batch begins.
+    """Yield the headers of whole batches, each with the position at which its batch begins.
 
-    A batch cut off at the end is left out, as brokers cut at the byte limit (the first batch is always
-    whole).  Raises FormatError for magic 0 and 1, which have another layout.
+    A batch cut off at the end is left out: brokers cut at the byte limit (but the first batch is always whole).
+    Raises FormatError for magic 0 and 1, which have another layout, for an unknown magic, and for an impossible size.
     """
     at, end = 0, len(block)
     while end - at >= HEADER_BYTES:
@@ -139,12 +139,12 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
 
 
 def epoch_at(block: memoryview, position: int, offset: int) -> int:
-    """Return the leader epoch of the batch before `offset`, or of the one behind it where a hole lies between.
+    """Return the leader epoch of the batch before `offset`, or, if an offset gap lies between, of the batch behind it.
 
-    Upstream offsets; what lies before `position` was read earlier.  -1 when no batch tells.
+    Offsets are upstream; batches before `position` were read earlier.  Returns -1 if no batch tells.
     """
     epoch, reached = -1, 0
-    with suppress(FormatError):  # of what is not in front of it
+    with suppress(FormatError):  # raised for batches behind the offset
         for header, _ in walk_headers(block):
             if header.base_offset < reached:
                 break
@@ -155,7 +155,7 @@ def epoch_at(block: memoryview, position: int, offset: int) -> int:
 
 
 def require_possible(header: BatchHeader, next_offset: int) -> None:
-    """Raise FormatError for a header that cannot be: what is passed on, or passed over, is not looked into."""
+    """Raise FormatError if a header is impossible; records of batches passed on or left out are not read."""
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         what = f"claims {header.record_count} records in {header.last_offset_delta + 1} offsets"
     elif header.base_offset < next_offset:
@@ -176,7 +176,7 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
 
 
 def require_crc(header: BatchHeader, batch: memoryview) -> None:
-    """Raise FormatError (code `corrupt-batch`) unless the checksum fits.  For what nobody else will check."""
+    """Raise FormatError (code `corrupt-batch`) if the checksum does not fit; for batches no broker checks later."""
     if crc32c(batch[CHECKED_FROM:]) != header.crc:
         raise FormatError(
             f"batch at upstream offset {header.base_offset} does not fit its checksum",
@@ -186,7 +186,7 @@ def require_crc(header: BatchHeader, batch: memoryview) -> None:
 
 
 def unreadable(header: BatchHeader) -> FormatError:
-    """Say why nothing can be read from a batch on."""
+    """Return the error that says why reading cannot go on at a batch."""
     if header.magic != MAGIC_2:
         return FormatError(
             f"message format v{header.magic} at upstream offset {header.base_offset}",
@@ -201,9 +201,9 @@ def unreadable(header: BatchHeader) -> FormatError:
 
 
 def starts(block: memoryview) -> tuple[list[int], int]:
-    """Find where the whole batches of a block begin, and where the last one ends, by their lengths alone.
+    """Return the positions of the whole batches of a block, and the end of the last one, by their lengths alone.
 
-    Ends before a batch that cannot be read: `walk_headers` on what is left says why.
+    Stops before a batch that cannot be read; `walk_headers` on the remaining bytes raises the reason.
     """
     found: list[int] = []
     add, unpack = found.append, _LENGTH_AND_MAGIC.unpack_from

@@ -1,4 +1,4 @@
-"""A record that fits the target in some ways only: it is poison when all of them are tried."""
+"""Build a batch of a single record in several ways; if none fits the target, the record is poison."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twinlog.batches.columns.columns import Columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header
 
 WHOLE: Final = np.zeros(1, np.int64)
-"""Where the only piece begins, of records that are not cut up."""
+"""The beginnings of pieces for records that form one piece."""
 
 _HARD_BYTES: Final = 16 << 20
-"""Larger records are not compressed as hard as can be: that takes up to a second for each megabyte."""
+"""Larger records are not compressed at the highest level, which takes up to a second per megabyte."""
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
@@ -26,9 +26,9 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 def lone_batch(
     record: Columns, codec: int, limit: int, block: memoryview, begins: Sequence[int]
 ) -> memoryview:
-    """Build a batch of one record that has at most `limit` bytes; the smallest that was tried where there is none.
+    """Build a batch of one record with at most `limit` bytes; if there is none, return the smallest that was tried.
 
-    It was read from one of the batches of `block` that begin at `begins`.
+    The record was read from one of the batches of `block` that begin at `begins`.
     """
     tried: list[memoryview] = []
     for batch in _ways(record, codec, block, begins):
@@ -39,12 +39,12 @@ def lone_batch(
 
 
 def uncompressed(record: Columns) -> memoryview:
-    """Build a batch of one record without compression: where that gains nothing its framing is too much."""
+    """Build a batch of one record without compression, whose framing makes a batch larger if it gains nothing."""
     return build_batches(record, WHOLE, NONE, Arena())[0]
 
 
 def _ways(record: Columns, codec: int, block: memoryview, begins: Sequence[int]) -> Iterator[memoryview]:
-    """Build it in one way after the other, the cheap ones first: its producer may have compressed it harder than we."""
+    """Build the batch in several ways, cheap ones first; the producer may have compressed harder than twinlog does."""
     if codec:
         yield build_batches(record, WHOLE, codec, Arena())[0]
     plain = uncompressed(record)
@@ -59,7 +59,7 @@ def _ways(record: Columns, codec: int, block: memoryview, begins: Sequence[int])
 
 
 def _as_it_came(offset: int, timestamp: int, block: memoryview, begins: Sequence[int]) -> memoryview | None:
-    """Keep the body of the batch if the record came alone in it: only the header's times are others."""
+    """Keep the body of the source's batch if it held only this record: only the times in the header change."""
     for begin in begins:
         header = BatchHeader.read(block, begin)
         if (header.base_offset, header.record_count, header.last_offset_delta) != (offset, 1, 0):

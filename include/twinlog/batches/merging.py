@@ -1,4 +1,4 @@
-"""Which batches are better read and written anew than sent one by one, and the runs they wait in."""
+"""Decide which batches are cheaper to merge than to send one by one, and hold them until they are merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinlog.batches.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from twinlog.batches.header import HEADER_BYTES, BatchHeader
 
 BATCH_COST: Final = 25.0
-"""Microseconds of CPU that one more batch costs on its way: relabelling, its share of a request, its answer."""
+"""Microseconds of CPU that each further batch costs: relabelling, its share of a request, its answer."""
 
 _COST: Final = {
     NONE: (0.2, 0.0006),
@@ -18,32 +18,33 @@ _COST: Final = {
     LZ4: (0.7, 0.01),
     ZSTD: (0.7, 0.02),
 }
-"""By codec, microseconds of CPU per record and per byte that reading and writing anew costs."""
+"""By codec: microseconds of CPU per record and per byte to read a batch and write it again."""
 
 _COMPRESSED_RUN_BYTES: Final = 128 * 1024
-"""Compressed batches that are rewritten together: they are in memory decompressed at once."""
+"""The most bytes of compressed batches rewritten together: all are decompressed in memory at the same time."""
 
 _MANY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class SmallBatches:
-    """Small uncompressed batches behind one another in a block: where they begin, and their headers as an array."""
+    """Hold small uncompressed batches that follow one another in a block: positions, and headers as an array."""
 
     begins: list[int]
     heads: Any
 
     @property
     def next_offset(self) -> int:
-        """Upstream offset behind the last one."""
+        """Return the upstream offset behind the last batch."""
         return int(self.heads["base_offset"][-1]) + int(self.heads["last_offset_delta"][-1]) + 1
 
 
 @dataclass(slots=True)
 class Run:
-    """Batches of one codec waiting to be rewritten together: where they lie, and how far the copy was before each.
+    """Hold batches of one codec that wait to be rewritten together.
 
-    `lone` is the header of the first one, while it could still be passed on as it is.
+    `begins` are their positions in the block; `positions` are the upstream offsets that the copy had reached before
+    each.  `lone` is the header of the first batch, as long as that batch could still be passed on unchanged.
     """
 
     begins: list[int] = field(default_factory=list)
@@ -53,12 +54,12 @@ class Run:
     bytes: int = 0
 
     def takes(self, codec: int) -> bool:
-        """Whether a batch of this codec may join."""
+        """Say whether a batch of this codec may join."""
         fits = self.codec == codec and (not codec or self.bytes < _COMPRESSED_RUN_BYTES)
         return fits or not self.begins
 
     def add(self, header: BatchHeader, start: int, position: int, *, clean: bool) -> None:
-        """Add a batch."""
+        """Add a batch that begins at `start` in the block, with the copy at upstream offset `position`."""
         self.lone = header if clean and not self.begins else None
         self.codec = header.codec
         self.bytes += header.size
@@ -66,7 +67,7 @@ class Run:
         self.positions.append(position)
 
     def extend(self, small: SmallBatches) -> None:
-        """Add clean uncompressed batches."""
+        """Add small batches that are clean and uncompressed."""
         self.lone = None
         if not self.begins and len(small.begins) == 1:
             self.lone = BatchHeader._make(small.heads[0].tolist())
@@ -76,7 +77,7 @@ class Run:
 
 
 def merge_cost(codec: int, records: Any, size: Any) -> Any:
-    """Return the microseconds that reading and writing anew costs for a batch, or for an array of batches.
+    """Return the microseconds that it costs to read a batch, or each batch of an array, and write it again.
 
     Measured; see docs/performance.md.
     """
@@ -85,7 +86,7 @@ def merge_cost(codec: int, records: Any, size: Any) -> Any:
 
 
 def many_small(block: memoryview) -> bool:
-    """Whether a block looks like many small batches: by its first one."""
+    """Say whether a block looks like many small batches, judged by its first batch."""
     if len(block) < HEADER_BYTES:
         return False
     first = BatchHeader.read(block)

@@ -1,18 +1,22 @@
-"""What becomes of the batches of a fetched block: passed on, rewritten, or left out.
+"""Define the results of cutting a fetched block: batches to send, and poison.
 
 | batch from the source                           | outcome                                                   |
 |-------------------------------------------------|-----------------------------------------------------------|
-| dense, CreateTime, whole, fits                  | passed on as it is; only its header will be relabelled    |
+| dense, CreateTime, whole, fits                  | passed on unchanged; only its header will be relabelled   |
 | cheaper to read than to send by itself          | merged with its neighbours                                |
-| the range begins or ends inside it              | rewritten from or up to there                             |
-| with offset gaps (compacted topics)             | rewritten densely; the map gets one run per stretch       |
-| LogAppendTime, or with a delete horizon         | rewritten with the timestamps a consumer sees             |
-| larger than the target's max.message.bytes      | split; one record that does not fit is poison             |
-| control batch, aborted, or emptied              | not copied: a hole in the map, not a gap                  |
+| the range begins or ends inside it              | rewritten from there on, or up to there                   |
+| with offset gaps (compacted topics)             | rewritten densely; the map gets one extent per stretch    |
+| LogAppendTime, or with a delete horizon         | rewritten with the timestamps that a consumer sees        |
+| larger than the target's max.message.bytes      | split; a single record that does not fit is poison        |
+| control batch, aborted, or emptied              | not copied: an offset gap in the map, not a lost range    |
 
-Values alone; `twinlog.batches.cutter` makes them of blocks.  Invariant: the stretches of all outgoing
-batches, in order, are exactly the upstream offsets below `Cut.next_upstream` that hold a copyable record, each once,
-ascending.
+`twinlog.batches.cutter` makes these values from blocks.  Invariant: the stretches of all outgoing batches, in order,
+are exactly the upstream offsets below `Cut.next_upstream` that hold a copyable record, each once, ascending.
+
+A batch with offset gaps is renumbered densely, and each stretch keeps its own difference:
+
+    upstream offsets     100 101 102 [ ] [ ] 105 106     stretches (100, 3), (105, 2)
+    downstream offsets    70  71  72          73  74     differences -30, -32
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from twinlog.batches.header import BatchHeader
 class Outgoing:
     """One batch ready to be relabelled and sent.
 
-    `stretches` are (first upstream offset, length) of the records in it; together they hold `header.record_count`.
+    `stretches` are (first upstream offset, length) of its records; their lengths add up to `header.record_count`.
     `buffer` is writable.
     """
 
@@ -39,15 +43,15 @@ class Outgoing:
     def built(
         cls, buffer: memoryview, stretches: tuple[tuple[int, int], ...], *, rewritten: bool = False
     ) -> Outgoing:
-        """Take a batch we made: its header is read from it."""
+        """Wrap a batch that twinlog built; its header is read from it."""
         return cls(buffer, BatchHeader.read(buffer), stretches, rewritten)
 
 
 @dataclass(slots=True)
 class Poison:
-    """Where a partition cannot go on: upstream offset, why, and a stable code.
+    """The place at which a partition cannot go on: upstream offset, reason, and a stable code.
 
-    A record the target cannot hold, or a batch that cannot be read.
+    There is either a record that the target cannot hold, or a batch that cannot be read.
     """
 
     offset: int
@@ -57,11 +61,11 @@ class Poison:
 
 @dataclass(slots=True)
 class Cut:
-    """What became of one fetched block: batches to send, the position behind it, and poison met on the way.
+    """The result of cutting one fetched block: batches to send, the position behind them, and any poison met.
 
-    With `poison` set, `next_upstream` is the poisonous record's offset: nothing behind it was looked at.
-    `leader_epoch` is the source's, of the last batch in front of `next_upstream`, or of the first one behind it where a
-    hole lies between; -1 when none was looked at.
+    If `poison` is set, `next_upstream` is the poisonous record's offset, and nothing behind it was sent.
+    `leader_epoch` is the source's leader epoch of the last batch before `next_upstream`, or, if an offset gap lies
+    right before it, of the first batch behind it; -1 if no batch was read.
     """
 
     outgoing: list[Outgoing]

@@ -1,4 +1,4 @@
-"""Pass on, in the fewest steps, the large clean batches that a block begins with: most blocks hold no others."""
+"""Pass on the large clean batches at the beginning of a block, in the fewest steps: most blocks hold nothing else."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def pass_on(
     aborted: AbortedTransactions | None,
     done: Cut,
 ) -> int:
-    """Add batches to `done` up to the first that is not plainly to be sent as it is; return where that one begins.
+    """Add batches to `done`, up to the first that cannot plainly be sent unchanged; return where that batch begins.
 
-    Plainly: whole, magic 2, dense, CreateTime, within the range and behind the batch before, no larger than the target
-    takes, of no transaction while any is aborted, and not so small that reading it is cheaper.  Everything else is for
-    `twinlog.batches.cutter` to look at.
+    A batch is plain if it is whole, magic 2, dense and CreateTime, lies within the range and behind the batch before
+    it, is no larger than the target takes, and is not so small that merging is cheaper.  As long as any transaction is
+    aborted, it must also belong to no transaction.  All other batches are left to `twinlog.batches.cutter`.
     """
     at, last = 0, len(block) - HEADER_BYTES
     hiding = aborted is not None and bool(aborted.pending or aborted.active)

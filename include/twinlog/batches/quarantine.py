@@ -1,16 +1,16 @@
-"""Records the target cannot hold, written aside with their origin instead of being left out for good.
+"""Write records that the target cannot hold to the quarantine topic, with their origin, so that they are not lost.
 
 They go to `mm2-quarantine.<source>.internal` (named so that neither MM2 nor twinlog replicates it), in the data's
-transaction.  Key, value and headers stay as they were; behind the record's own headers stand
+transaction.  Key, value and headers stay unchanged.  Behind the record's own headers stand
 
-    twinlog.topic, twinlog.partition, twinlog.offset    where it comes from (upstream)
+    twinlog.topic, twinlog.partition, twinlog.offset    the record's origin (upstream)
     twinlog.topic.id                                    the topic's incarnation
-    twinlog.timestamp                                   its timestamp (ms); the written record has the present
+    twinlog.timestamp                                   its timestamp (ms); the written record has the present time
     twinlog.reason                                      why the target refused it
-    twinlog.part                                        "1/3" where the value had to be split: join the parts in order
+    twinlog.part                                        "1/3" if the value had to be split: join the parts in order
 
-A value too large for one record is split, not cut: nothing is lost.  Its key and own headers go with the first part;
-a record whose key and headers alone are too large cannot be quarantined, and ends its partition.
+A value too large for one record is split, not cut off: nothing is lost.  Its key and own headers go with the first
+part.  A record whose key and headers alone are too large cannot be quarantined, and ends its partition.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from twinlog.batches.record import Headers, Record, build_batch, key_value_heade
 from twinlog.errors import FormatError
 
 _ROOM: Final = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
-"""Bytes of a batch of one record beside key, value and headers, and of the header `twinlog.part`."""
+"""Bytes of a batch of one record, apart from key, value and headers but including the header `twinlog.part`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One record the target cannot hold, and where it comes from."""
+    """One record that the target cannot hold, and its origin."""
 
     topic: str
     topic_id: str
@@ -43,9 +43,9 @@ class Captured:
 
 
 def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
-    """Write a record aside as ends of records (key, value, headers), each small enough for a batch of its own.
+    """Write a record as ends of records (key, value, headers), each small enough for a batch of its own.
 
-    Raises FormatError when its key and headers alone are too large.
+    Raises FormatError if its key and headers alone are too large.
     """
     key, value, headers = key_value_headers(memoryview(record.rest))
     origin = _origin(record)
@@ -70,7 +70,7 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
 
 
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:
-    """Build a batch for each record or part of one, in order."""
+    """Build a batch for each record, or for each part of a split record, in order."""
     for record in records:
         for rest in parts(record, max_message_bytes):
             yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))

@@ -1,10 +1,10 @@
-"""Records one by one: read from a batch, written into one.
+"""Read records one by one from a batch, and write records into one.
 
-For few records (`few`), formats v0 and v1 (`old_format`) and what twinlog writes itself; the bulk goes by `columns` and
-`building`.
+Used for few records (`few`), for message formats v0 and v1 (`twinlog.protocol.legacy`) and for the records that
+twinlog itself writes.  Larger numbers of records go through `columns` and `building`.
 
-A record is `length varint | attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`; the rest
-(key, value, headers) is carried as a slice and never looked at.
+A record is `length varint | attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`.  The rest
+(key, value, headers) is carried as a slice and never inspected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record: upstream offset, timestamp (ms) as a consumer sees it, and key, value, headers as they are."""
+    """One record: upstream offset, timestamp (ms) as a consumer sees it, and key, value and headers as encoded."""
 
     offset: int
     timestamp: int
@@ -36,8 +36,8 @@ class Record(NamedTuple):
 def read_records(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
     """Yield the records of a batch.
 
-    Under LogAppendTime every record has the batch's maxTimestamp, which is what a consumer sees.
-    Raises FormatError when the block does not hold exactly `header.record_count` records.
+    Under LogAppendTime every record has the batch's maxTimestamp, as a consumer sees it.  Raises FormatError if the
+    block does not hold exactly `header.record_count` records.
     """
     block = decompress(header.codec, batch[HEADER_BYTES:])
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
@@ -84,7 +84,7 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
 
 
 def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -> memoryview:
-    """Encode key, value and headers as the end of a record, for records twinlog itself writes."""
+    """Encode key, value and headers as the end of a record, for records that twinlog itself writes."""
     out = bytearray(_nullable(key) + _nullable(value) + _ENCODED(len(headers)))
     for name, content in headers:
         raw = name.encode()
@@ -93,14 +93,14 @@ def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -
 
 
 def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
-    """Decode key and value of a record.  Only twinlog's own topics are read this way."""
+    """Decode key and value of a record, for twinlog's own topics only."""
     key, at = _read_nullable(record.rest, 0)
     value, _ = _read_nullable(record.rest, at)
     return key, value
 
 
 def key_value_headers(rest: memoryview) -> tuple[bytes | None, bytes | None, Headers]:
-    """Decode the end of a record.  Raises FormatError when it is not one."""
+    """Decode the end of a record.  Raises FormatError if it is malformed."""
     key, at = _read_nullable(rest, 0)
     value, at = _read_nullable(rest, at)
     count, at = varint.decode(rest, at)

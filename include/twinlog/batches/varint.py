@@ -1,4 +1,4 @@
-"""Zigzag varints of the record format (org.apache.kafka.common.utils.ByteUtils)."""
+"""Encode and decode zigzag varints of the record format (org.apache.kafka.common.utils.ByteUtils)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Decode at `at`; return the value and the position behind it.  Raises FormatError when cut off."""
+    """Decode a varint at `at`; return its value and the position behind it.  Raises FormatError if it is cut off."""
     shift = value = 0
     try:
         while True:

@@ -1,1 +1,1 @@
-"""Bytes of every internal record, one file per record: a frozen dataclass with its key and value codecs."""
+"""Encode and decode the bytes of internal records: the ledger, the offset map, MM2's own."""

@@ -1,1 +1,1 @@
-"""The transactional lane: one writer, its sequences and its transaction."""
+"""Write to the target through a transactional lane: one writer, its sequences and its transaction."""

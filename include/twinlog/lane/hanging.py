@@ -1,9 +1,13 @@
-"""Transactions of ours that partitions of the target hold open though they have been ended: their ends were lost.
+"""Find transactions of ours that are ended, but that partitions still hold open because their markers were lost.
 
-While a coordinator of Kafka 4 writes the markers of a transaction, it passes over partitions that have no leader, as
-after a restart of the only replica, and then calls the transaction complete (KAFKA-20734; its log says "likely deleted
-already and hence can be skipped").  What is open in such a partition belongs to whatever the same producer writes there
-next, and is committed or aborted with it: an aborted record would be doubled, a committed one lost.
+While a Kafka 4 coordinator writes the markers of a transaction, it skips partitions that have no leader, as after a
+restart of the only replica, and then calls the transaction complete (KAFKA-20734; its log says "likely deleted already
+and hence can be skipped").  The records left open in such a partition become part of the next transaction that the
+same producer writes there, and are committed or aborted with it:
+
+    records of transaction 1 (aborted) | marker lost | records of transaction 2 | COMMIT   commits both
+
+So an aborted record would be doubled, and a committed one would be lost.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ _LEADERS_PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that has no end in a partition: whose, its first downstream offset, and where the log ends."""
+    """A transaction without an end in a partition: its producer, its first downstream offset, and the log's end."""
 
     producer_id: int
     first_offset: int
@@ -32,10 +36,10 @@ class HangingTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FoundHanging:
-    """What was seen: the first open transaction by partition, and which partitions cannot be looked at now.
+    """The result of a search: the first open transaction by partition, and partitions that cannot be checked now.
 
-    `gone` are partitions of topics that the broker which was asked does not know.  `ends` is where the logs of those
-    that could be looked at end (downstream; the high watermark).
+    `gone` are partitions of topics that the asked broker does not know.  `ends` are the ends of the logs that could be
+    checked (downstream; the high watermark).
     """
 
     open: Mapping[TopicPartition, HangingTransaction]
@@ -49,9 +53,9 @@ def find_hanging(
 ) -> FoundHanging:
     """Find the partitions in which a producer of `ours` has a transaction open.
 
-    Call while no lane of theirs writes: a lane at work has a transaction open, and should.  Two questions for all
-    partitions that have a leader, and one more where something is open.  Raises TransientError and ClusterRefused (it
-    needs Read).
+    Call it while no lane of `ours` writes: a lane at work rightly has a transaction open.  The search takes two
+    requests for all partitions with a leader, and one more if a transaction is open.  Raises TransientError, and
+    ClusterRefused (it needs Read).
     """
     wanted = list(partitions)
     topics = target.metadata({topic for topic, _ in wanted})
@@ -68,7 +72,7 @@ def find_hanging(
 def wait_until_ended(
     target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
 ) -> FoundHanging:
-    """Look again and again until nothing is open, for so long: markers are written behind the answer to EndTxn.
+    """Search repeatedly until no transaction is open, for at most `seconds`: markers follow the answer to EndTxn.
 
     Raises as `find_hanging`.
     """
@@ -78,7 +82,7 @@ def wait_until_ended(
 def wait_until_led(
     target: Brokers, partitions: Collection[TopicPartition], ours: Collection[int], seconds: float
 ) -> FoundHanging:
-    """Look again and again until all have a leader, for so long.  Raises as `find_hanging`."""
+    """Search repeatedly until all partitions have a leader, for at most `seconds`.  Raises as `find_hanging`."""
     return _look_while(
         lambda seen: seen.leaderless, target, partitions, ours, seconds, _LEADERS_PAUSE_SECONDS
     )
@@ -101,7 +105,7 @@ def _look_while(
 def _open_at(
     target: Brokers, node: int, ends: Mapping[TopicPartition, int], ours: Collection[int]
 ) -> dict[TopicPartition, HangingTransaction]:
-    """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no ends)."""
+    """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no markers)."""
     connection = target.node(node, "coordinate")
     if not tells_producers(connection):
         return {}

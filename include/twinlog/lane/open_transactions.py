@@ -1,13 +1,14 @@
-"""Whether the partitions of the target hold what a lane wrote, ends of transactions too: where in doubt, it looks.
+"""Check, after a sign of doubt, that the target's partitions hold a lane's records and the ends of its transactions.
 
-A target may lose such ends (lane/hanging.py), and with an unclean election the last records as well.
+A target may lose commit markers (lane/hanging.py), and with an unclean election also the last records of a log.
 
-Invariant E: a partition becomes part of a transaction only when every earlier one of its lane has an end in it.  Asking
-before each would double the questions of a transaction, so it is asked when there was a sign: a leader refused, closed
-its connection or could not be reached, the coordinator was lost or moved, or a transaction took unusually long to be
-complete.  Before a lane's first transaction the driver has looked (copying/mend/copies.py).
+Invariant E: a partition is added to a transaction only if every earlier transaction of its lane has an end in it.
+Checking before each transaction would double its requests, so the check is made only after a sign: a leader refused,
+closed its connection or could not be reached; the coordinator was lost or moved; or a transaction took unusually long
+to complete.  Before a lane's first transaction the driver has checked (copying/mend/copies.py).
 
-Invariant T: nor does one that ends before what was acknowledged in it: its next records would lie where others lay.
+Invariant T: a partition is not added if its log ends before a record that was acknowledged in it.  Otherwise the next
+records would take the offsets of lost ones.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Ends:
-    """What one producer has written to, and which of it has to be looked at.  Single-threaded.
+    """The partitions that one producer has written to, and those of them that have to be checked.  Single-threaded.
 
-    `reached` is where each partition's log ended when it was last heard of (downstream, exclusive).
+    `reached` is the last known end of each partition's log (downstream, exclusive).
     """
 
     brokers: Brokers
@@ -37,19 +38,19 @@ class Ends:
     _doubted: set[TopicPartition] = field(default_factory=set)
 
     def added(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take note of partitions that became part of a transaction."""
+        """Note partitions that were added to a transaction."""
         self._known.update(partitions)
 
     def doubt(self) -> None:
-        """There was a sign: look at everything that was ever added, before it is added again."""
+        """Note a sign of doubt: check every partition that was ever added, before it is added again."""
         self._doubted |= self._known
 
     def unseen(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Look at those of `partitions` that are doubted; return the ones without a leader to ask.
+        """Check those of `partitions` that are in doubt; return the ones without a leader to ask.
 
-        Those stay doubted, and so does what no longer exists, by the broker that was asked: AddPartitions has the say.
-        Raises TransientError (`lost-marker`) for a transaction that stays open, (`lost-tail`) for a log that became
-        shorter, and ClusterRefused as `find_hanging`.
+        Partitions without a leader stay in doubt.  So do partitions that, by the broker that was asked, no longer
+        exist: AddPartitions decides about them.  Raises TransientError (`lost-marker`) for a transaction that stays
+        open, (`lost-tail`) for a log that has become shorter, and ClusterRefused as `find_hanging`.
         """
         doubted = self.doubted(partitions)
         if not doubted:
@@ -73,5 +74,5 @@ class Ends:
         return seen.leaderless
 
     def doubted(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return those of `partitions` that have not been seen since the last sign."""
+        """Return those of `partitions` that have not been checked since the last sign."""
         return frozenset(self._doubted.intersection(partitions))

@@ -1,11 +1,15 @@
-"""Where the next batches of a lane will lie in the target's log, if nobody else writes to their partitions.
+"""Predict where the next batches of a lane will lie in the target's log, if no other producer writes there.
 
-A lane knows where a partition ends from the answer to its last batch, and each of its transactions leaves one marker
-in every partition that was added to it (KIP-98).  So the map of a transaction can be written right behind its data,
-without waiting for the data's answers: these are compared before the commit, and a transaction that was not foreseen
-rightly is given up (lane/copy/copy_transaction.py).
+A lane knows the end of a partition from the answer to its last batch, and each of its transactions adds one marker to
+every partition that was added to it (KIP-98):
 
-Invariant F: nothing is committed on foresight alone.
+    known end 70 | batch of 5: 70-74 | marker: 75 | batch of 3 of the next transaction: 76-78
+
+So the map of a transaction can be written right behind its data, before the data's answers arrive.  The answers are
+compared with the prediction before the commit; if a prediction was wrong, the transaction is aborted
+(lane/copy/copy_transaction.py).
+
+Invariant F: no transaction is committed on a prediction alone.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ class PredictedOffsets:
         self._under_way: Counter[TopicPartition] = Counter()
 
     def sent(self, partition: TopicPartition, records: int) -> int | None:
-        """Return the downstream offset that a batch of so many records will get; None where it cannot be known."""
+        """Return the downstream offset that a batch of `records` records will get; None if it is unknown."""
         self._under_way[partition] += 1
         end = self._ends.get(partition)
         if end is not None:
@@ -43,7 +47,7 @@ class PredictedOffsets:
         self._ends.pop(partition, None)
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that the transaction these were added to has come to its end: each gets a marker."""
+        """Note that the transaction of these partitions has ended: each gets a marker."""
         for partition in partitions:
             if partition in self._ends:
                 self._ends[partition] += 1

@@ -1,4 +1,4 @@
-"""What became of the batches that a lane has sent."""
+"""Hold the results of the batches that a lane has sent."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinlog.protocol.brokers import TopicPartition
 
 @dataclass(slots=True)
 class Written:
-    """One batch the target has acknowledged, with the downstream offset of its first record.
+    """One batch that the target has acknowledged, with the downstream offset of its first record.
 
-    Not frozen, as nothing is that is made for each batch: that takes three times as long.
+    Values made for each batch are not frozen: creating a frozen one takes three times as long.
     """
 
     partition: TopicPartition
@@ -24,8 +24,8 @@ class Written:
 class Refused:
     """One batch, or one partition, that the target did not take; the transaction has to be aborted.
 
-    `outgoing` is None when the partition could not even be added to the transaction.  With `resend` it will be
-    taken when its leader is found again, otherwise never.
+    `outgoing` is None if even the partition could not be added to the transaction.  With `resend` the target will take
+    it once its leader is found again, otherwise never.
     """
 
     partition: TopicPartition

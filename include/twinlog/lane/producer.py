@@ -1,12 +1,12 @@
-"""A lane: one transactional writer, its records and its transaction.
+"""Write records to the target as a lane: one transactional writer, its records and its transaction.
 
-A lane writes with the producer id and epoch that the driver's fence granted.  It never initialises a producer and
-never repeats a produce request whose answer was lost: on any doubt it stops, and the driver fences again
-(docs/decisions/0001-fence.md).
+A lane writes with the producer id and epoch that the driver's fence granted.  It never initialises a producer, and
+never repeats a produce request whose answer was lost.  At any indeterminate outcome it stops, and the driver fences
+again (docs/decisions/0001-fence.md).
 
-Invariants.  S: sequences go on over transactions (lane/in_flight.py).  O: base offsets answered for a partition only
-grow, from where it ended when the lane began; one that does not was answered to a dropped duplicate, or by a log that
-lost its end: a doubt.
+Invariants.  S: sequences continue over transactions (lane/in_flight.py).  O: the base offsets in a partition's answers
+only grow, from the partition's end at the lane's beginning.  A base offset that does not grow answers a dropped
+duplicate, or comes from a log that lost its end: the outcome is indeterminate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PRODUCE_TIMEOUT_MS = 30_000
 
 @dataclass(slots=True)
 class _Sent:
-    """One batch in flight, the sequence it started at, and where it will lie downstream if that can be foreseen."""
+    """One batch in flight: its first sequence, and its predicted downstream offset if it is known."""
 
     outgoing: Outgoing
     sequence: int
@@ -55,8 +55,8 @@ class _Request:
 class Lane:
     """One transactional writer on the target.  Single-threaded.
 
-    `written` and `refused` collect what the acknowledgements said until they are taken.  `sequences` are those
-    the driver used up with this epoch.
+    `written` and `refused` collect the results of acknowledgements until they are taken.  `sequences` are those that
+    the driver has used with this epoch.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Lane:
         self._foresight = PredictedOffsets()
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[str, str]:
-        """Note where the target's partitions end now: everything this lane writes lies behind (invariant O).
+        """Note where the target's partitions end now: everything that this lane writes lies behind (invariant O).
 
-        Returns the ids of their topics, "" where the target tells none.
+        Returns the ids of their topics, "" if the target reports none.
 
-        A second process that writes with the same epoch begins at the same sequences, so its batches would be
-        taken for duplicates of the first one's and answered with offsets from before its own beginning.
+        A second process that writes with the same epoch begins at the same sequences.  Its batches would be taken for
+        duplicates of the first process's batches, and be answered with offsets from before its own beginning.
         """
         topics = self.brokers.metadata({topic for topic, _ in partitions})
         known = [item for item in partitions if topics[item[0]].is_led(item[1])]
@@ -90,9 +90,9 @@ class Lane:
         return {name: topic.topic_id for name, topic in topics.items()}
 
     def add(self, partitions: Collection[TopicPartition]) -> list[Refused]:
-        """Make partitions part of the transaction; return those the target refuses (then none was added)."""
+        """Add partitions to the transaction; return those that the target refuses (then none was added)."""
         if self.transaction.state is LaneState.IDLE and self.brokers.close_ended("produce"):
-            self.transaction.ends.doubt()  # it was idle, or its broker was away when markers were written
+            self.transaction.ends.doubt()  # the lane was idle, or the broker was away when markers were written
         refused = self.transaction.add(partitions)
         return [
             Refused(item, code, "it cannot be written to", resend=code == Code.LEADER_NOT_AVAILABLE)
@@ -100,22 +100,22 @@ class Lane:
         ]
 
     def send(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> None:
-        """Send batches of partitions that were added, one request a round and leader, without waiting.
+        """Send batches of partitions that were added, one request a round and leader, without waiting for answers.
 
-        Waits only for answers to what was sent before the last write, or where those on the way would not fit into the
-        socket's buffers.  The batches' memory has to stay as it is until `flush` or `drain` has returned.  Once
-        something was refused nothing more is sent: whoever calls finds it in `refused` and gives the transaction up.
+        Waits only for answers to requests sent before the last write, or if the answers in flight would not fit into
+        the socket's buffers.  The batches' memory must stay unchanged until `flush` or `drain` has returned.  After a
+        refusal nothing more is sent: the caller finds it in `refused`, and aborts the transaction.
         """
         if self.transaction.state is not LaneState.OPEN:
             raise self.transaction.doubt(f"records sent while {self.transaction.state.value}")
         for write in writes(list(rounds(queues))):
             self._make_room(write)
-            if self.refused:  # read just now: sequences were set back, and the transaction will be given up
+            if self.refused:  # read just now: sequences were set back, and the transaction will be aborted
                 return
             self._write(write)
 
     def flush(self) -> None:
-        """Wait until all that was sent has been handed over, and its memory may be used again."""
+        """Wait until the kernel has taken everything sent, so that its memory may be used again."""
         for connection in {request.connection for request in self._requests}:
             try:
                 connection.flush()
@@ -123,12 +123,12 @@ class Lane:
                 raise self.transaction.doubt(error.message) from None
 
     def drain(self) -> None:
-        """Wait for every produce request on the way."""
+        """Wait for the answer to every produce request in flight."""
         while self._requests:
             self._read_answer()
 
     def foreseen(self) -> list[Written] | None:
-        """Return what the requests on the way will have written if nobody else writes there; None if unknown."""
+        """Return what the requests in flight will have written if no other producer writes there; None if unknown."""
         found: list[Written] = []
         for request in self._requests:
             for partition, sent in request.sent.items():
@@ -138,7 +138,7 @@ class Lane:
         return found
 
     def write_state(self, queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> list[Refused]:
-        """Add and send twinlog's own records, and wait for all that is on its way; return what was refused."""
+        """Add and send twinlog's own records, and wait for everything in flight; return the refusals."""
         refused = self.add(list(queues))
         if refused:
             return refused
@@ -151,20 +151,20 @@ class Lane:
         self._end(commit=True)
 
     def settle(self) -> None:
-        """Wait until the last transaction's end is in the logs.  Call when nothing more will be sent."""
+        """Wait until the last transaction's end is in the logs.  Call it when nothing more will be sent."""
         self.transaction.settle()
 
     def abort(self) -> None:
-        """Abort the transaction.  Sequences go on (invariant S)."""
+        """Abort the transaction.  Sequences continue (invariant S)."""
         self._end(commit=False)
 
     def take_written(self) -> list[Written]:
-        """Return and forget what was acknowledged so far."""
+        """Return and forget the batches acknowledged so far."""
         written, self.written = self.written, []
         return written
 
     def take_refused(self) -> list[Refused]:
-        """Return and forget what was refused.  Only after `drain`: later batches of a refused partition follow it."""
+        """Return and forget the refusals.  Only after `drain`: later batches of a refused partition may follow."""
         refused, self.refused = self.refused, []
         return refused
 
@@ -176,7 +176,7 @@ class Lane:
         self._foresight.ended(added)
 
     def _make_room(self, write: Sequence[Round]) -> None:
-        """Read answers until little more than the last write is on the way, and there is room for those to this one."""
+        """Read answers until little more than the last write is in flight, and this write's answers have room."""
         most = max(self._last_write, WRITE_ROUNDS)
         unanswered = sum(len(request.sent) for request in self._requests) + sum(map(len, write))
         while self._requests and (len(self._requests) > most or unanswered > UNANSWERED_BATCHES):
@@ -184,13 +184,13 @@ class Lane:
             self._read_answer()
 
     def _write(self, write: Sequence[Round]) -> None:
-        """Make the requests of some rounds, then send them; ends with the first round that has no way to go."""
+        """Build the requests of some rounds, then send them; stop after a round with a batch that cannot be sent."""
         bodies: dict[Connection, list[list[Buffer]]] = {}
         for batches in write:
             for node, group in self._by_leader(batches).items():
                 try:
                     connection = self.brokers.node(node, "produce")
-                except ClusterUnreachable as error:  # nothing was sent, no sequence used
+                except ClusterUnreachable as error:  # nothing was sent, and no sequence was used
                     self._unsent(group, error)
                     continue
                 if connection not in bodies:
@@ -213,8 +213,8 @@ class Lane:
                 if waited and self.brokers.known_leader(*partition) < 0:
                     raise ClusterUnreachable(f"{_name(partition)} has no leader")
                 leader = self.brokers.leader(*partition)
-            except TwinlogError as error:  # nobody leads it, or it has gone
-                # One election is waited for, not one after the other: the transaction is open meanwhile.
+            except TwinlogError as error:  # the partition has no leader, or is gone
+                # Only one election is waited for, not several in a row: the transaction is open meanwhile.
                 waited = True
                 self._unsent({partition: outgoing}, error)
             else:
@@ -222,7 +222,7 @@ class Lane:
         return found
 
     def _request(self, connection: Connection, group: Round) -> list[Buffer]:
-        """Relabel a batch for each partition, and note what will be on its way."""
+        """Relabel a batch for each partition, and note it as in flight."""
         sent: dict[TopicPartition, _Sent] = {}
         body: dict[str, list[tuple[int, memoryview]]] = {}
         for partition, outgoing in group.items():
@@ -286,7 +286,7 @@ class Lane:
         self._foresight.acknowledged(partition, end)
         self.sequences.found(partition)
         if self._was_refused(partition):
-            # A partition that knew nothing of this producer takes any first sequence: go on behind it.
+            # A partition that did not know this producer accepts any first sequence: continue behind it.
             self.sequences.go_on_behind(partition, sequence, outgoing.header.record_count)
         self.written.append(Written(partition, outgoing, base_offset))
 
@@ -302,7 +302,7 @@ class Lane:
             if code not in NOT_APPENDED:
                 self.sequences.may_be_written(partition, sequence, outgoing.header.record_count)
         if self._was_refused(partition):
-            return  # it was sent behind a refused batch: out of order, by design
+            return  # it was sent behind a refused batch, so it is out of order by design
         out_of_order = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
         resend = what is ErrorAction.RESEND or (
             out_of_order and self.sequences.guess_lower(partition, sequence)

@@ -1,6 +1,6 @@
-"""What a lane is asked to copy, and what it answers: the only things that travel to and from Spark tasks.
+"""Define the input and the result of a lane: the only values that travel to and from Spark tasks.
 
-Offsets named upstream are on the source, downstream on the target.  `end` is exclusive everywhere.
+Upstream offsets are on the source, downstream offsets on the target.  `end` is exclusive everywhere.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.formats.ledger.records import LaneFence
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""Kafka's default of max.message.bytes, for a target that will not tell."""
+"""Kafka's default of max.message.bytes, for a target that does not report its own."""
 
 NO_END = (1 << 63) - 1
-"""The `end` of a range that is followed: offsets never get there."""
+"""The `end` of a range in follow mode: offsets never reach it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FenceMark:
-    """One fence: its record in the ledger, which lies at `ledger_offset` or behind, has these fields."""
+    """The mark of one fence: its record in the ledger has these fields, and lies at or behind `ledger_offset`."""
 
     run_id: str
     at_ms: int
     ledger_offset: int
 
     def is_of(self, fence: LaneFence) -> bool:
-        """Whether it marks this fence, and not another driver's, or a later one of the same."""
+        """Say whether the mark belongs to this fence, not to another driver's or a later one of the same driver."""
         return (self.run_id, self.at_ms) == (fence.run_id, fence.at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A lane stays, and copies with every beat (lane/copy/loops.py) what has arrived.
+    """Terms of a lane that stays, and copies at every commit tick (lane/copy/loops.py) the records that have arrived.
 
-    After `seconds`, and every `seconds` again, it ends if a partition is in trouble: the driver should look.  Otherwise
-    it goes on until the flow is fenced anew (later than `fence`), at most for `longest_seconds`.
+    After each `seconds` the lane ends if a range has an error, so that the driver can look.  Otherwise it goes on
+    until the flow is fenced again (later than `fence`), for at most `longest_seconds`.
     """
 
     seconds: float
@@ -48,12 +48,12 @@ class Follow:
 class RangeSpec:
     """Upstream offsets [start, end) of one source partition, to be copied to the same partition of `remote_topic`.
 
-    `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the
-    target topic's max.message.bytes.  `estimated_bytes` only serves packing and progress display.  `leader_epoch` is
-    the source's, of what was copied last before `start`; -1 where it is not known.  `remote_topic_id` is the life of
-    the copy that this goes into, "" where it is not known; `copy_end` is where that copy ended (downstream) with what
-    was copied before `start`, None where it is not known.  `echoes` are upstream offsets [first, end) that are copies
-    from the target, by the map of the way back.
+    `topic_id` is the source topic's incarnation (base64 as Kafka prints it).  `max_message_bytes` is the target
+    topic's max.message.bytes.  `estimated_bytes` serves only packing and the display of progress.  `leader_epoch` is
+    the source's leader epoch of the last record copied before `start`; -1 if unknown.  `remote_topic_id` is the
+    incarnation of the copy to write to, "" if unknown.  `copy_end` is the end of the copy (downstream) after the
+    records copied before `start`, None if unknown.  `echoes` are upstream offsets [first, end) that are copies from
+    the target, by the reverse flow's map.
     """
 
     topic: str
@@ -71,16 +71,16 @@ class RangeSpec:
 
     @property
     def weight(self) -> int:
-        """How much work it is: bytes where they are estimated, offsets where not."""
+        """Return the amount of work: estimated bytes, or the number of offsets if there is no estimate."""
         return self.estimated_bytes or self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class StateTopics:
-    """Where a lane writes progress and the offset map, with their partition counts.
+    """The topics to which a lane writes progress and the offset map, with their partition counts.
 
-    `quarantine_topic` is where poisonous records go, in batches of at most `quarantine_max_bytes`; empty under `fail`.
-    The cluster ids are those of the clusters the flow is between; "" where they were not asked for.
+    `quarantine_topic` receives poisonous records, in batches of at most `quarantine_max_bytes`; it is empty under
+    `fail`.  The cluster ids are those of the flow's clusters; "" if they were not asked for.
     """
 
     offsets_topic: str
@@ -100,9 +100,10 @@ class StateTopics:
 class LaneSpec:
     """One transactional writer: its identity, as the driver's fence granted it, and its ranges.
 
-    A task never initialises it: it writes with `producer_id` and `producer_epoch` and stops on any doubt.  With
-    `follow` it stays and copies what arrives, and its ranges have no end.  `bytes_per_second` is its share of the
-    throttle.  `sequences` are (topic, partition, next sequence) of what the driver itself wrote with this epoch.
+    A task never initialises the writer: it writes with `producer_id` and `producer_epoch`, and stops at any
+    indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
+    `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
+    that the driver itself wrote with this epoch.
     """
 
     flow: str
@@ -129,11 +130,11 @@ class LaneSpec:
 
 @dataclass(frozen=True, slots=True)
 class RangeReport:
-    """What became of one range.
+    """The result of one range.
 
-    `records` and `bytes` are what was committed (bytes as on the wire, batch headers included).
-    `next_upstream` is where the next copy starts.  `skipped` counts upstream offsets that hold no copyable record
-    (markers, aborted, compacted away).  `error` is empty when the range was finished.
+    `records` and `bytes` count what was committed (bytes as on the wire, batch headers included).  `next_upstream` is
+    the upstream offset at which the next copy starts.  `skipped` counts upstream offsets that hold no copyable record
+    (markers, aborted, compacted away).  `error` is empty if the range was finished.
     """
 
     topic: str
@@ -150,10 +151,10 @@ class RangeReport:
 
 
 class LaneOutcome(StrEnum):
-    """How a lane ended.
+    """Name how a lane ended.
 
-    `failed`: some ranges have errors.  `fence-again`: it is in doubt what the target has.  `fenced`: somebody took the
-    lane, or its transaction timed out.  `refused`: the target will never let us write.
+    `failed`: some ranges have errors.  `fence-again`: the state of the target is indeterminate.  `fenced`: another
+    driver took the lane, or its transaction timed out.  `refused`: the target will never let us write.
     """
 
     DONE = "done"
@@ -165,7 +166,7 @@ class LaneOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane's answer.  `error` says why it was in doubt, fenced or refused."""
+    """The report of a lane.  `error` says why it stopped as `fence-again`, `fenced` or `refused`."""
 
     lane: int
     state: LaneOutcome

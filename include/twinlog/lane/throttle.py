@@ -1,19 +1,18 @@
-"""A lane's share of the flow's `twinlog.bytes.per.second`: how long to wait before more may be sent.  Pure."""
+"""Apply a lane's share of the flow's `twinlog.bytes.per.second`: compute the wait before it may send more.  Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 BURST_SECONDS = 0.25
-"""How much may be sent at once after a pause, in seconds of the rate."""
+"""The burst that may be sent at once after a pause, in seconds of the rate."""
 
 
 @dataclass(slots=True)
 class Throttle:
-    """A bucket that fills at `rate` bytes a second and may be overdrawn: whoever overdraws waits.
+    """A token bucket that fills at `rate` bytes a second; a caller may overdraw it, and then waits.
 
-    Invariant: over any stretch of t seconds at most `rate * (t + BURST_SECONDS)` bytes are let through, plus the
-    one portion that overdrew it.
+    Invariant: in any t seconds at most `rate * (t + BURST_SECONDS)` bytes pass, plus the one portion that overdrew it.
     """
 
     rate: float
@@ -21,7 +20,7 @@ class Throttle:
     balance: float = 0.0
 
     def spend(self, sent: int, now: float) -> float:
-        """Take note of `sent` bytes at `now` (monotonic seconds); return for how many seconds to wait."""
+        """Note `sent` bytes at `now` (monotonic seconds); return the seconds to wait."""
         self.balance = min(self.balance + (now - self.now) * self.rate, self.rate * BURST_SECONDS) - sent
         self.now = now
         return max(0.0, -self.balance / self.rate)

@@ -1,4 +1,4 @@
-"""A transaction on the target, driven through its states by the answers of its coordinator.
+"""Drive a transaction on the target through its states, by the answers of its coordinator.
 
     state           event           next
     idle            added           open            partitions are part of it; records may be sent
@@ -7,11 +7,13 @@
     committing      answered        idle            committed
     committing      answer-lost     commit-unsure   ask again until answered: the outcome is already decided
     commit-unsure   answered        idle            committed
+    commit-unsure   answer-lost     commit-unsure
     open            abort-sent      aborting
     aborting        answered        idle            aborted
     any             doubt           stopped         only a new fence helps
 
-An event that is not in the table is a doubt.  Sources: KIP-98, KIP-360; the answers were seen on real brokers.
+An event that is missing from the table makes the outcome indeterminate.  Sources: KIP-98, KIP-360; the answers were
+seen on real brokers.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ _LONGEST_PAUSE_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
 
 _UNUSUAL_SECONDS = 1.0
-"""A coordinator that writes markers for so long misses a leader."""
+"""If a coordinator writes markers for this long, a partition has no leader."""
 
 
 class LaneState(StrEnum):
-    """Where a lane and its transaction stand."""
+    """Name the states of a lane and its transaction."""
 
     IDLE = "idle"
     OPEN = "open"
@@ -66,9 +68,9 @@ TRANSITIONS: Mapping[tuple[LaneState, str], LaneState] = {
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes.  `transactional_id` None is the at-least-once writer: idempotent, without transactions.
+    """A producer.  `transactional_id` None is the at-least-once writer: idempotent, without transactions.
 
-    Raises ValueError for the producer id -1, with which brokers write outside any transaction.
+    Raises ValueError for the producer id -1: with it, brokers write outside any transaction.
     """
 
     transactional_id: str | None
@@ -84,9 +86,9 @@ class Writer:
 class Transaction:
     """The transactions of one writer, one after the other.  Single-threaded.
 
-    For a writer without a transactional id it only keeps the states: nothing is asked of the target.  `ends` holds that
-    partitions are added only behind the end of what they were part of before.  `end_at_large` says that a broker may
-    still end this epoch's next transaction, because an end was not answered at first.
+    For a writer without a transactional id it only keeps the states, and sends no requests to the target.  `ends`
+    ensures that a partition is added only if its earlier transactions have ended in it.  `end_at_large` says that an
+    EndTxn is unacknowledged: a broker may still apply it to this epoch's next transaction.
     """
 
     brokers: Brokers
@@ -103,18 +105,18 @@ class Transaction:
 
     @property
     def added(self) -> frozenset[TopicPartition]:
-        """The partitions of the open transaction."""
+        """Return the partitions of the open transaction."""
         return frozenset(self._added)
 
     def move(self, event: str) -> None:
-        """Follow the table.  Raises a doubt for an event that may not happen now."""
+        """Change the state by the table.  Raises the error of `doubt` for an event that is not allowed now."""
         following = TRANSITIONS.get((self.state, event))
         if following is None:
             raise self.doubt(f"{event} while {self.state.value}")
         self.state = following
 
     def doubt(self, why: str) -> TransientError:
-        """Stop.  The caller raises the result; the driver fences again."""
+        """Stop with an indeterminate outcome; return the error for the caller to raise.  The driver fences again."""
         self.state = LaneState.STOPPED
         return TransientError(
             f"lane {self.writer.transactional_id} stopped: {why}",
@@ -123,17 +125,17 @@ class Transaction:
         )
 
     def stop(self, request: Request, code: int, doing: str) -> Exception:
-        """Stop for an error code, as the table of remedies says; the caller raises the result."""
+        """Stop for an error code, by the table of error actions; return the error for the caller to raise."""
         if error_action(request, code) is ErrorAction.FENCE_AGAIN:
             return self.doubt(f"{doing} was answered {code_name(code)}")
         self.state = LaneState.STOPPED
         return error_for(code, doing, self.brokers.settings.alias)
 
     def add(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Make partitions part of the transaction; return those refused with their codes (then none was added).
+        """Add partitions to the transaction; return those refused with their codes (then none was added).
 
-        A partition that nobody leads, and that may lack the end of the transaction before, is refused with
-        LEADER_NOT_AVAILABLE.  Raises FencedError when another driver has taken the lane.
+        If a partition has no leader and may lack the end of the transaction before, it is refused with
+        LEADER_NOT_AVAILABLE.  Raises FencedError if another driver has taken the lane.
         """
         if self.end_at_large:
             raise self.doubt("an end that was not answered may still be done, to the next transaction")
@@ -167,10 +169,10 @@ class Transaction:
         return {}
 
     def end(self, *, commit: bool) -> None:
-        """Commit or abort; nothing happens when none is open.
+        """Commit or abort; do nothing if no transaction is open.
 
-        When the answer to a commit is lost its outcome is nevertheless decided, so the question is repeated until
-        it is answered.  Raises FencedError if the answer is that we were fenced: then only progress knows.
+        If the answer to a commit is lost, the outcome is nevertheless decided, so the request is repeated until it is
+        answered.  Raises FencedError if the answer says that we were fenced: then only progress tells the outcome.
         """
         if self.state is LaneState.IDLE:
             return
@@ -186,10 +188,11 @@ class Transaction:
         self._added.clear()
 
     def settle(self) -> None:
-        """Wait until the end of the last transaction is in the logs, and every reader sees a commit.
+        """Wait until the end of the last transaction is in the logs, so that every reader sees a commit.
 
-        An end is answered when it is decided, before its markers are written; asked to end it once more the same
-        way, the coordinator answers CONCURRENT_TRANSACTIONS until they are.  It counts whatever becomes of that.
+        The coordinator answers EndTxn when the outcome is decided, before its markers are written.  If the same EndTxn
+        is sent again, the coordinator answers CONCURRENT_TRANSACTIONS until the markers are written.  The transaction
+        counts even if this wait fails.
         """
         ended = self._ended
         if self.state is LaneState.IDLE and ended is not None:
@@ -217,7 +220,7 @@ class Transaction:
         return int(answer.error_code)
 
     def _without_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Refuse what cannot be looked at.  Raises a doubt for what lacks the end of an earlier transaction."""
+        """Refuse partitions that cannot be checked.  Raises the error of `doubt` if an earlier end is missing."""
         try:
             return dict.fromkeys(self.ends.unseen(partitions), Code.LEADER_NOT_AVAILABLE)
         except TransientError as error:
@@ -242,7 +245,7 @@ class Transaction:
         }
 
     def _coordinator(self) -> Connection:
-        """Who was found to coordinate, until an answer says that it has moved, or none comes."""
+        """Return the known coordinator; it is looked up again after it has moved, or has not answered."""
         if self._known_coordinator is None:
             self._known_coordinator = self.brokers.coordinator(self.writer.transactional_id or "")
         self._known_coordinator.keep_login()
@@ -251,12 +254,13 @@ class Transaction:
     def _until_settled(
         self, request: Request, ask: Callable[[], dict[Any, int]], what: str
     ) -> dict[Any, int]:
-        """Repeat a question while the coordinator moves, writes our last markers, fences us, or cannot be reached.
+        """Repeat a request while the coordinator moves, writes our last markers, is fencing us, or cannot be reached.
 
-        Both questions asked this way may be repeated: adding a partition twice, and ending a transaction twice
-        the same way, change nothing.  Until it is answered markers may have been left out: `ends` is told.  The end
-        that was not answered may wait in a broker still, and would be done to the epoch's next transaction, which
-        therefore never begins: `add` is a doubt from then on.
+        Both kinds of requests sent this way may be repeated: adding a partition twice, and ending a transaction twice
+        the same way, change nothing.  Until the answer comes, markers may have been skipped, so `ends` is told.  An
+        unanswered EndTxn may still wait in a broker, and would be applied to the epoch's next transaction.  Therefore
+        that transaction never begins: from then on `add` raises the error of `doubt`.  Raises FencedError if the
+        answer says that we were fenced.
         """
         failure = ""
         began = time.monotonic()

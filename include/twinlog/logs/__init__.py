@@ -1,1 +1,1 @@
-"""Topics as they lie in the log: committed records resolved by their markers, not by a consumer."""
+"""Read topics directly from the log: committed records are resolved by their markers, not by a consumer."""

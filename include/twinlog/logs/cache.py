@@ -1,9 +1,10 @@
-"""What was read of a large compacted topic, kept on this machine, so that the next process need not read it again.
+"""Keep the records read from a large compacted topic on this machine, so that the next process starts from them.
 
-A cache and nothing else: it can be deleted at any time; what is damaged, old, of a time to come, or of another life of
-the topic is not used.  Old, because a tombstone vanishes from a compacted topic (`delete.retention.ms`, a day): who
-slept longer would never hear of it.  Whether the log still is the one that was read, its reader asks the cluster
-(logs/log_reader.py), by the leader epoch that is kept beside the position.
+This is only a cache, and may be deleted at any time.  A cache that is damaged, old, dated in the future, or of another
+incarnation of the topic is not used.  Age matters because tombstones vanish from a compacted topic
+(`delete.retention.ms`, a day): after a longer pause a reader would never learn of the deletion.  The reader asks the
+cluster whether the log is still the one that was read (logs/log_reader.py), by the leader epoch stored beside the
+position.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from crc32c import crc32c
 
 VERSION = 2
 MAX_AGE_SECONDS = 12 * 3600
-"""Half of what our own topics keep tombstones for (twinlog.state.internal_topics)."""
+"""Half of the time for which our own topics keep tombstones (twinlog.state.internal_topics)."""
 
 MOST_BYTES = 2 << 30
-"""Of all caches together; the oldest go first."""
+"""The limit for all caches together; the oldest are deleted first."""
 
 _UNFINISHED_SECONDS = 3600
 _SUFFIX, _UNFINISHED = ".cache", ".unfinished"
@@ -38,7 +39,7 @@ _READ_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class CachedPartition:
-    """The committed records of one partition by key, (offset, value, timestamp) each, and where reading goes on.
+    """The committed records of one partition by key, each (offset, value, timestamp), and the position to resume at.
 
     `epoch` is the leader epoch of the last batch before `position`.
     """
@@ -58,19 +59,19 @@ class Kept:
 
 
 def folder() -> Path:
-    """Say where all caches of this user are."""
+    """Return the folder with all caches of this user."""
     return platformdirs.user_cache_path("twinlog") / "state"
 
 
 def cache_file(cluster_id: str, topic: str, topic_id: str) -> Path:
-    """Say where a topic's cache is: a cluster that was restored elsewhere has the same topic ids."""
+    """Return the path of a topic's cache; it holds the cluster id, as a restored cluster has the same topic ids."""
     return folder() / cluster_id / f"{topic}-{topic_id}{_SUFFIX}"
 
 
 def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:
-    """Write the cache, whole or not at all.  A disk that is full, or not ours to write to, costs only the cache."""
+    """Write the cache, whole or not at all.  If the disk is full or not writable, only the cache is missing."""
     crc = 0
-    # Made twice rather than kept: together the parts are as large as all that is known.
+    # The parts are built twice rather than kept: together they are as large as all records known.
     for part in _body(partitions):
         crc = crc32c(part, crc)
     head = {
@@ -93,9 +94,9 @@ def save(path: Path, partitions: Mapping[int, CachedPartition]) -> None:
 
 
 def clear(caches: Path) -> None:
-    """Delete files below `caches` that nobody will use: of topics and flows that are gone, or too many.
+    """Delete files below `caches` that are of no more use: of topics and flows that are gone, or beyond the limit.
 
-    Nothing but files of ours is touched; what cannot be deleted stays.
+    Only twinlog's own files are deleted; a file that cannot be deleted stays.
     """
     kept = []
     for path in [*caches.glob("*"), *caches.glob("*/*")]:
@@ -108,12 +109,12 @@ def clear(caches: Path) -> None:
         with suppress(OSError):
             one.path.unlink()
     for below in [path for path in caches.glob("*") if path.is_dir()]:
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # the folder is not empty
             below.rmdir()
 
 
 def useless(kept: Iterable[Kept], now: float) -> list[Kept]:
-    """Name the files that are too old, left over by a writer that died, or beyond what all may take.  Pure."""
+    """Return the files that are too old, left over by a writer that died, or beyond the total limit.  Pure."""
     found, size = [], 0
     for one in sorted(kept, key=lambda it: it.at, reverse=True):
         most = MAX_AGE_SECONDS if one.path.suffix == _SUFFIX else _UNFINISHED_SECONDS
@@ -124,7 +125,7 @@ def useless(kept: Iterable[Kept], now: float) -> list[Kept]:
 
 
 def load(path: Path) -> Mapping[int, CachedPartition] | None:
-    """Read the cache; None when there is none that can be used."""
+    """Read the cache; return None if there is no usable one."""
     try:
         with path.open("rb") as file:
             head = json.loads(file.readline())
@@ -137,7 +138,7 @@ def load(path: Path) -> Mapping[int, CachedPartition] | None:
 
 
 def _body(partitions: Mapping[int, CachedPartition]) -> Iterator[bytes]:
-    """Per partition: columns of offsets, timestamps, sizes of keys and of values, then keys and values in a row."""
+    """Yield, by partition, the columns (offsets, timestamps, sizes of keys and values), all keys, and all values."""
     for it in partitions.values():
         rows = [
             (offset, timestamp, len(key), len(value))
@@ -149,7 +150,7 @@ def _body(partitions: Mapping[int, CachedPartition]) -> Iterator[bytes]:
 
 
 def _checksum(file: BinaryIO) -> int:
-    """Add up the rest of a file, and go back to where it began."""
+    """Return the checksum of the rest of a file, and seek back to where the rest begins."""
     begin, crc = file.tell(), 0
     while part := file.read(_READ_BYTES):
         crc = crc32c(part, crc)

@@ -1,4 +1,4 @@
-"""Committed records of some producers behind the places where logs are known to have ended."""
+"""Find records that some producers committed after the offsets at which logs are known to have ended."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from twinlog.protocol.verified import walk_verified
 from twinlog.protocol.wire import Fetched
 
 LOOK_BYTES = 1 << 20
-"""So much of a log is looked at, and what it takes to see how the transactions end that begin there."""
+"""The bytes of a log that are read, plus the bytes needed to see how the transactions that begin in them end."""
 
 _FETCH_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
 class _Look:
-    """One log: how far it was looked at, of how many bytes, and what of ours waits for its marker there.
+    """The reading of one log: how far, how many bytes, and which of our batches wait for their marker.
 
-    `waiting` is the downstream offset of a producer's first batch since its last marker, `found` that of the first one
-    that turned out to be committed.
+    `waiting` maps a producer to the downstream offset of its first batch since its last marker.  `found` is the offset
+    of the first such batch that proved to be committed.
     """
 
     position: int
@@ -38,12 +38,12 @@ class _Look:
 
     @property
     def over(self) -> bool:
-        """Whether enough was seen."""
+        """Say whether enough of the log was read."""
         enough = self.looked_at >= LOOK_BYTES and not self.waiting
         return self.found is not None or self.position >= self.end or enough
 
     def take(self, block: memoryview, writers: Collection[int]) -> None:
-        """Look at one fetched block.  Raises FormatError for damage."""
+        """Take one fetched block.  Raises FormatError if it is damaged."""
         self.looked_at += len(block)
         for header, batch in walk_verified(block):
             if header.last_offset < self.position:
@@ -65,12 +65,12 @@ def committed_behind(
     ends: Mapping[TopicPartition, int],
     writers: Collection[int],
 ) -> dict[TopicPartition, int]:
-    """Return the first downstream offset of what `writers` committed between `places` and `ends`, of logs with such.
+    """Return, by log, the first downstream offset that `writers` committed between `places` and `ends`.
 
-    All are asked together.  Not as a read_committed consumer: that stops at the last stable offset, and a stranger's
-    open transaction would hide what is ours behind it.  Call while none of `writers` has a transaction open.  Nothing
-    is said of what is damaged, or has gone.  Raises TransientError when a leader does not serve its log, and
-    ClusterRefused.
+    Logs without such a commit are left out.  All logs are read together, and not as a read_committed consumer: that
+    stops at the last stable offset, and a foreign open transaction would hide our records behind it.  Call it while
+    none of `writers` has a transaction open.  Logs that are damaged or gone yield no answer.  Raises TransientError if
+    a leader does not serve its log, and ClusterRefused.
     """
     looks = {place: _Look(at, ends[place]) for place, at in places.items()}
     fetcher = Fetcher(target, max_bytes=_FETCH_BYTES, partition_max_bytes=LOOK_BYTES, read_committed=False)

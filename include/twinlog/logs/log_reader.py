@@ -1,13 +1,17 @@
-"""Read a compacted topic as it is: latest committed value per key, transactions resolved by their markers.
+"""Read a compacted topic's latest committed value per key, resolving transactions by their markers.
 
-A `StateLog` that is read again continues where it stopped: a driver that fences every minute, and steps that look
-every few seconds, pay for what is new only.
+A `StateLog` that is read again continues where it stopped, so a driver that fences every minute, and steps that read
+every few seconds, pay only for new records.
 
-Not a read_committed consumer: that stops at the last stable offset, and a stranger's open transaction in the same
-partition would hide our own committed record behind it.  So everything up to the high watermark taken at the
-start is read, and a transactional batch counts when its producer's next marker says COMMIT.  A transaction
-without a marker is not committed; after a fence none of ours is like that, unless the target lost the marker
-(lane/fence/fence.py).
+The reader is not a read_committed consumer.  Such a consumer stops at the last stable offset, so a foreign open
+transaction in the same partition would hide our own committed record behind it.  Instead everything up to the high
+watermark taken at the start is read, and a transactional batch counts if its producer's next marker says COMMIT:
+
+    our batch | foreign batch | our COMMIT | our batch | our COMMIT | ...   high watermark
+              ^ last stable offset, while the foreign transaction is open; read_committed consumers stop here
+
+A transaction without a marker is not committed.  After a fence no transaction of ours lacks its marker, unless the
+target lost the marker (lane/fence/fence.py).
 """
 
 from __future__ import annotations
@@ -31,21 +35,22 @@ from twinlog.protocol.verified import naming
 from twinlog.protocol.wire import Fetched
 
 COSTLY_RECORDS = 50_000
-"""Read at once, they are worth a cache: about a quarter of a second."""
+"""As many records read at once are worth a cache: reading them takes about a quarter of a second."""
 
 _FETCH_BYTES = 8 << 20
 
 
 class StateLog:
-    """One compacted topic, read again and again.  Single-threaded.
+    """One compacted topic that is read again and again.  Single-threaded.
 
-    Invariant: what `read` returns is what reading from the beginning would return.  Read from its beginning is a topic
-    that was deleted and made anew in between (another topic id, or another cluster), a partition whose log was cut off
-    since, though it may have grown beyond that again (told by leader epochs), and all of it by a reader that has slept
-    for so long that tombstones may have come and gone.
+    Invariant: `read` returns the same as reading from the beginning would.  Reading starts from the beginning for
 
-    With `cached` a large topic is kept on this machine for the next process (logs/cache.py).  `overshadowed` is
-    then empty.
+    - a topic that was deleted and recreated in between (another topic id, or another cluster),
+    - a partition whose log was truncated since, even if it has grown beyond that again (told by leader epochs),
+    - the whole topic, if the last reading is so long ago that tombstones may have come and gone.
+
+    With `cached`, a large topic is kept on this machine for the next process (logs/cache.py).  `overshadowed` is then
+    empty.
     """
 
     def __init__(self, topic: str, *, cached: bool = False) -> None:
@@ -58,16 +63,16 @@ class StateLog:
         self._positions: dict[TopicPartition, int] = {}
 
     def read(self, brokers: Brokers) -> LogState:
-        """Read up to the high watermarks of now.
+        """Read up to the current high watermarks, and return the resulting state.
 
-        Raises TerminalError when the topic does not exist, FormatError when it is damaged, TransientError when the
-        cluster does not serve it.
+        Raises TerminalError if the topic does not exist, FormatError if it is damaged, TransientError if the cluster
+        does not serve it.
         """
         self.catch_up(brokers)
         return state_of(self._resolvers.values())
 
     def catch_up(self, brokers: Brokers) -> None:
-        """Read as `read` does, for who asks for `records` only."""
+        """Read as `read` does, for callers that use only `records`."""
         self._follow_topic(brokers, _described(brokers, self._topic))
         before = sum(self._positions.values())
         _read_to_the_end(brokers, self._positions, self._resolvers)
@@ -78,7 +83,7 @@ class StateLog:
 
     @property
     def records(self) -> dict[bytes, KeptRecord]:
-        """What the last reading found, with offsets and times; tombstoned keys left out."""
+        """Return the records found by the last reading, with offsets and times; tombstoned keys are left out."""
         return {
             key: record
             for resolver in self._resolvers.values()
@@ -87,7 +92,7 @@ class StateLog:
         }
 
     def position(self, partition: int) -> int:
-        """Offset up to which the last reading has read a partition."""
+        """Return the offset up to which the last reading has read a partition."""
         return self._positions[self._topic, partition]
 
     def _follow_topic(self, brokers: Brokers, metadata: TopicMetadata) -> None:
@@ -104,9 +109,10 @@ class StateLog:
         self._forget_what_was_cut(brokers, metadata)
 
     def _forget_what_was_cut(self, brokers: Brokers, metadata: TopicMetadata) -> None:
-        """Ask where a partition is led anew, or was read by another process, whether its log holds what was read.
+        """Ask whether logs still hold what was read; if not, or if there is no answer, read the partition again.
 
-        Only a new leader cuts logs off.  Where that is not answered the partition is read again.
+        Only a new leader truncates a log.  So the question is asked for partitions that have a new leader, or whose
+        records were read by another process.
         """
         asked = {
             item: ReadUpTo(self._resolvers[item].epoch, position)
@@ -134,7 +140,7 @@ class StateLog:
         return cache.cache_file(cluster_id, self._topic, topic_id)
 
     def _save(self) -> None:
-        """Keep what is decided; a partition with an open transaction is read from the beginning next time."""
+        """Save the decided records; a partition with an open transaction is read from the beginning next time."""
         partitions = {
             number: cache.CachedPartition(
                 self._positions[topic, number],
@@ -154,7 +160,7 @@ class StateLog:
 
 
 def read_state(brokers: Brokers, topic: str) -> LogState:
-    """Read `topic` once, up to the high watermarks of now.  Raises as `StateLog.read`."""
+    """Read `topic` once, up to the current high watermarks.  Raises as `StateLog.read`."""
     return StateLog(topic).read(brokers)
 
 
@@ -186,18 +192,18 @@ def _not_allowed(brokers: Brokers, doing: str, right: str, topic: str) -> Cluste
 
 
 class StateReader:
-    """Reads the state topics of one cluster, each going on where its last reading stopped.  Single-threaded."""
+    """Read the state topics of one cluster, each from where its last reading stopped.  Single-threaded."""
 
     def __init__(self, connection: ConnectionSettings) -> None:
         self._connection = connection
         self._logs: dict[str, StateLog] = {}
 
     def latest(self, topic: str) -> dict[bytes, bytes | None]:
-        """Return the latest committed value per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        """Return the latest committed value per key, without tombstoned keys.  Raises as `StateLog.read`."""
         return {key: record.value for key, record in self.latest_records(topic).items()}
 
     def latest_records(self, topic: str) -> dict[bytes, KeptRecord]:
-        """Return the latest committed record per key, tombstoned keys left out.  Raises as `StateLog.read`."""
+        """Return the latest committed record per key, without tombstoned keys.  Raises as `StateLog.read`."""
         log = self._logs.setdefault(topic, StateLog(topic, cached=True))
         with Brokers(self._connection) as brokers:
             log.catch_up(brokers)
@@ -239,7 +245,7 @@ def _take(
     if fetched.error == Code.OFFSET_OUT_OF_RANGE:
         start = brokers.offsets([item], EARLIEST)[item]
         if start > positions[item]:
-            positions[item] = start  # records were deleted below us: their keys are gone with them
+            positions[item] = start  # records before it were deleted, and their keys with them
             return True
     if fetched.error in AUTHORIZATION:
         raise _not_allowed(brokers, "read", "READ", fetched.topic)
@@ -249,7 +255,7 @@ def _take(
         with naming(fetched, brokers.settings.alias):
             next_offset = resolvers[item].add(fetched.block, positions[item])
     except FormatError:
-        # Half of a block was taken, and reading it again would decide some of its transactions twice.
+        # Part of the block was taken, and reading it again would decide some of its transactions twice.
         resolvers[item].forget()
         positions[item] = 0
         raise

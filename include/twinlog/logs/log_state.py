@@ -1,7 +1,7 @@
-"""What the records of a compacted topic come to, transactions resolved by their markers: bytes in, values out.  Pure.
+"""Resolve the records of a compacted topic into its state, by the markers of their transactions.  Pure.
 
-A transactional batch counts when its producer's next marker says COMMIT.  A transaction without a marker is not
-committed (`twinlog.logs.log_reader` says why it is read at all).
+A transactional batch counts if its producer's next marker says COMMIT.  A transaction without a marker is not
+committed (`twinlog.logs.log_reader` explains why open transactions are read at all).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from twinlog.protocol.verified import walk_verified
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a compacted topic says.
+    """The state of a compacted topic.
 
-    `committed`: latest committed value by key, tombstoned keys left out.  `overshadowed`: keys whose newest
-    record of all was not committed, with their committed value (None: there is none); readers that ignore
-    transactions, as MM2 does by default, see the wrong value for these.  `undecided`: keys with a record whose
-    transaction has no end in the log, and the newest such record.  `headers`: those of the latest committed values, of
-    keys that have some.
+    `committed`: latest committed value by key, without tombstoned keys.  `overshadowed`: keys whose newest record of
+    all was not committed, with their committed value (None if there is none); readers that ignore transactions, as MM2
+    does by default, see the wrong value for these.  `undecided`: keys with a record whose transaction has no end in
+    the log, with the newest such record.  `headers`: headers of the latest committed values, for keys whose records
+    have some.
     """
 
     committed: Mapping[bytes, bytes]
@@ -33,7 +33,7 @@ class LogState:
 
 
 class UndecidedRecord(NamedTuple):
-    """A record whose transaction has no end in the log: who wrote it, its value (None: a tombstone), where."""
+    """A record whose transaction has no end in the log: its producer, its value (None: a tombstone), its place."""
 
     producer_id: int
     value: bytes | None
@@ -56,11 +56,12 @@ _NOTHING = KeptRecord(-1, None, -1, -1)
 
 @dataclass(slots=True)
 class Resolver:
-    """Resolves one partition: values wait per producer until a marker decides them.
+    """Resolve one partition: values wait, by producer, until a marker decides them.
 
-    Latest means by offset, not by time of commit, so each key keeps the offset of its value.  `newest` is the offset of
-    the newest record of all; not kept without `sees_all`, when nobody asks what is overshadowed.  `epoch` is the leader
-    epoch of the last batch, -1 before the first; `start` the log start as it was seen last.
+    The latest value is the one with the highest offset, not the one committed last, so each key keeps the offset of
+    its value.  `newest` holds the offset of each key's newest record of all; without `sees_all` it is not kept, as it
+    serves only to find overshadowed keys.  `epoch` is the leader epoch of the last batch, -1 before the first.
+    `start` is the log start as it was last seen.
     """
 
     partition: int
@@ -73,12 +74,12 @@ class Resolver:
     start: int = 0
 
     def forget(self) -> None:
-        """Know nothing again."""
+        """Forget everything read so far."""
         self.epoch = -1
         self.committed, self.newest, self.undecided, self.deleted = {}, {}, {}, set()
 
     def forget_before(self, start: int) -> None:
-        """Drop keys whose record lies before the log start: reading from the beginning does not find them."""
+        """Drop keys whose record lies before the log start: reading from the beginning would not find them."""
         if start > self.start:
             self.start = start
             gone = [key for key, kept in self.committed.items() if kept.offset < start]
@@ -88,9 +89,10 @@ class Resolver:
             self.deleted.difference_update(gone)
 
     def forget_deleted(self) -> None:
-        """Drop keys whose last word is a tombstone: a topic that is read for weeks has many times more than it holds.
+        """Drop keys whose latest record is a tombstone: over weeks a topic has many times more keys than live values.
 
-        Not those with a record that is undecided, which may be older than the tombstone, or whose newest was aborted.
+        Keys with an undecided record stay, as that record may be older than the tombstone; so do keys whose newest
+        record was aborted.
         """
         waiting = {key for records in self.undecided.values() for key, _ in records}
         for key in self.deleted - waiting:
@@ -105,7 +107,7 @@ class Resolver:
     def add(self, block: memoryview, position: int) -> int:
         """Take one fetched block; return the position behind it.
 
-        Raises FormatError for damage: what was taken by then says nothing, and is to be forgotten.
+        Raises FormatError for damage; then everything taken so far is unreliable, and the caller must `forget` it.
         """
         for header, batch in walk_verified(block):
             if header.last_offset < position:
@@ -115,7 +117,7 @@ class Resolver:
                 self._decide(header.producer_id, commit=not is_abort_marker(header, batch))
                 continue
             for record in read_records(header, batch):
-                if record.offset < self.start:  # of a batch that straddles the log start
+                if record.offset < self.start:  # the batch begins before the log start
                     continue
                 key, value, headers = key_value_headers(record.rest)
                 if key is None:
@@ -142,7 +144,7 @@ class Resolver:
 
 
 def state_of(resolvers: Collection[Resolver]) -> LogState:
-    """Join what the partitions of a topic say."""
+    """Join the states of a topic's partitions."""
     committed: dict[bytes, bytes] = {}
     overshadowed: dict[bytes, bytes | None] = {}
     headers: dict[bytes, Headers] = {}

@@ -1,4 +1,4 @@
-"""Read one partition as it is: its committed batches in order, and what of it can no longer be read."""
+"""Read one partition from the log: its committed batches in order, and the parts that can no longer be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STALL_SECONDS = 0.05
 
 
 class Batch(NamedTuple):
-    """A batch of records; `data` is valid as long as its block's."""
+    """A batch of records; `data` is valid as long as the block that holds it."""
 
     header: BatchHeader
     data: memoryview
@@ -35,9 +35,9 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Batches of records behind one another, checksums verified; `data` is valid until the next item is asked for.
+    """Consecutive batches of records with verified checksums; `data` is valid until the next item is asked for.
 
-    `heads` are their headers (`twinlog.batches.columns.columns.HEADERS`), `begins` where in `data` each of them begins.
+    `heads` are their headers (`twinlog.batches.columns.columns.HEADERS`); `begins` are their positions in `data`.
     """
 
     data: memoryview
@@ -46,7 +46,7 @@ class Block:
 
     @classmethod
     def of(cls, data: memoryview) -> Block:
-        """Take the whole batches of `data`, whose checksums are the caller's concern."""
+        """Take the whole batches of `data`; the caller verifies their checksums."""
         return cls(data, *_found(data)[:2])
 
     def __len__(self) -> int:
@@ -54,26 +54,26 @@ class Block:
 
     @property
     def bases(self) -> Int64s:
-        """The first offset of each batch."""
+        """Return the first offset of each batch."""
         return self.heads["base_offset"].astype(np.int64)
 
     @property
     def nexts(self) -> Int64s:
-        """The offset behind each batch."""
+        """Return the offset behind each batch."""
         return self.bases + self.heads["last_offset_delta"] + 1
 
     def batch(self, index: int) -> Batch:
-        """Take one batch out."""
+        """Return one batch."""
         at = self.begins[index]
         header = BatchHeader.read(self.data, at)
         return Batch(header, self.data[at : at + header.size])
 
     def batches(self) -> Iterator[Batch]:
-        """Take all batches out, in order."""
+        """Yield all batches, in order."""
         return map(self.batch, range(len(self)))
 
     def where(self, chosen: Any) -> Block:
-        """Leave out batches, by a mask."""
+        """Return the block with only the batches that a mask selects."""
         if chosen.all():
             return self
         begins = tuple(self.begins[index] for index in np.flatnonzero(chosen).tolist())
@@ -81,7 +81,7 @@ class Block:
 
 
 class Lost(NamedTuple):
-    """Offsets [start, end) that can no longer be read, or not be understood, and why."""
+    """Offsets [start, end) that can no longer be read or decoded, and the reason."""
 
     start: int
     end: int
@@ -92,9 +92,9 @@ Item = Block | Lost
 
 
 class PartitionReader:
-    """Reads partitions of one cluster, one after the other, with the next fetch on its way while one is used.
+    """Read partitions of one cluster, one after the other; the next fetch is in flight while an answer is processed.
 
-    `expired` is what is said of offsets below a partition's log start.  Single-threaded, as `brokers` is.
+    `expired` is the reason reported for offsets below a partition's log start.  Single-threaded, as `brokers` is.
     """
 
     def __init__(
@@ -108,11 +108,12 @@ class PartitionReader:
         )
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Item]:
-        """Yield the batches that overlap offsets [start, end), markers and aborted records left out.
+        """Yield the batches that overlap offsets [start, end), without markers and aborted records.
 
-        Messages of format v0 and v1 come as the batches that the relay makes of them.  Every checksum is verified: a
-        batch whose bytes are not what was written is lost as unreadable.  So is all behind a batch that has no length
-        to step over.  Raises errors of a cluster that cannot be reached or refuses.
+        Messages of format v0 and v1 come as the batches that twinlog makes of them.  Every checksum is verified: a
+        batch that does not fit its checksum is yielded as `Lost`, unreadable.  If a batch's length is damaged so that
+        it cannot be stepped over, everything behind it is lost, too.  Raises the errors of a cluster that cannot be
+        reached or refuses.
         """
         place = topic, partition
         position, stalls = start, 0
@@ -126,7 +127,7 @@ class PartitionReader:
                 begin = self._brokers.offsets([place], EARLIEST)[place]
                 resume = (
                     begin if begin > position else end
-                )  # else the log ends before: it was cut or made anew
+                )  # else the log ends before: it was truncated or recreated
                 yield Lost(
                     position,
                     min(resume, end),
@@ -135,9 +136,9 @@ class PartitionReader:
                 position = resume
                 continue
             moved = yield from self._batches(place, fetched, position, end)
-            # An answer may be empty while a leader moves, or at an end that was cleaned away.
+            # An answer may be empty while the leader moves, or if compaction has emptied the end of the log.
             stalls = 0 if moved > position else stalls + 1
-            # Not before what is stable reaches so far: a commit is known before its marker is in every partition.
+            # Only once the stable offset reaches the end: a commit is known before its marker is in every partition.
             reached = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
             if stalls > 1 and not fetched.error and reached >= end:
                 return
@@ -149,9 +150,9 @@ class PartitionReader:
             position = moved
 
     def read_on(self, topic: str, partition: int, start: int) -> Iterator[Item]:
-        """Yield the batches from `start` on up to the stable end, as far as that is by the time it is reached.
+        """Yield the batches from `start` up to the stable end, including the part that arrives while reading.
 
-        What compaction removes while an audit runs, it removes for records that were not there when it began.
+        Compaction removes records during an audit only in favour of records that were written after the audit began.
         """
         item, position = (topic, partition), start
         while True:
@@ -162,7 +163,7 @@ class PartitionReader:
             position = end
 
     def _fetch(self, place: TopicPartition, position: int) -> Fetched | Lost:
-        """Ask for the partition at `position`, unless that is on its way, and read the answer."""
+        """Ask for the partition at `position`, unless that request is in flight, and read the answer."""
         while True:
             refused = self._fetcher.request({place: position})
             for answer in self._fetcher.answers():
@@ -187,11 +188,11 @@ class PartitionReader:
     def _batches(
         self, place: TopicPartition, fetched: Fetched, position: int, end: int
     ) -> Generator[Item, None, int]:
-        """Yield what an answer holds; return the position behind it."""
+        """Yield the batches of an answer; return the position behind it."""
         data, readable = fetched.block, True
         if is_old(data):
             try:
-                data = as_batches(data)  # what follows them begins the next answer
+                data = as_batches(data)  # batches behind the old messages begin the next answer
             except FormatError:
                 data, readable = memoryview(b""), False
         heads, begins, sound = _found(data)
@@ -206,7 +207,7 @@ class PartitionReader:
         return next_offset
 
     def _shown(self, block: Block, fetched: Fetched, position: int, end: int) -> Any:
-        """Mark the batches with records that a consumer sees and that were asked for."""
+        """Return a mask of the batches that were asked for and hold records that a consumer sees."""
         if self._read_committed and fetched.aborted:
             aborted = AbortedTransactions.of(fetched.aborted)
             hidden = np.array([aborted.hides(*batch) for batch in block.batches()], bool)
@@ -217,7 +218,7 @@ class PartitionReader:
 
 
 def _found(data: memoryview) -> tuple[Any, tuple[int, ...], bool]:
-    """Find headers and beginnings of the whole batches in `data`, and whether what follows them can be read."""
+    """Return headers and positions of the whole batches in `data`, and whether the bytes behind them can be read."""
     begins, whole = starts(data)
     rest, readable = data[whole:], True
     if not is_old(rest):
@@ -229,7 +230,7 @@ def _found(data: memoryview) -> tuple[Any, tuple[int, ...], bool]:
 
 
 def _verified(block: Block, position: int) -> Iterator[Item]:
-    """Yield the batches whose checksums fit, and say which do not."""
+    """Yield the batches whose checksums fit, and a `Lost` for each batch whose checksum does not."""
     begins = np.array(block.begins, np.int64)
     ends = begins + block.heads["batch_length"] + LOG_OVERHEAD
     first = 0

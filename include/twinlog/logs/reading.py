@@ -1,4 +1,4 @@
-"""Fetching logs for as long as something of them is wanted: asked for again and again, given up when nothing moves."""
+"""Fetch logs repeatedly as long as a caller wants more of them; give up if there is no progress."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def read_while(
     take: Callable[[Fetched], bool],
     gone: Callable[[TopicPartition], None] = lambda partition: None,
 ) -> None:
-    """Fetch from the offsets of `wanted` on, which is asked anew before each round, until it has none.
+    """Fetch from the offsets that `wanted` returns; `wanted` is called before each round, until it returns none.
 
-    `take` gets each answer for a partition, and says whether that went on; `gone` is told of partitions that no longer
-    exist, or may not be seen.  Raises TransientError (`unsettled`) when nothing goes on for half a minute, errors of a
-    cluster that cannot be reached, and what `take` raises.
+    `take` receives each answer for a partition, and says whether the partition advanced.  `gone` receives partitions
+    that no longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a
+    minute, the errors of a cluster that cannot be reached, and the errors that `take` raises.
     """
     moved_at = time.monotonic()
     while positions := wanted():

@@ -1,6 +1,7 @@
-"""Ledgers of the flows that copy from a flow's target to its source, found by cluster id among all on the source.
+"""Find the ledgers of reverse flows (from a flow's target to its source) among all ledgers on the source.
 
-Aliases are names that each deployment gives by itself: what `A->B` calls B may be `west` to whoever copies from it.
+They are found by cluster id.  Aliases are names that each deployment chooses: a cluster that `A->B` calls B may be
+called `west` by a deployment that copies from it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from twinlog.policy.state_topics import ledger_topic, source_of_ledger
 from twinlog.protocol.brokers import Brokers
 
 NO_LEDGER = "no-internal-topic"
-"""Code of the error for a topic that is not there."""
+"""Code of the error for a topic that does not exist."""
 
 
 class Sorted(NamedTuple):
-    """A ledger by whose it is: `reverse` or not, and whether it says so itself (`known`) or only by its name."""
+    """A ledger and its owner: a `reverse` flow or not; `known` if the ledger itself tells, not only its name."""
 
     reverse: bool
     known: bool
@@ -35,7 +36,7 @@ def sort_ledger(
 ) -> Sorted:
     """Say whether a ledger found on the source under `alias` is a reverse flow's; records in the order of its log.
 
-    Pure.  Raises FormatError for a record that cannot be read, unless the ledger is another's whatever it says.
+    Raises FormatError for a record that cannot be read, unless the ledger certainly belongs to another flow.  Pure.
     """
     latest = dict(ordered)
     records: list[LedgerRecord] = []
@@ -57,7 +58,7 @@ def sort_ledger(
 
 @dataclass(slots=True)
 class ReverseLedgers:
-    """The reverse flows' ledgers as a lane reads them, each time on from where it stopped.  Single-threaded."""
+    """Read the reverse flows' ledgers for a lane, each from where its last reading stopped.  Single-threaded."""
 
     source: ConnectionSettings
     target_alias: str
@@ -65,9 +66,10 @@ class ReverseLedgers:
     logs: dict[str, StateLog] = field(default_factory=dict)
 
     def latest(self) -> Mapping[bytes, bytes | None]:
-        """Return the latest committed records of all reverse flows' ledgers there are now.
+        """Return the latest committed records of all ledgers of reverse flows that exist now.
 
-        One that this user may not read is passed over, if its name is not the target's.  Raises as `StateLog.read`.
+        A ledger that this user may not read is left out, unless it bears the target's name.  Raises as
+        `StateLog.read`.
         """
         own = ledger_topic(self.target_alias)
         found: dict[bytes, bytes | None] = {}

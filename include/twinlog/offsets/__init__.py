@@ -1,1 +1,1 @@
-"""The offset map (exact) and MM2's sync store: which downstream offset an upstream offset is."""
+"""Translate upstream offsets to downstream offsets: by the exact offset map, and by MM2's sync store."""

@@ -1,14 +1,23 @@
-"""The exact offset map of one partition: which downstream offset every copied upstream offset has.
+"""Map every copied upstream offset of one partition to its downstream offset, exactly.
 
-The law, both ways: a reader who has read everything before offset u on one side goes on, on the other side, at
-the copy of the first copied record at or after u; when every copied record lies before u, right behind the last.
+The law, in both directions: a reader has read everything before offset u on one side.  On the other side it goes on at
+the copy of the first copied record at or after u; if every copied record lies before u, right behind the last copy.
 
-The law needs to know what became of every offset from u to that record.  Between two pieces there may be a hole:
-upstream offsets that no piece covers, because somebody else copied there (MM2 before a take-over, or between two
-of our runs), or nobody did.  A reader whose next record may lie in a hole goes on right behind the last copied
-record before it: it may see records again, it never misses one, and the translation is not called exact.
+    upstream     10 11 12  .  . 15 16 | uncovered | 30 31     13 and 14: known to hold no copied record
+    downstream   70 71 72       73 74 |           | 80 81
 
-Inside are sorted columns: one row a run, one row a covered stretch, neighbours joined, searched by bisection.
+    reader at 12   ->  72, exact
+    reader at 14   ->  73, exact       the first copied record at or after 14 is 15
+    reader at 20   ->  75, not exact   the next record may be uncovered: right behind the last copy before it
+    reader at 40   ->  82, ahead       beyond the copy: at its end
+
+The law needs to know what happened to every offset from u to that record.  Between two map segments there may be
+upstream offsets that no segment covers.  Either another process copied there (MM2 before a migration, or between two
+of our own copies), or none did.  If the next record of a reader may lie there, the reader goes on right behind the
+last copied record before: it may see records again but never misses one, and the translation is not exact.
+
+The map is stored as sorted columns: one row an extent, one row a covered stretch.  Neighbours are joined, and lookups
+use bisection.
 """
 
 from __future__ import annotations
@@ -27,11 +36,12 @@ from twinlog.offsets.run import Extent
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where to go on at the other side.
+    """The offset at which a reader goes on, on the other side.
 
-    `exact` is false where the map does not know what became of the next record: below its oldest piece (`offset` is
-    then the oldest that is mapped) and in a hole (the end of what is mapped before it).  `ahead` is true when the
-    reader was beyond the copy: it goes on at the end of the copy, and will see again what it had read beyond it.
+    `exact` is false if the map does not know what happened to the reader's next record: below its oldest segment
+    (`offset` is then the oldest mapped offset), or in an uncovered stretch (`offset` is then the end of the mapped
+    part before it).  `ahead` is true if the reader was beyond the copy: it goes on at the copy's end, and will see
+    again the records that it had read beyond it.
     """
 
     offset: int
@@ -48,15 +58,15 @@ class Translations:
     ahead: Flags
 
     def one(self, row: int) -> Translation:
-        """Take one out."""
+        """Return one translation."""
         return Translation(int(self.offset[row]), bool(self.exact[row]), bool(self.ahead[row]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetMap:
-    """All runs of one partition, and the stretches [covered_from, covered_to) of upstream offsets they are all of.
+    """All extents of one partition, and the stretches [covered_from, covered_to) of upstream offsets that they cover.
 
-    Immutable; make one with `of`, extend it with `add`.  Callers that know the target's log bounds hold
+    Immutable; make one with `of`, extend it with `add`.  Callers that know the bounds of the target's log keep
     translations within them: the map knows only what was copied.
     """
 
@@ -68,16 +78,16 @@ class OffsetMap:
 
     @classmethod
     def of(cls, pieces: Iterable[MapSegment]) -> OffsetMap:
-        """Join pieces, in any order.
+        """Join segments, in any order.
 
-        A piece that repeats what others say is fine (joined pieces may stand beside the ones they replace).
-        Raises TerminalError when two pieces contradict each other.
+        A segment may repeat others (a joined segment may stand beside those that it replaces).  Raises TerminalError
+        if two segments contradict each other.
         """
         return cls.joined(SegmentTable.of(list(pieces)))
 
     @classmethod
     def joined(cls, table: SegmentTable) -> OffsetMap:
-        """Join pieces that are columns already.  Raises as `of`."""
+        """Join segments that are already columns.  Raises as `of`."""
         order = np.lexsort((-table.end, table.first))
         order = order[table.first[order] < table.end[order]]
         reached = np.maximum.accumulate(table.end[order]) if order.size else order
@@ -92,9 +102,9 @@ class OffsetMap:
         return result
 
     def add(self, piece: MapSegment) -> OffsetMap:
-        """Make the map that also knows `piece`: one that follows the map, lies in a hole, or repeats a part of it.
+        """Return the map with `piece` added: a segment behind the map, between its stretches, or equal to a part.
 
-        Raises TerminalError when it says otherwise than the map does, or reaches into it.
+        Raises TerminalError if the segment contradicts the map, or overlaps it only in part.
         """
         first, end = piece.first_upstream, piece.end_upstream
         if first == end:
@@ -123,9 +133,9 @@ class OffsetMap:
         return result
 
     def with_gaps(self, gaps: Iterable[tuple[int, int]]) -> OffsetMap:
-        """Make the map that knows of upstream offsets [first, end) that nothing in them was or will be copied.
+        """Return the map with upstream offsets [first, end) of `gaps` covered: no record there was or will be copied.
 
-        Only what no piece covers is taken from a gap.
+        Only offsets that no segment covers are taken from a gap.
         """
         stretches = [*zip(self.covered_from.tolist(), self.covered_to.tolist(), strict=True), *gaps]
         firsts: list[int] = []
@@ -140,15 +150,15 @@ class OffsetMap:
         return replace(self, covered_from=covered[0], covered_to=covered[1])
 
     def translate(self, upstream: int) -> Translation | None:
-        """Translate a committed upstream offset to the target; None when no record was ever mapped."""
+        """Translate a committed upstream offset to the target; None if no record was ever mapped."""
         return self.translate_many([upstream]).one(0) if len(self.length) else None
 
     def reverse(self, downstream: int) -> Translation | None:
-        """Translate a committed downstream offset back to the source; None when no record was ever mapped."""
+        """Translate a committed downstream offset back to the source; None if no record was ever mapped."""
         return self.reverse_many([downstream]).one(0) if len(self.length) else None
 
     def translate_many(self, upstream: Sequence[int] | Column) -> Translations:
-        """Translate many upstream offsets at once.  The map must have runs."""
+        """Translate many upstream offsets at once.  The map must have extents."""
         wanted = np.asarray(upstream, dtype=np.int64)
         after = np.searchsorted(self.upstream, wanted, side="right")
         inside, offset = _in_run(self.upstream, self.downstream, self.length, wanted, after)
@@ -162,7 +172,7 @@ class OffsetMap:
         choices = [offset, self.downstream[next_run]]
         result = np.select([inside, connected | first], choices, default=behind)
         ahead = wanted > self.end_upstream
-        # Behind the last run is exact when every offset from there on is known to hold nothing, up to the reader.
+        # Behind the last extent is exact if every offset from there up to the reader is known to hold no record.
         known_from = np.where(stretch >= 0, self.covered_from[np.maximum(stretch, 0)], 0)
         nothing_skipped = self.upstream[after - 1] + self.length[after - 1] >= known_from
         behind_all = ((wanted <= known_to) | ahead) & nothing_skipped
@@ -170,13 +180,13 @@ class OffsetMap:
         return Translations(result, exact, ahead)
 
     def reverse_many(self, downstream: Sequence[int] | Column) -> Translations:
-        """Translate many downstream offsets back at once.  The map must have runs."""
+        """Translate many downstream offsets back at once.  The map must have extents."""
         wanted = np.asarray(downstream, dtype=np.int64)
         after = np.searchsorted(self.downstream, wanted, side="right")
         inside, offset = _in_run(self.downstream, self.upstream, self.length, wanted, after)
         next_run = np.minimum(after, len(self.length) - 1)
         behind = self.upstream[after - 1] + self.length[after - 1]
-        # What was copied between the two runs is known when one stretch holds the end of one and the other's begin.
+        # The part between two extents is known if one stretch holds the end of the first and the begin of the second.
         stretch = np.searchsorted(self.covered_from, behind, side="right") - 1
         connected = (after < len(self.length)) & (self.upstream[next_run] < self.covered_to[stretch])
         first = after == 0
@@ -187,43 +197,43 @@ class OffsetMap:
         return Translations(result, exact, wanted > end)
 
     def covers_all(self, first: int, end: int) -> bool:
-        """Whether the map knows what became of every upstream offset in [first, end)."""
+        """Say whether the map knows what happened to every upstream offset in [first, end)."""
         return bool(((self.covered_from <= first) & (self.covered_to >= end)).any())
 
     @property
     def first_upstream(self) -> int:
-        """Where the oldest stretch begins; 0 for an empty map."""
+        """Return the upstream offset at which the oldest stretch begins; 0 for an empty map."""
         return int(self.covered_from[0]) if len(self.covered_from) else 0
 
     @property
     def end_downstream(self) -> int:
-        """Where the newest run ends on the target; 0 for a map without runs."""
+        """Return the downstream offset at which the newest extent ends; 0 for a map without extents."""
         return int(self.downstream[-1] + self.length[-1]) if len(self.length) else 0
 
     @property
     def end_upstream(self) -> int:
-        """Where the newest stretch ends: the end of the copy; 0 for an empty map."""
+        """Return the upstream offset at which the newest stretch ends, the end of the copy; 0 for an empty map."""
         return int(self.covered_to[-1]) if len(self.covered_to) else 0
 
     @property
     def records(self) -> int:
-        """Number of records mapped."""
+        """Return the number of records mapped."""
         return int(self.length.sum())
 
     @property
     def runs(self) -> tuple[Extent, ...]:
-        """All runs, in order, no two of which continue each other."""
+        """Return all extents, in order; no two of them continue each other."""
         columns = (self.upstream.tolist(), self.downstream.tolist(), self.length.tolist())
         return tuple(Extent(*row) for row in zip(*columns, strict=True))
 
     @property
     def pieces(self) -> tuple[MapSegment, ...]:
-        """The whole map, one piece a covered stretch."""
+        """Return the whole map, as one segment for each covered stretch."""
         bounds = zip(self.covered_from.tolist(), self.covered_to.tolist(), strict=True)
         return tuple(MapSegment(first, end, self._cut(first, end)) for first, end in bounds)
 
     def check(self) -> None:
-        """Raise TerminalError, showing the map, unless its runs are sorted, apart, joined and inside its stretches."""
+        """Raise TerminalError, with the map, unless its extents are sorted, apart, joined and within its stretches."""
         upstream_end, downstream_end = self.upstream + self.length, self.downstream + self.length
         skipped = self.upstream[1:] - upstream_end[:-1]
         jumped = self.downstream[1:] - downstream_end[:-1]
@@ -236,7 +246,7 @@ class OffsetMap:
             self._fail("has runs outside its bounds", self.first_upstream)
 
     def _cut(self, first: int, end: int) -> tuple[Extent, ...]:
-        """Take the parts of runs that lie in upstream offsets [first, end)."""
+        """Return the parts of extents that lie in upstream offsets [first, end)."""
         start = int(np.searchsorted(self.upstream + self.length, first, side="right"))
         stop = int(np.searchsorted(self.upstream, end, side="left"))
         low = np.maximum(self.upstream[start:stop], first)
@@ -246,7 +256,7 @@ class OffsetMap:
         return tuple(Extent(*row) for row in rows)
 
     def _first_wrong(self, skipped: Column, jumped: Column) -> int:
-        """Upstream offset of the first run that overlaps the one before it, or lies before it, on either side."""
+        """Return the upstream offset of the first extent that is not behind the one before it, on either side."""
         wrong = np.flatnonzero((skipped < 0) | (jumped < 0))
         return int(self.upstream[wrong[0] + 1]) if wrong.size else self.first_upstream
 
@@ -264,13 +274,13 @@ class OffsetMap:
 def _in_run(
     froms: Column, tos: Column, length: Column, wanted: Column, after: Column
 ) -> tuple[Flags, Column]:
-    """Say which offsets lie in the run before `after`, and where they are on the other side."""
+    """Return which offsets lie in the extent before `after`, and their offsets on the other side."""
     beyond = wanted - froms[after - 1]
     return (after > 0) & (beyond < length[after - 1]), tos[after - 1] + beyond
 
 
 def _continued(upstream: Column, downstream: Column, length: Column) -> tuple[Column, Column, Column]:
-    """Make one run of those that continue one another."""
+    """Join extents that continue one another."""
     skipped = upstream[1:] != (upstream + length)[:-1]
     jumped = downstream[1:] != (downstream + length)[:-1]
     starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(length)), dtype=bool), skipped | jumped)))
@@ -279,7 +289,7 @@ def _continued(upstream: Column, downstream: Column, length: Column) -> tuple[Co
 
 
 def _stretches(first: Column, end: Column) -> tuple[Column, Column]:
-    """Make one stretch of pieces, in order, that follow one another without a hole."""
+    """Join segments, given in order, that directly follow one another, into stretches."""
     apart = first[1:] != end[:-1]
     begins = np.concatenate((np.ones(min(1, len(first)), dtype=bool), apart))
     ends = np.concatenate((apart, np.ones(min(1, len(first)), dtype=bool)))

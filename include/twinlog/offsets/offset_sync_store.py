@@ -1,10 +1,10 @@
-"""MM2's own way from a committed offset to the target: at most 64 remembered syncs a partition (OffsetSyncStore).
+"""Translate a committed offset as MM2 does: by at most 64 remembered syncs a partition (OffsetSyncStore).
 
-For reading syncs that MM2 wrote, where our exact map does not reach: the same input gives MM2's answer, offset for
-offset.  A translation is never too far ahead and may be far too early.
+Used to read syncs that MM2 wrote, where our exact map does not reach.  The same input gives MM2's answer, offset for
+offset.  A translation is never too far ahead, and may be far too early.
 
-The slots S[0..63] of a partition, u(s) being a sync's upstream offset; "distinct" is a matter of identity, two
-syncs that say the same are two syncs:
+The slots S[0..63] of a partition, with u(s) the upstream offset of a sync.  "Distinct" is a matter of identity: two
+syncs with equal content are two syncs.
 
     A    S[0] is the newest sync
     B    u(S[i]) <= u(S[j]) + 2^j - 2^i         for i < j, S[i] and S[j] distinct: later slots may be older
@@ -27,27 +27,27 @@ _SIGN = 1 << 63
 
 
 class Sync(Protocol):
-    """What the store needs of a sync (twinlog.formats.mm2.offset_sync.OffsetSync is one)."""
+    """The fields of a sync that the store needs (twinlog.formats.mm2.offset_sync.OffsetSync has them)."""
 
     @property
     def topic(self) -> str:
-        """The source's name of the topic."""
+        """Return the source's name of the topic."""
 
     @property
     def partition(self) -> int:
-        """The partition."""
+        """Return the partition."""
 
     @property
     def upstream_offset(self) -> int:
-        """Offset of a record on the source."""
+        """Return the offset of a record on the source."""
 
     @property
     def downstream_offset(self) -> int:
-        """Offset of the same record on the target."""
+        """Return the offset of the same record on the target."""
 
 
 class SyncOutcome(StrEnum):
-    """What a translation by syncs came to; MM2 says -1 for `too-old` and nothing at all for `no-syncs`."""
+    """Name the outcome of a translation by syncs; MM2 answers -1 for `too-old`, and nothing for `no-syncs`."""
 
     TRANSLATED = "translated"
     TOO_OLD = "too-old"
@@ -56,7 +56,7 @@ class SyncOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SyncTranslation:
-    """Where MM2 would let a group go on.  `offset` is downstream, None unless `outcome` is `translated`."""
+    """The offset at which MM2 would let a group go on: downstream, None unless `outcome` is `translated`."""
 
     outcome: SyncOutcome
     offset: int | None = None
@@ -74,17 +74,17 @@ class PartitionSyncs:
 
     @classmethod
     def first(cls, sync: Sync) -> PartitionSyncs:
-        """Begin with one sync, or begin anew: it takes every slot."""
+        """Begin, or begin again, with one sync, which takes every slot."""
         return cls((sync,) * SLOTS)
 
     def then(self, newest: Sync) -> PartitionSyncs:
-        """Take the next sync; an upstream offset that went back forgets all before it."""
+        """Take the next sync; if its upstream offset went back, forget all earlier syncs."""
         if newest.upstream_offset < self.slots[0].upstream_offset:
             return PartitionSyncs.first(newest)
         return PartitionSyncs(_shifted(self.slots, newest))
 
     def translate(self, upstream: int) -> SyncTranslation:
-        """Give the newest sync at or before `upstream`, plus one when the group is behind its record."""
+        """Translate by the newest sync at or before `upstream`; add one if the group is behind the sync's record."""
         picked = next((it for it in self.slots if it.upstream_offset <= upstream), None)
         if picked is None:
             return _TOO_OLD
@@ -102,8 +102,8 @@ class OffsetSyncStore:
     def of(cls, syncs: Iterable[Sync], *, read_to_end: bool = False) -> OffsetSyncStore:
         """Take the records of an offset-syncs topic in their order.
 
-        `read_to_end` is MM2's fallback where it may not read its checkpoints: of what the topic held at the start
-        only the newest sync of a partition counts.
+        `read_to_end` is MM2's fallback if it may not read its checkpoints: of the topic's content at the start, only
+        the newest sync of each partition counts.
         """
         known: dict[tuple[str, int], PartitionSyncs] = {}
         for sync in syncs:
@@ -113,7 +113,7 @@ class OffsetSyncStore:
         return cls(known)
 
     def then(self, syncs: Iterable[Sync]) -> OffsetSyncStore:
-        """Take records that came after the start."""
+        """Take records that were written after the start."""
         known = dict(self.partitions)
         for sync in syncs:
             name = sync.topic, sync.partition
@@ -128,19 +128,19 @@ class OffsetSyncStore:
 
 
 def recent(earlier: Sync, later: Sync, i: int, j: int) -> bool:
-    """Invariant B, for `earlier` at slot i and `later` at slot j."""
+    """Say whether invariant B holds for `earlier` at slot i and `later` at slot j."""
     bound = _wrapped(later.upstream_offset + (1 << j) - (1 << i))
     return earlier is later or bound < 0 or earlier.upstream_offset <= bound
 
 
 def apart(earlier: Sync, later: Sync, i: int) -> bool:
-    """Invariant C, for `earlier` at slot i and `later` at any slot behind it."""
+    """Say whether invariant C holds for `earlier` at slot i and `later` at any slot behind it."""
     bound = _wrapped(later.upstream_offset + (1 << max(i - 2, 0)))
     return earlier is later or 0 <= bound <= earlier.upstream_offset
 
 
 def _shifted(old: tuple[Sync, ...], newest: Sync) -> tuple[Sync, ...]:
-    """Put `newest` in front and repair B slot by slot, with the old syncs that keep C; the tail stays when it can."""
+    """Put `newest` in front; restore B slot by slot with the old syncs that keep C, and keep the tail if possible."""
     slots = list(old)
     slots[0] = replacement = newest
     at = 0

@@ -1,4 +1,4 @@
-"""A piece: what one transaction adds to the offset map of a partition."""
+"""Define a map segment: the part that one transaction adds to the offset map of a partition."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LIMIT = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class MapSegment:
-    """Runs in order that cover upstream offsets [first_upstream, end_upstream); there may be none.
+    """Extents in order that cover upstream offsets [first_upstream, end_upstream); there may be none.
 
-    An offset of the piece that is in no run has no copy (a marker, aborted, compacted away).  Raises FormatError
-    when the runs are out of order, overlap on either side, or leave the piece.
+    An offset of the segment that lies in no extent has no copy (a marker, aborted, compacted away).  Raises
+    FormatError if the extents are out of order, overlap on either side, or reach beyond the segment.
     """
 
     first_upstream: int
@@ -36,7 +36,7 @@ class MapSegment:
 
 
 def cut(known: MapSegment, at: int) -> MapSegment | None:
-    """What a piece says of upstream offsets below `at`; None when that is nothing."""
+    """Return the part of a segment for upstream offsets below `at`; None if there is no such part."""
     if known.first_upstream >= at:
         return None
     runs = tuple(

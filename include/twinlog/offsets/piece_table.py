@@ -1,4 +1,4 @@
-"""Many pieces of one partition's map as columns: what decoding gives, and what a map is joined from."""
+"""Hold many segments of one partition's map as columns: the result of decoding, and the input of a map."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentTable:
-    """Pieces by row, in any order, each covering upstream offsets [first, end); their runs one behind the other.
+    """Segments by row, in any order, each covering upstream offsets [first, end); their extents one behind the other.
 
-    The runs of piece i are rows `run_start[i]` to `run_start[i + 1]` of the three columns of runs.
+    The extents of segment i are rows `run_start[i]` to `run_start[i + 1]` of the three columns of extents.
     """
 
     first: Column
@@ -31,7 +31,7 @@ class SegmentTable:
 
     @classmethod
     def of(cls, pieces: Sequence[MapSegment]) -> SegmentTable:
-        """Put pieces into columns."""
+        """Put segments into columns."""
         counts = [0, *(len(piece.runs) for piece in pieces)]
         rows = [(run.upstream, run.downstream, run.length) for piece in pieces for run in piece.runs]
         upstream, downstream, length = np.array(rows, dtype=np.int64).reshape(-1, 3).T
@@ -46,21 +46,21 @@ class SegmentTable:
 
     @property
     def run_count(self) -> Column:
-        """Number of runs of each piece."""
+        """Return the number of extents of each segment."""
         return np.diff(self.run_start)
 
     def piece(self, row: int) -> MapSegment:
-        """Take one piece out."""
+        """Return one segment."""
         rows = slice(int(self.run_start[row]), int(self.run_start[row + 1]))
         columns = (self.upstream[rows].tolist(), self.downstream[rows].tolist(), self.length[rows].tolist())
         runs = tuple(Extent(*run) for run in zip(*columns, strict=True))
         return MapSegment(int(self.first[row]), int(self.end[row]), runs)
 
     def take(self, rows: Column) -> SegmentTable:
-        """Make a table of some pieces, in the order given."""
+        """Return a table of some segments, in the order given."""
         counts = self.run_count[rows]
         run_start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
-        # Row numbers of all runs wanted: the first of each piece, and on from there.
+        # Row numbers of all wanted extents: the first of each segment, and those that follow it.
         shift = np.repeat(self.run_start[rows] - run_start[:-1], counts)
         runs = np.arange(run_start[-1], dtype=np.int64) + shift
         return SegmentTable(

@@ -1,4 +1,4 @@
-"""A run: the unit of which the offset map is made."""
+"""Define an extent: the unit of the offset map."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Extent:
 
     @property
     def upstream_end(self) -> int:
-        """One past the last upstream offset of the run."""
+        """Return one past the last upstream offset of the extent."""
         return self.upstream + self.length
 
     @property
     def downstream_end(self) -> int:
-        """One past the last downstream offset of the run."""
+        """Return one past the last downstream offset of the extent."""
         return self.downstream + self.length

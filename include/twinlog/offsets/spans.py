@@ -1,4 +1,4 @@
-"""Stretches of offsets of one partition.  Pure."""
+"""Hold stretches of offsets of one partition.  Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from twinlog.offsets.piece_table import Column
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Stretches [firsts, ends), in order, those that touch joined."""
+    """Stretches [firsts, ends), in order; stretches that touch are joined."""
 
     firsts: Column = field(default_factory=lambda: np.empty(0, np.int64))
     ends: Column = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def downstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
-        """What these maps know to have been written."""
+        """Return the downstream offsets that these maps know to have been written."""
         known = list(maps)
         firsts = np.concatenate([cls().firsts, *(it.downstream for it in known)])
         ends = np.concatenate([cls().ends, *(it.downstream + it.length for it in known)])
@@ -38,7 +38,7 @@ class Spans:
 
     @classmethod
     def copies_of(cls, offset_map: OffsetMap, start: int, end: int) -> Spans:
-        """Where the copies of upstream offsets [start, end) stand."""
+        """Return the downstream offsets of the copies of upstream offsets [start, end)."""
         low = np.maximum(offset_map.upstream, start)
         high = np.minimum(offset_map.upstream + offset_map.length, end)
         some = high > low
@@ -49,19 +49,19 @@ class Spans:
         return bool(len(self.firsts))
 
     def hold(self, firsts: Column, ends: Column) -> Any:
-        """Mark the stretches [firsts, ends) that lie in one of these as a whole."""
+        """Return a mask of the stretches [firsts, ends) that lie as a whole in one of these."""
         if not self:
             return np.zeros(len(firsts), bool)
         index = np.searchsorted(self.firsts, firsts, side="right") - 1
         return (index >= 0) & (ends <= self.ends[index])
 
     def touch(self, firsts: Column, ends: Column) -> Any:
-        """Mark the stretches [firsts, ends) of which a part lies in one of these."""
+        """Return a mask of the stretches [firsts, ends) that overlap one of these."""
         if not self:
             return np.zeros(len(firsts), bool)
         index = np.searchsorted(self.firsts, ends, side="left") - 1
         return (index >= 0) & (self.ends[index] > firsts)
 
     def has(self, offset: int) -> bool:
-        """Whether an offset lies in one of these."""
+        """Say whether an offset lies in one of these."""
         return bool(self.hold(np.array([offset]), np.array([offset + 1]))[0])

@@ -1,8 +1,8 @@
-"""Which pairs of offsets MM2 would have written while it copied what the map says (OffsetSyncWriter, MirrorSourceTask).
+"""Find the offset syncs that MM2 would have written during the mapped copy (OffsetSyncWriter, MirrorSourceTask).
 
-MM2 looks at every record it copied: one becomes an offset sync when it is the first of all, when upstream offsets
-were skipped before it, or when `offset.lag.max` downstream offsets have passed since the last sync; and the last
-record of all does when the task commits.
+MM2 considers every record that it copied.  A record becomes an offset sync if it is the first of all, if upstream
+offsets were skipped before it, or if `offset.lag.max` downstream offsets have passed since the last sync.  The last
+record of all becomes one, too, when the task commits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from twinlog.offsets.offset_map import OffsetMap
 
 MANY = 1_000
-"""From so many syncs on they are thinned out: MM2's store would forget most of them at once (invariants B and C)."""
+"""With more syncs than this they are thinned out: MM2's store would forget most of them at once (invariants B, C)."""
 
 Pair = tuple[int, int]
 
@@ -24,8 +24,8 @@ Pair = tuple[int, int]
 def due_syncs(known: OffsetMap, last: Pair | None, lag_max: int) -> list[Pair]:
     """Return (upstream offset, downstream offset) of the syncs that are due behind the `last` one, in order.
 
-    Nothing is due twice: with the last of them as `last`, the answer is empty until the map grows.  A `last` that is
-    not on the map (a topic made anew, positions of somebody else) counts as none when it lies beyond the map's end.
+    No sync is due twice: with the last of them as `last`, the answer is empty until the map grows.  A `last` that lies
+    beyond the map's end (of a recreated topic, or another writer's positions) counts as none.
     """
     if not len(known.length):
         return []
@@ -46,7 +46,7 @@ def due_syncs(known: OffsetMap, last: Pair | None, lag_max: int) -> list[Pair]:
 
 
 def holds(known: OffsetMap, pair: Pair) -> bool:
-    """Whether a pair is of this copy: the map has it, or begins behind it on both sides."""
+    """Say whether a pair belongs to this copy: the map holds it, or begins behind it on both sides."""
     upstream, downstream = pair
     run = int(np.searchsorted(known.upstream, upstream, side="right")) - 1
     if run < 0:
@@ -56,7 +56,7 @@ def holds(known: OffsetMap, pair: Pair) -> bool:
 
 
 def _behind(known: OffsetMap, last: Pair | None) -> list[tuple[int, int, int]]:
-    """Cut the runs that begin or go on behind the last sync: (upstream, downstream, length)."""
+    """Return the extents that begin or go on behind the last sync, cut there: (upstream, downstream, length)."""
     first = last[0] + 1 if last is not None else 0
     start = int(np.searchsorted(known.upstream + known.length, first, side="right"))
     columns = (known.upstream[start:], known.downstream[start:], known.length[start:])
@@ -69,7 +69,7 @@ def _behind(known: OffsetMap, last: Pair | None) -> list[tuple[int, int, int]]:
 
 
 def _due(runs: list[tuple[int, int, int]], last: Pair | None, step: int) -> Iterator[tuple[int, int, int]]:
-    """MM2's rule record by record, a run at a time: where the first sync in it lies, and how many, a step apart."""
+    """Apply MM2's rule extent by extent: yield the first sync in each, and how many follow `step` apart."""
     previous, synced = last if last is not None else (-1, -1)
     for upstream, downstream, length in runs:
         begins = synced < 0 or upstream != previous + 1
@@ -82,7 +82,7 @@ def _due(runs: list[tuple[int, int, int]], last: Pair | None, step: int) -> Iter
 
 
 def _at(rows: Sequence[tuple[int, int, int]], ends: Sequence[int], step: int, place: int) -> Pair:
-    """Take one of all the syncs by its number; they may be as many as the records."""
+    """Return one of all the syncs by its number; there may be as many syncs as records."""
     row = bisect_right(ends, place)
     upstream, downstream, count = rows[row]
     into = (place - ends[row] + count) * step
@@ -90,7 +90,7 @@ def _at(rows: Sequence[tuple[int, int, int]], ends: Sequence[int], step: int, pl
 
 
 def _spaced(count: int) -> list[int]:
-    """Choose from 0..count-1 so that distances double towards the beginning, as MM2's store keeps them."""
+    """Choose numbers from 0..count-1 whose distances double towards the beginning, as MM2's store keeps them."""
     back = {count - 1}
     step = 1
     while step < count:

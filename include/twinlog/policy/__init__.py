@@ -1,1 +1,1 @@
-"""Replication policies, filters and the cycle rule: pure questions about names."""
+"""Decide questions about names: replication policies, filters and the cycle rule.  Pure."""

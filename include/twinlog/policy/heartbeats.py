@@ -1,7 +1,7 @@
-"""Which topics hold the heartbeats of MM2 and twinlog, and which only are called so.  Pure.
+"""Tell topics that hold heartbeats of MM2 and twinlog from topics that are only named so.  Pure.
 
-MM2's own rule (`ReplicationPolicy.is_heartbeats_topic`) goes by the end of a name: `device.heartbeats` passes it.  That
-is good enough to choose what is copied, which stays as MM2 does it; what is exempt from a check must be known.
+MM2's own rule (`ReplicationPolicy.is_heartbeats_topic`) looks at the end of a name, so `device.heartbeats` passes.
+That is good enough to choose the topics to copy, which stays as in MM2.  An exemption from a check needs certainty.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from twinlog.policy.replication import ReplicationPolicy
 
 
 def is_known_heartbeats(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> bool:
-    """Say whether a topic holds heartbeats that came over known clusters alone, hop by hop, or over none."""
+    """Say whether a topic holds heartbeats that came only over known clusters, hop by hop, or over none."""
     known = tuple(aliases)
     while topic != policy.heartbeats_topic():
         before = _before_a_hop(policy, known, topic)
@@ -23,9 +23,9 @@ def is_known_heartbeats(policy: ReplicationPolicy, aliases: Iterable[str], topic
 
 
 def _before_a_hop(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> str | None:
-    """Name a topic as it was before its last hop, from one of some clusters; None if it came from none of them.
+    """Return a topic's name before its last hop, from one of some clusters; None if it came from none of them.
 
-    An alias may hold the separator: then the policy takes only its beginning for the cluster.
+    An alias may contain the separator: then the policy takes only the beginning of the alias for the cluster.
     """
     for alias in aliases:
         start = policy.format_remote_topic(alias, policy.heartbeats_topic()).removesuffix(

@@ -1,7 +1,8 @@
-r"""Characters, classes and brackets of Java's regular expressions, as expressions that match one character.
+r"""Translate characters, classes and brackets of Java's regular expressions into expressions for one character.
 
-Letters, digits and the predefined classes are ASCII, as in Java without its Unicode flags.  No flag of `regex` is
-relied on: both cases are spelled out.  Nor are its negated and nested sets: it takes `[^0]|[^1]` for `[^01]`.
+Letters, digits and the predefined classes are ASCII, as in Java without its Unicode flags.  The translation relies on
+no flag of `regex`: both cases are spelled out.  Negated and nested sets of `regex` are not used either, because
+`regex` takes `[^0]|[^1]` for `[^01]`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 
 import regex
 
-# One character behind a backslash, several in quotation, a class; for re.VERBOSE.
+# One escaped character, quoted text of several, and a class; for re.VERBOSE.
 ESCAPE = r"""\\(?: x[0-9a-fA-F]{2} | x\{[0-9a-fA-F]{1,6}\} | u[0-9a-fA-F]{4} | 0(?:[0-3][0-7]{2}|[0-7]{1,2})
     | c[A-Z] | [tnrfae] | [^a-zA-Z0-9] )"""
 QUOTED = r"\\Q(?P<text>(?:(?!\\E).)++)(?:\\E)?+"
@@ -25,7 +26,7 @@ Lower:a-z  Upper:A-Z  Alpha:A-Za-z  Digit:0-9  Alnum:A-Za-z0-9  XDigit:0-9A-Fa-f
 Punct:!-/:-@\[-`{-\~  Graph:!-\~  Print:\x20-\~  Blank:\x20\t  Space:\x20\t\n\x0B\f\r  Cntrl:\x00-\x1F\x7F
 """
 _CLASSES = dict(pair.split(":", 1) for pair in _SETS.split())
-# General categories both sides define alike.  Not C and Cn: what is unassigned depends on the release.
+# General categories that both sides define alike.  Not C and Cn: unassigned characters depend on the release.
 _CATEGORY = re.compile("(?:Is)?(L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfo])")
 
 
@@ -38,16 +39,16 @@ def _inside(literals: str) -> re.Pattern[str]:
     )
 
 
-_INSIDE, _FIRST_INSIDE = _inside(r"\]"), _inside("")  # a ']' that comes first of all is a character
-_SIDES = re.compile("[cb]+(?:&(?:c+|b+))*")  # characters, brackets, &&; what Java makes of others is odd
+_INSIDE, _FIRST_INSIDE = _inside(r"\]"), _inside("")  # a ']' right at the beginning is a character
+_SIDES = re.compile("[cb]+(?:&(?:c+|b+))*")  # characters, brackets, &&; Java treats other shapes oddly
 
 
 class Refused(Exception):
-    """Why a pattern is not translated; the text goes on after the words "the regular expression '...'"."""
+    """Report why a pattern is not translated; the text continues the words "the regular expression '...'"."""
 
 
 def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
-    """Read a bracket expression that begins at `begin`; also where it ends."""
+    """Translate the bracket expression that begins at `begin`; return it, and the position behind it."""
     negated = text.startswith("[^", begin)
     at, shape = begin + 1 + negated, ""
     sides: list[list[str]] = [[]]
@@ -74,7 +75,7 @@ def bracket(text: str, begin: int, ignore_case: bool) -> tuple[str, int]:
 
 
 def _combined(sides: list[list[str]], negated: bool) -> str:
-    """Match a character that one expression of every side matches; negated, any other."""
+    """Match a character that one expression of every side matches; if negated, any other character."""
     unions = []
     for parts in sides:
         plain = "".join(part[1:-1] for part in parts if part[0] == "[")
@@ -91,7 +92,7 @@ def complement(text: str) -> str:
 
 
 def characters(found: re.Match[str], ignore_case: bool) -> list[str]:
-    """Spell what a token stands for: one expression for each character, range or class."""
+    """Translate a token: return one expression for each character, range or class."""
     match found.lastgroup:
         case "class":
             return [_class(found[0], ignore_case)]
@@ -105,7 +106,7 @@ def characters(found: re.Match[str], ignore_case: bool) -> list[str]:
 
 
 def _class(text: str, ignore_case: bool) -> str:
-    r"""Spell \d, \D, \PL, \p{Alpha} ...: predefined, POSIX, a category (`Lu`, `IsLu`), a script (`IsGreek`)."""
+    r"""Translate \d, \D, \PL, \p{Alpha} ...: predefined, POSIX, a category (`Lu`, `IsLu`), a script (`IsGreek`)."""
     name = text[2:].strip("{}") or text.lower()
     if ignore_case and text[1] in "pP":
         raise Refused(f"uses {text} while ignoring case")
@@ -127,7 +128,7 @@ def _is_script(name: str) -> bool:
 
 
 def _code(text: str) -> int:
-    """Read a character, or an escape that stands for one."""
+    """Return the code point of a character, or of an escape for one."""
     if len(text) == 1:
         return ord(text)
     kind, digits = text[1], text[2:].strip("{}")
@@ -142,7 +143,7 @@ def _code(text: str) -> int:
 
 
 def _span(first: int, last: int, ignore_case: bool) -> str:
-    """Spell the characters first..last; without UNICODE_CASE, ignoring case is for ASCII letters only."""
+    """Translate the characters first..last; without UNICODE_CASE, only ASCII letters ignore case."""
     if first > last:
         raise Refused(f"has the impossible range {chr(first)}-{chr(last)}")
     spans = [(first, last)]

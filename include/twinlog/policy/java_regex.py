@@ -1,10 +1,10 @@
-r"""Java's regular expressions (java.util.regex.Pattern, no flags), written for the `regex` module.
+r"""Translate Java's regular expressions (java.util.regex.Pattern, no flags) for the `regex` module.
 
-Kept: groups, look-around, alternatives, quantifiers.  Written out, because Java means something else: letters,
-classes, dots, brackets (java_class), `$`, `\b`, the inline flags i and s.  Everything else is refused with
-ConfigError, which names the construct and where it stands; so are back references.
+Kept as they are: groups, look-around, alternatives, quantifiers.  Rewritten, because Java gives them another meaning:
+letters, classes, dots, brackets (java_class), `$`, `\b`, the inline flags i and s.  All else, also back references, is
+refused with ConfigError, which names the construct and its position.
 
-`\b` counts ASCII letters, digits and `_` (as Java 19 and later; earlier ones also count other letters).
+`\b` counts ASCII letters, digits and `_` (as Java 19 and later; earlier releases also count other letters).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ANCHORS = {
 def compile_java(pattern: str) -> regex.Pattern[str]:
     """Compile a Java regex; `.match(name)` on the result is Java's `matcher(name).matches()`.
 
-    Raises ConfigError with the pattern and what is wrong with it.
+    Raises ConfigError with the pattern and the reason.
     """
     translation = _Translation(pattern)
     try:
@@ -58,18 +58,18 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
 
 
 class _Translation:
-    """One pass over the tokens of a pattern; `at` is where the current one begins."""
+    """Translate a pattern in one pass over its tokens; `at` is where the current token begins."""
 
     def __init__(self, pattern: str) -> None:
         self.text = pattern
         self.at = self.next = 0
         self.flags: frozenset[str] = frozenset()
-        self.open: list[tuple[str, frozenset[str], int]] = []  # how it begins, the flags around it, where
+        self.open: list[tuple[str, frozenset[str], int]] = []  # its opening, the flags around, its position
         self.names: set[str] = set()
         self.repeatable = False
 
     def whole(self) -> str:
-        """Translate all of the pattern, or raise Refused."""
+        """Translate the whole pattern, or raise Refused."""
         parts = []
         while found := _TOKEN.match(self.text, self.at):
             self.next = found.end()
@@ -103,7 +103,7 @@ class _Translation:
         return text
 
     def _open_group(self, found: re.Match[str]) -> str:
-        """Begin a group; flags hold to the end of the group that they are set in, or of their own `(?i:...)`."""
+        """Begin a group; flags apply up to the end of the group that sets them, or of their own `(?i:...)`."""
         around = self.flags
         self.flags = around.union(found["on"] or "").difference(found["off"] or "")
         if found["end"] == ")":
@@ -135,5 +135,5 @@ class _Translation:
         return text
 
     def _looks_behind(self) -> bool:
-        """Java looks behind over a bounded length, forwards; `regex` backwards: only what is the same both ways."""
+        """Say whether this is in a look-behind: Java matches it forwards, `regex` backwards, so both must agree."""
         return any(opening.startswith("(?<") for opening, _, _ in self.open)

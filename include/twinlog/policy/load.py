@@ -1,4 +1,4 @@
-"""From `replication.policy.class` to a policy."""
+"""Build a policy from `replication.policy.class`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplica
 
 CLASS_KEY = "replication.policy.class"
 
-# Strimzi's class is the identity policy from before Kafka had one (3.0).  It did not rename heartbeats; ours
-# does, since two clusters' beats in one topic cannot be told apart.
+# Strimzi's class is the identity policy from before Kafka had one (3.0).  It did not rename heartbeats; twinlog's
+# does, because the heartbeats of two clusters in one topic cannot be told apart.
 JAVA_CLASSES: Mapping[str, type[DefaultReplicationPolicy]] = {
     "org.apache.kafka.connect.mirror.DefaultReplicationPolicy": DefaultReplicationPolicy,
     "org.apache.kafka.connect.mirror.IdentityReplicationPolicy": IdentityReplicationPolicy,
@@ -29,11 +29,11 @@ QUESTIONS = tuple(
 def policy_from_config(
     class_name: str, properties: Mapping[str, str], source_alias: str
 ) -> ReplicationPolicy:
-    """Build the policy that `class_name` names: one of MM2's Java classes, or a Python class of one's own.
+    """Build the policy that `class_name` names: one of MM2's Java classes, or the user's own Python class.
 
-    A Python class is named `package.module.Class` or `package.module:Class` and built by its class method
-    `from_properties(properties, source_alias)` if it has one, else without arguments.  `properties` are the
-    flow's, MM2's names.  Raises ConfigError when there is no such class or it is not a policy.
+    A Python class is named `package.module.Class` or `package.module:Class`.  Its class method
+    `from_properties(properties, source_alias)` builds it if it has one, else a call without arguments.  `properties`
+    are the flow's, with MM2's names.  Raises ConfigError if there is no such class or it is not a policy.
     """
     name = class_name.strip()
     kind: type = JAVA_CLASSES.get(name) or _python_class(name)
@@ -47,7 +47,7 @@ def policy_from_config(
         policy = kind() if build is None else build(properties, source_alias)
     except ConfigError:
         raise
-    except Exception as error:  # somebody else's code: whatever it raises is one line
+    except Exception as error:  # a user's code: any error of it becomes one line
         raise _refused(
             name, f"cannot be built: {error}", "see from_properties in twinlog.policy.load"
         ) from error

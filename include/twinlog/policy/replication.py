@@ -1,11 +1,10 @@
-"""Replication policies: MM2's questions about topic names, with MM2's answers.
+"""Answer MM2's questions about topic names, with MM2's answers (replication policies).
 
-Two questions carry all others: what is a topic called on the other side (`format_remote_topic`), and where
-did it come from (`topic_source`, `upstream_topic`).  Rules: MM2's ReplicationPolicy and its two classes in
-Kafka 4.3; KIP-382, KIP-949.
+All questions rest on two: what is a topic called on the other side (`format_remote_topic`), and where did it come from
+(`topic_source`, `upstream_topic`)?  Rules: MM2's ReplicationPolicy and its two classes in Kafka 4.3; KIP-382, KIP-949.
 
-Policies are frozen, complete once built, and picklable.  A name decides by its text alone: with the separator
-`.`, a topic that its owner called `orders.v1` looks as if it came from a cluster `orders`.
+Policies are frozen, complete once built, and picklable.  Only the text of a name counts: with the separator `.`, a
+topic that its owner called `orders.v1` looks as if it came from a cluster `orders`.
 """
 
 from __future__ import annotations
@@ -23,48 +22,48 @@ INTERNAL_SEPARATOR_KEY = "replication.policy.internal.topic.separator.enabled"
 
 
 class ReplicationPolicy(Protocol):
-    """What a policy answers.  A custom one answers all of it; the short way is to derive from the default."""
+    """The methods of a policy.  A custom policy needs all of them; the short way is to derive from the default."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Name on the target of `topic` of the cluster `source_alias`."""
+        """Return the target's name for `topic` of the cluster `source_alias`."""
 
     def topic_source(self, topic: str) -> str | None:
-        """Alias of the cluster `topic` came from in its last hop; None when it is not a remote topic."""
+        """Return the alias of the cluster `topic` came from in its last hop; None if it is not a remote topic."""
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Name of `topic` on the cluster it came from; None when it is not a remote topic."""
+        """Return the name of `topic` on the cluster it came from; None if it is not a remote topic."""
 
     def original_topic(self, topic: str) -> str:
-        """Name of `topic` before its first hop; the name itself when it is not a remote topic."""
+        """Return the name of `topic` before its first hop; the name itself if it is not a remote topic."""
 
     def heartbeats_topic(self) -> str:
-        """Name of the topic MM2 beats into; no separator ever changes it."""
+        """Return the name of the topic that holds MM2's heartbeats; no separator ever changes it."""
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Name of the offset-syncs topic; `alias` is the cluster that does *not* host it."""
+        """Return the name of the offset-syncs topic; `alias` is the cluster that does *not* host it."""
 
     def checkpoints_topic(self, alias: str) -> str:
-        """Name, on the target, of the checkpoints of the source `alias`."""
+        """Return the name, on the target, of the topic with the checkpoints of the source `alias`."""
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Whether `topic` carries heartbeats, after any number of hops."""
+        """Say whether `topic` carries heartbeats, after any number of hops."""
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Whether `topic` is named as a checkpoints topic."""
+        """Say whether `topic` is named as a checkpoints topic."""
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Whether `topic` is named as one of MM2's own."""
+        """Say whether `topic` is named as one of MM2's own."""
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether `topic` is MM2's, Kafka's (`__`) or hidden (`.`), and so is never replicated."""
+        """Say whether `topic` is MM2's, Kafka's (`__`) or hidden (`.`), and so is never replicated."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultReplicationPolicy:
-    """Remote names are alias, separator, topic.
+    """Build remote names from alias, separator, topic.
 
-    `internal_separator_enabled` false keeps the dots of internal names whatever the separator (KIP-949).
-    Raises ConfigError for a separator that no topic name may contain.
+    With `internal_separator_enabled` false, internal names keep their dots whatever the separator (KIP-949).  Raises
+    ConfigError for a separator that no topic name may contain.
     """
 
     separator: str = "."
@@ -80,25 +79,25 @@ class DefaultReplicationPolicy:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], source_alias: str) -> Self:
-        """Build from MM2's keys; `source_alias` matters to the identity policy only."""
+        """Build from MM2's keys; `source_alias` matters only to the identity policy."""
         return cls(*separators(properties))
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Alias, separator, topic."""
+        """Return alias, separator, topic."""
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Take what stands before the first separator, if Java's split finds two parts."""
+        """Return the part before the first separator, if Java's split finds two parts."""
         parts = _java_split(topic, self.separator)
         return parts[0] if len(parts) > 1 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Take what follows the first separator."""
+        """Return the part behind the first separator."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """Take off hops until none is left."""
+        """Remove hops until none is left."""
         seen = {topic}  # a custom policy's upstream_topic may lead in circles
         upstream = self.upstream_topic(topic)
         while upstream is not None and upstream not in seen:
@@ -107,32 +106,32 @@ class DefaultReplicationPolicy:
         return topic
 
     def heartbeats_topic(self) -> str:
-        """`heartbeats`."""
+        """Return `heartbeats`."""
         return HEARTBEATS_TOPIC
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """`mm2-offset-syncs.<alias>.internal`, with the internal separator."""
+        """Return `mm2-offset-syncs.<alias>.internal`, with the internal separator."""
         return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """`<alias>.checkpoints.internal`, with the internal separator."""
+        """Return `<alias>.checkpoints.internal`, with the internal separator."""
         return f"{alias}{self._internal}checkpoints{self._internal}internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """`heartbeats` after all hops are taken off."""
+        """Say whether the name is `heartbeats` after all hops are removed."""
         return self.original_topic(topic) == self.heartbeats_topic()
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """By its suffix, alias and separator included: `checkpoints.internal` alone is a user's topic."""
+        """Decide by the suffix, with the separator in front: `checkpoints.internal` alone is a user's topic."""
         return topic.endswith(f"{self._internal}checkpoints{self._internal}internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """`mm2...internal`, or a checkpoints topic."""
+        """Say whether the name is `mm2...internal`, or that of a checkpoints topic."""
         mm2 = topic.startswith("mm2") and topic.endswith(f"{self._internal}internal")
         return mm2 or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """MM2's, Kafka's or hidden."""
+        """Say whether the topic is MM2's, Kafka's or hidden."""
         return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
 
     @property
@@ -142,10 +141,10 @@ class DefaultReplicationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
-    """Remote names are the names themselves; only what looks like a heartbeats topic is named as by default.
+    """Keep names as they are; only names that look like a heartbeats topic are formed as by default.
 
-    `source_alias` is the answer of `topic_source` for every topic (MM2's `source.cluster.alias`); None when
-    nobody said it.  Data topics show no hop, so bounces cannot be seen by name (selection.cycle_alias).
+    `source_alias` is the answer of `topic_source` for every topic (MM2's `source.cluster.alias`); None if it is not
+    configured.  Data topics show no hop, so a cycle cannot be seen by name (selection.cycle_alias).
     """
 
     source_alias: str | None = None
@@ -155,16 +154,16 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         """Build from MM2's keys."""
         return cls(*separators(properties), source_alias)
 
-    # slots make a new class, so zero-argument super() does not work here: the base is named.
+    # Slots make a new class, so zero-argument super() does not work here: the base is named.
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Keep the name; heartbeats get the alias, or the beats of two clusters would mix."""
+        """Keep the name; heartbeats get the alias, or the heartbeats of two clusters would mix."""
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.format_remote_topic(self, source_alias, topic)
         return topic
 
     def topic_source(self, topic: str) -> str | None:
-        """Answer the configured alias, whatever the topic."""
+        """Return the configured alias for every topic but heartbeats."""
         if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.topic_source(self, topic)
         return self.source_alias
@@ -177,9 +176,9 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
 
 
 def separators(properties: Mapping[str, str]) -> tuple[str, bool]:
-    """Read separator and KIP-949 flag; as in MM2 the flag counts only when the separator is set.
+    """Read the separator and the KIP-949 flag; as in MM2 the flag counts only if the separator is set.
 
-    Raises ConfigError when the flag is neither true nor false.
+    Raises ConfigError if the flag is neither true nor false.
     """
     if SEPARATOR_KEY not in properties:
         return ".", True
@@ -194,7 +193,7 @@ def separators(properties: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _looks_like_heartbeats(topic: str) -> bool:
-    """MM2's rule is the suffix, so `my-heartbeats` looks like one."""
+    """Apply MM2's rule, which looks only at the suffix: `my-heartbeats` passes."""
     return topic.endswith(HEARTBEATS_TOPIC)
 
 

@@ -1,4 +1,4 @@
-"""Which topics a flow replicates, and why not the others (MM2's MirrorSourceConnector)."""
+"""Select the topics that a flow replicates, and say why the others are left out (MM2's MirrorSourceConnector)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Container
 from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy, ReplicationPolicy
 
-# The state topics of Connect's worker and ours keep their dots whatever the policy's separator, and then
-# escape its rule for internal names.  A flow must never copy the state of a flow, nor what one has set aside.
+# The state topics of Connect's worker and of twinlog keep their dots whatever the policy's separator, and then
+# its rule for internal names misses them.  A flow must never copy a flow's state or quarantined records.
 _STATE_TOPIC = re.compile(
     r"mm2-(offsets|status|configs|offset-map|ledger|quarantine)\..*\.internal", re.DOTALL
 )
@@ -26,11 +26,11 @@ def why_left_out(
     cycle_rule: str,
     progress_topics: Container[str] = (),
 ) -> str | None:
-    """Say for people why the flow does not replicate `topic` of the source; None when it does.
+    """Return why the flow does not replicate `topic` of the source, as text for people; None if it does.
 
-    Heartbeats pass the filter when `heartbeats_replication`, but not the rules on internal topics and cycles.
-    `cycle_rule` is "mm2-4.3" or "mm2-4.4".  `progress_topics` hold what flows have read, under names of people's own:
-    copied, they would grow by being copied, both ways and forever.
+    With `heartbeats_replication`, heartbeats pass the filter, but not the rules on internal topics and cycles.
+    `cycle_rule` is "mm2-4.3" or "mm2-4.4".  `progress_topics` hold flows' progress under names that users chose: if
+    such a topic were copied, the copying itself would make it grow, in both directions and for ever.
     """
     if is_internal(topic, policy):
         return "internal topic"
@@ -53,16 +53,16 @@ def _why_filtered(topic: str, topics: NameFilter) -> str | None:
 
 
 def is_internal(topic: str, policy: ReplicationPolicy) -> bool:
-    """Whether `topic` is internal by the policy, or holds a flow's state."""
+    """Say whether `topic` is internal by the policy, or holds a flow's state."""
     return policy.is_internal_topic(topic) or _STATE_TOPIC.fullmatch(topic) is not None
 
 
 def cycle_alias(
     topic: str, *, policy: ReplicationPolicy, source_alias: str, target_alias: str, cycle_rule: str
 ) -> str | None:
-    """Name the hop that makes `topic` a cycle: the target's alias anywhere on its way, over all hops.
+    """Return the hop that makes `topic` a cycle: the target's alias, in any of the hops that its name shows.
 
-    "mm2-4.4" refuses the source's own alias as well (KAFKA 4.4), unless names show no hops (identity policy).
+    "mm2-4.4" also refuses the source's own alias (KAFKA 4.4), unless names show no hops (identity policy).
     """
     forbidden = {target_alias}
     if cycle_rule == "mm2-4.4" and not isinstance(policy, IdentityReplicationPolicy):

@@ -1,4 +1,4 @@
-"""Names of topics a flow keeps on its target, made of the source's alias: so that no flow replicates them, nor MM2."""
+"""Name the topics that a flow keeps on its target by the source's alias, so that no flow and no MM2 copies them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 
 
 def ledger_topic(source_alias: str) -> str:
-    """Where gaps, incarnations, lanes and flow state live."""
+    """Return the name of the topic with lost ranges, incarnations, lanes and flow state."""
     return f"mm2-ledger.{source_alias}.internal"
 
 
 def offset_map_topic(source_alias: str) -> str:
-    """Where the exact offset map lives."""
+    """Return the name of the topic with the exact offset map."""
     return f"mm2-offset-map.{source_alias}.internal"
 
 
 def source_of_ledger(topic: str) -> str | None:
-    """Whose flow's ledger a topic is by its name; None when it is none."""
+    """Return the source's alias if a topic is named as a flow's ledger, else None."""
     named = _LEDGER.fullmatch(topic)
     return named[1] if named else None
 
 
 def source_of_offset_map(topic: str) -> str | None:
-    """Whose flow's offset map a topic is by its name; None when it is none."""
+    """Return the source's alias if a topic is named as a flow's offset map, else None."""
     named = _OFFSET_MAP.fullmatch(topic)
     return named[1] if named else None

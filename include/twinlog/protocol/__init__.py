@@ -1,1 +1,1 @@
-"""Requests and answers of Kafka's protocol, over connections of our own."""
+"""Send requests of Kafka's protocol and read the answers, over connections of twinlog's own."""

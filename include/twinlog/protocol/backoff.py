@@ -1,6 +1,6 @@
-"""Asking again: with pauses that double and are drawn at random, and never for longer than was said.
+"""Repeat a question with random pauses whose limit doubles, for a limited time.
 
-Time is `time.monotonic`, so a clock that jumps changes nothing.
+Time is `time.monotonic`, so a clock that jumps has no effect.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ def until(
     first_seconds: float = 0.01,
     longest_seconds: float = 1.0,
 ) -> _T:
-    """Call `attempt` until it returns something; raise what `give_up` makes after `seconds`.
+    """Call `attempt` until it returns a value other than None; after `seconds` raise the error that `give_up` makes.
 
-    Before attempt n+1 it sleeps for a random time up to first_seconds * 2^n, at most `longest_seconds` ("full
-    jitter"): many lanes that lost the same broker do not come back all at once.  Errors of `attempt` pass.
+    Before attempt n+1 it sleeps for a random time of up to first_seconds * 2^n, but at most `longest_seconds` ("full
+    jitter"), so that many lanes that lost the same broker do not all return at once.  Errors of `attempt` are passed
+    on.
     """
     began = time.monotonic()
     first = attempt()
-    if first is not None:  # as nearly always: a lane that follows asks a hundred times a second
+    if first is not None:  # nearly always: a lane in follow mode asks a hundred times a second
         return first
-    known = [first]  # that attempt failed: what follows begins with the pause behind it
+    known = [first]  # the first attempt failed; the loop below starts with the pause after it
 
     def stop(_: RetryCallState) -> NoReturn:
         raise give_up()

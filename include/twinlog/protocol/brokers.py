@@ -1,4 +1,4 @@
-"""The brokers of one cluster: who leads which partition, who coordinates which transaction, and connections to them."""
+"""Know one cluster's brokers: leaders of partitions, coordinators of transactions, and connections to them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _GROUP, _TRANSACTION = 0, 1
 _PATIENCE_SECONDS = 20.0
 
 UNSETTLED = "unsettled"
-"""Code of the error for a question that the cluster has no answer to yet."""
+"""Code of the error for a question that the cluster cannot answer yet."""
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What the cluster says of one topic: its error code, and the leader's node id by partition (-1: none).
+    """A cluster's metadata of one topic: its error code, and the leader's node id by partition (-1: none).
 
-    `topic_id` is its incarnation, base64 as Kafka prints it (KIP-516); empty where there is none to tell, as is
-    `cluster_id`.  `epochs` are the leader epochs by partition, as far as they are told: higher with each new leader.
+    `topic_id` is the topic's incarnation, base64 as Kafka prints it (KIP-516).  `topic_id` and `cluster_id` are empty
+    if the cluster does not report them.  `epochs` are the known leader epochs by partition; each new leader has a
+    higher one.
     """
 
     name: str
@@ -47,14 +48,14 @@ class TopicMetadata:
     epochs: Mapping[int, int] = field(default_factory=dict)
 
     def is_led(self, partition: int) -> bool:
-        """Whether a partition has a leader to ask."""
+        """Say whether a partition has a leader to ask."""
         return self.leaders.get(partition, -1) >= 0
 
 
 class Brokers:
-    """Connections to one cluster, opened when first needed and one per (node, purpose).
+    """Connections to one cluster, opened when first needed, one per (node, purpose).
 
-    Single-threaded.  Use as a context manager: leaving it closes every connection.
+    Single-threaded.  Use it as a context manager: leaving it closes every connection.
     """
 
     def __init__(self, settings: ConnectionSettings) -> None:
@@ -88,8 +89,8 @@ class Brokers:
     def node(self, node: int, purpose: str) -> Connection:
         """Return the connection to a node for one purpose ("fetch", "produce", "coordinate").
 
-        One that the broker has closed meanwhile is made anew: brokers do so when nothing was asked for ten minutes
-        (`connections.max.idle.ms`).
+        If the broker has closed it meanwhile, a new one is opened: brokers close connections that were idle for ten
+        minutes (`connections.max.idle.ms`).
         """
         found = self._open.get((node, purpose))
         if found is not None and found.ended:
@@ -101,7 +102,7 @@ class Brokers:
         return found
 
     def close_ended(self, purpose: str) -> bool:
-        """Close the connections for a purpose that their brokers have closed; return whether there were any."""
+        """Close the connections for a purpose that their brokers have closed; say whether there were any."""
         ended = [it for (_, its), it in self._open.items() if its == purpose and it.ended]
         for connection in ended:
             self.drop(connection)
@@ -135,14 +136,14 @@ class Brokers:
         return result
 
     def topic_names(self) -> list[str]:
-        """Return the names of all topics this user may see."""
+        """Return the names of all topics that this user may see."""
         answer = self._ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
         return [topic.name for topic in answer.topics]
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the node id that leads a partition; waits a little for an election.
+        """Return the node id of a partition's leader; wait a little for an election.
 
-        Raises TransientError when nobody leads it, or the error for a topic that does not exist.
+        Raises TransientError if the partition stays without a leader, or the error for a topic that does not exist.
         """
         found = self._leaders.get((topic, partition), -1)
         if found >= 0:
@@ -158,26 +159,26 @@ class Brokers:
         return self._until(elected, f"{topic}-{partition} has no leader")
 
     def known_leader(self, topic: str, partition: int) -> int:
-        """Return the node id that leads a partition as far as `metadata` has told; -1 when it has not."""
+        """Return the node id of a partition's leader as far as `metadata` has reported it, else -1."""
         return self._leaders.get((topic, partition), -1)
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Forget who leads a partition, after an answer said that it may have changed."""
+        """Forget the leader of a partition, after an answer indicated that it may have changed."""
         self._leaders.pop((topic, partition), None)
 
     def forget_leaders(self) -> None:
-        """Forget who leads what, after an answer said that it has changed."""
+        """Forget all leaders, after an answer indicated that some have changed."""
         self._leaders.clear()
 
     def forget_coordinators(self) -> None:
-        """Close the connections to coordinators, after one was lost: the next question finds them anew."""
+        """Close the connections to coordinators after one was lost, so that the next request finds them again."""
         for key in [key for key in self._open if key[1] == "coordinate"]:
             self._open.pop(key).close()
         if self._bootstrap is not None:
             self.drop(self._bootstrap)
 
     def coordinator(self, transactional_id: str) -> Connection:
-        """Return a connection to the coordinator of a transactional id; waits while the cluster makes one."""
+        """Return a connection to the coordinator of a transactional id; wait while the cluster assigns one."""
 
         def found() -> Connection | None:
             answer = self._ask_any(kafka_python.FIND_COORDINATOR, key=transactional_id, key_type=_TRANSACTION)
@@ -189,21 +190,21 @@ class Brokers:
             self._addresses[answer.node_id] = (answer.host, answer.port)
             try:
                 return self.node(answer.node_id, "coordinate")
-            except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+            except ClusterUnreachable:  # other brokers go on naming a dead coordinator until its session ends
                 return None
 
         return self._until(found, f"{transactional_id} has no coordinator")
 
     def all_brokers(self) -> list[Connection]:
-        """Return a connection to every broker there is now."""
+        """Return a connection to every broker that the cluster has now."""
         self.metadata([])
         return [self.node(node, "coordinate") for node in sorted(self._addresses)]
 
     def group_coordinators(self, groups: Iterable[str]) -> tuple[dict[str, Connection], dict[str, int]]:
-        """Return connections to the coordinators of groups, and the error codes of those that have none.
+        """Return connections to the coordinators of groups, and the error codes of groups without one.
 
-        Waits while the cluster makes its coordinators, and for one that is still named and does not answer; those that
-        are without one after that do not keep the others waiting.
+        Waits while the cluster assigns coordinators, and for a coordinator that is still named but does not answer.
+        Groups that have none after that do not delay the others.
         """
         found: dict[str, Connection] = {}
         failed: dict[str, int] = {}
@@ -228,13 +229,13 @@ class Brokers:
         return found, failed
 
     def _coordinating(self, answer: Any, dead: set[int]) -> Connection | None:
-        """Connect to the coordinator that was named, and note in `dead` one that does not answer: it is asked once."""
+        """Connect to the named coordinator; note in `dead` one that does not answer, so that it is asked once."""
         self._addresses[answer.node_id] = (answer.host, answer.port)
         if answer.node_id in dead:
             return None
         try:
             return self.node(answer.node_id, "coordinate")
-        except ClusterUnreachable:  # its fellows go on naming a dead one for a session's length
+        except ClusterUnreachable:  # other brokers go on naming a dead coordinator until its session ends
             dead.add(answer.node_id)
             return None
 
@@ -251,9 +252,9 @@ class Brokers:
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """Return an offset for each partition: EARLIEST, LATEST (high watermark, or LSO if `read_committed`).
+        """Return an offset for each partition: EARLIEST, LATEST (high watermark; LSO if `read_committed`), or by time.
 
-        Raises TransientError when a leader keeps refusing.
+        Raises TransientError if a leader keeps refusing.
         """
         wanted = list(partitions)
         result: dict[TopicPartition, int] = {}
@@ -262,7 +263,7 @@ class Brokers:
             for node, group in self.by_leader([tp for tp in wanted if tp not in result]).items():
                 try:
                     result.update(self._list_offsets(node, group, timestamp, read_committed=read_committed))
-                except ClusterUnreachable:  # this broker; whether another one leads now is asked again
+                except ClusterUnreachable:  # only this broker; the metadata is asked again for a new leader
                     self.forget_coordinators()
                     self.forget_leaders()
             return result if len(result) == len(wanted) else None
@@ -270,7 +271,7 @@ class Brokers:
         return self._until(ask, "offsets cannot be listed")
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Group partitions by the node that leads them.  Raises as `leader`."""
+        """Group partitions by the node id of their leader.  Raises as `leader`."""
         groups: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             groups.setdefault(self.leader(topic, partition), []).append((topic, partition))
@@ -283,7 +284,7 @@ class Brokers:
             self.node(node, "coordinate"), partitions, timestamp, read_committed=read_committed
         )
         for (topic, partition), code in refused.items():
-            # Of a topic that is unknown here the leader may be behind.
+            # If the leader does not know the topic, it may only lag behind.
             if code != Code.UNKNOWN_TOPIC_OR_PARTITION and not repeats(Request.LOOK_UP, code):
                 doing = f"the question for offsets of {topic}-{partition}"
                 raise error_for(code, doing, self.settings.alias)
@@ -291,7 +292,7 @@ class Brokers:
         return found
 
     def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
-        """Ask any broker, and another one once if the connection has died meanwhile."""
+        """Ask any broker; if the connection has died meanwhile, ask another broker once."""
         connection = self.any_broker()
         try:
             connection.keep_login()
@@ -312,7 +313,7 @@ class Brokers:
         raise failures[0]
 
     def _until(self, attempt: Callable[[], _T | None], what: str) -> _T:
-        """Repeat `attempt` until it gives something; a cluster that settles needs a second or two."""
+        """Repeat `attempt` until it returns a value; a cluster in transition needs a second or two."""
         return until(
             attempt,
             lambda: TransientError(

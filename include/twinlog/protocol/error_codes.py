@@ -1,4 +1,4 @@
-"""Kafka's error codes the relay acts upon, and what each of them lets us do.
+"""Name Kafka's error codes that twinlog acts upon, in groups by what each group allows.
 
 Source: org.apache.kafka.common.protocol.Errors; behaviour seen on real brokers.
 """
@@ -79,7 +79,7 @@ class Code(IntEnum):
 
 
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
-"""Somebody initialised our transactional id after us."""
+"""Another producer initialised our transactional id after us."""
 
 COORDINATOR_MOVED = frozenset({
     Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -89,10 +89,11 @@ COORDINATOR_MOVED = frozenset({
 """Find the coordinator again and repeat the request."""
 
 NOT_APPENDED = frozenset({Code.NOT_ENOUGH_REPLICAS})
-"""A produce request that was refused before its batch was written, and may be sent again with the same sequence.
+"""A produce request was refused before its batch was written, and may be sent again with the same sequence.
 
-Partition.appendRecordsToLeader compares with min.insync.replicas first; NOT_ENOUGH_REPLICAS_AFTER_APPEND is the other.
-Kafka 4's verification of a transaction, which answers the same to Produce below v11, comes before the log, too.
+Partition.appendRecordsToLeader first compares the replicas in sync with min.insync.replicas; a failure after the
+append is NOT_ENOUGH_REPLICAS_AFTER_APPEND.  Kafka 4's verification of a transaction, which answers a Produce below v11
+with the same code, also comes before the append.
 """
 
 LEADER_MOVED = frozenset({
@@ -107,7 +108,7 @@ LEADER_MOVED = frozenset({
 """Read the metadata again and repeat a fetch."""
 
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-"""The batch is larger than max.message.bytes, or than a segment, as the target would store it (UnifiedLog.append)."""
+"""As the target would store it, the batch is larger than max.message.bytes or than a segment (UnifiedLog.append)."""
 
 REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.INVALID_TIMESTAMP,
@@ -115,10 +116,10 @@ REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     Code.UNSUPPORTED_COMPRESSION_TYPE,
 })
-"""The target will never take this batch: one of its records is at fault."""
+"""The target will never accept this batch: one of its records is at fault."""
 
 OTHER_INCARNATION = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
-"""A fetch by topic id: the topic was deleted, or made anew, or the broker has not heard of it yet."""
+"""A fetch by topic id failed: the topic was deleted or recreated, or the broker does not know it yet."""
 
 UNKNOWN_TOPIC = "unknown-topic-or-partition"
 """Code of the error for a topic or partition that does not exist."""
@@ -132,7 +133,7 @@ AUTHORIZATION = frozenset({
 
 
 def code_name(code: int) -> str:
-    """Return `51 CONCURRENT_TRANSACTIONS`, or the number alone for a code not named here."""
+    """Return `51 CONCURRENT_TRANSACTIONS`, or only the number for a code that is not named here."""
     try:
         return f"{code} {Code(code).name}"
     except ValueError:
@@ -140,7 +141,7 @@ def code_name(code: int) -> str:
 
 
 def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
-    """Turn an unexpected code into the error that decides whether a retry makes sense."""
+    """Turn an unexpected code into an error; its kind decides whether a retry makes sense."""
     message = f"cluster {cluster} answered {code_name(code)} to {doing}"
     data: dict[str, Any] = {"cluster": cluster, "kafka_code": int(code)}
     if code in FENCED:

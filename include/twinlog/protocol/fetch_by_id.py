@@ -1,8 +1,8 @@
-"""Fetch v13 on the wire: topics go by their ids (KIP-516), so that a topic made anew is never read for its former life.
+"""Encode and decode Fetch v13: topics are named by id (KIP-516), so a recreated topic is never read as the old one.
 
-Spoken by brokers from 3.1 on; older ones are asked by name (`twinlog.protocol.wire`).  Layout: the Kafka protocol's
-FetchRequest.json and FetchResponse.json, v13, flexible (KIP-482): lengths are unsigned varints of one more, and every
-structure ends with tagged fields, of which we send none and skip what we get.
+Brokers from 3.1 on speak it; older brokers are asked by name (`twinlog.protocol.wire`).  Layout: the Kafka protocol's
+FetchRequest.json and FetchResponse.json, v13, flexible (KIP-482).  A length is encoded as an unsigned varint of the
+length plus one.  Every structure ends with tagged fields; twinlog sends none and skips those it receives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TAGS = b"\x00"
 
 
 def id_bytes(topic_id: str) -> bytes:
-    """The 16 bytes of a topic id as Kafka prints it."""
+    """Return the 16 bytes of a topic id that is given as Kafka prints it."""
     return urlsafe_b64decode(topic_id + "==")
 
 
@@ -41,7 +41,7 @@ def fetch_request(
     session: FetchSession,
     forgotten: Iterable[tuple[str, int]] = (),
 ) -> bytes:
-    """Body of a fetch, with the tagged fields that end the request header (v2) in front."""
+    """Return the body of a fetch request, behind the tagged fields that end the request header (v2)."""
     topics: dict[str, list[bytes]] = {}
     for item in positions:
         topics.setdefault(item.topic, []).append(
@@ -91,14 +91,14 @@ def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, 
         at = at + _ABORTED.size if not tags else _skip_tags(payload, at + _ABORTED.size - 1)
     size, at = _read_count(
         payload, at + 4
-    )  # behind the preferred read replica: leaders are asked, so it is -1
+    )  # the preferred read replica before it is skipped: leaders are asked, so it is -1
     block = payload[at : at + size]
     at = _skip_tags(payload, at + size)
     return Fetched(topic, number, code, high_watermark, stable, aborted, block), at
 
 
 def _count(value: int) -> bytes:
-    """Encode a compact length: one more than it is, so that 0 can mean null."""
+    """Encode a compact length: the length plus one, so that 0 can mean null."""
     value += 1
     out = bytearray()
     while value >= 0x80:

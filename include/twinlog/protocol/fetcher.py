@@ -1,4 +1,4 @@
-"""Fetching many partitions from their leaders, with the next request on its way while the last answer is used."""
+"""Fetch many partitions from their leaders; the next request is on its way while the last answer is processed."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from twinlog.protocol.wire import (
 MAX_WAIT_MS: Final = 500
 
 NEW_SESSION: Final = FetchSession(0, 0)
-"""Asks for everything, and for a session in which only changes need to be said."""
+"""Asks for all partitions, and for a session in which later requests name only changes."""
 
 SESSION_LOST: Final = frozenset({
     Code.FETCH_SESSION_ID_NOT_FOUND,
     Code.INVALID_FETCH_SESSION_EPOCH,
     Code.FETCH_SESSION_TOPIC_ID_ERROR,
 })
-"""The broker has forgotten the session, for a newer one or because it was restarted: begin anew."""
+"""The broker has dropped the session, for a newer one or in a restart: start a new session."""
 
 _LAST_EPOCH: Final = 2**31 - 1
 
 
 NOBODY_ASKED_SECONDS = 0.02
-"""Between two tries to find a leader that can be asked."""
+"""Seconds to wait before the next try if no leader could be asked."""
 
 
 class _Buffers:
-    """Receive buffers that grow to the largest answer, used in turn.
+    """Receive buffers that grow to the largest answer, used in rotation.
 
-    An answer that was lost half-way had no turn: what is read next goes where it was, and not to the next buffer, whose
-    bytes may still be under way to the target.
+    If an answer is lost half-way, the buffers do not rotate: the next answer goes into the same buffer, and not into
+    the next one, whose bytes may still be on their way to the target.
     """
 
     def __init__(self, count: int) -> None:
@@ -61,15 +61,16 @@ class _Buffers:
         return memoryview(self._memory[0])[:size]
 
     def turn(self) -> None:
-        """Keep what was received."""
+        """Keep the received answer, and use the next buffer for the next answer."""
         self._memory.rotate()
 
 
 @dataclass(slots=True)
 class _Leader:
-    """One leader's conversation: what it was told so far, and whether a question is on its way, since when.
+    """The state of one leader's conversation: what it was told, and whether and since when a request is in flight.
 
-    `told` holds the positions the leader knows: all of the last question, or of all questions of a session (KIP-227).
+    `told` holds the positions that the leader knows: those of the last request, or of all requests of a session
+    (KIP-227).
     """
 
     connection: Connection
@@ -82,18 +83,18 @@ class _Leader:
 
 
 class Fetcher:
-    """Reads partitions from upstream positions on; positions are given anew at each request.
+    """Read partitions from upstream positions on; the caller gives the positions with each request.
 
-    A partition is in at most one request at a time.  Blocks of an answer are valid until `buffers` further answers, of
-    whatever leader, have been asked of the iterator.
+    A partition is in at most one request at a time.  The blocks of an answer stay valid until the iterator has been
+    asked for `buffers` further answers, of any leader.
 
-    With `topic_ids` (name to id, as Kafka prints it) it is a long conversation: leaders keep a session, in which only
-    changes are said, and those that can (Kafka 3.1 on) are asked by id: they answer UNKNOWN_TOPIC_ID instead of reading
-    a topic of the same name made later.  `asked_by_name` says whether any was not.
+    With `topic_ids` (name to id, as Kafka prints it) the fetcher uses fetch sessions, in which requests name only
+    changes.  Leaders that can (Kafka 3.1 on) are then asked by topic id: they answer UNKNOWN_TOPIC_ID instead of
+    reading a recreated topic of the same name.  `asked_by_name` says whether any leader was asked by name.
 
-    With `patience` a leader whose connection is lost is asked again later, or the one elected in its place; without,
-    ClusterUnreachable is raised.  One that says nothing for `request.timeout.ms` is lost, too.  A partition that was
-    answered with an error that may pass is asked for again later, while the others of its leader go on.
+    With `patience`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
+    it, ClusterUnreachable is raised.  A leader that is silent for `request.timeout.ms` counts as lost, too.  A
+    partition that was answered with a temporary error is asked for again later, while the others of its leader go on.
     """
 
     def __init__(
@@ -124,10 +125,10 @@ class Fetcher:
         self.asked_by_name = False
 
     def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
-        """Send a fetch to every leader without one on the way, for its partitions.
+        """Send a fetch to every leader that has none in flight, for its partitions.
 
         Returns the partitions that no longer exist, may not be seen, or were not served for too long, with the reason.
-        Raises ClusterUnreachable when no broker answers at all.
+        Raises ClusterUnreachable if no broker answers at all.
         """
         refused: dict[TopicPartition, TwinlogError] = {}
         resting = self._patience.resting() if self._patience is not None else ()
@@ -149,7 +150,7 @@ class Fetcher:
     def _by_leader(
         self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
     ) -> dict[int, dict[TopicPartition, int]]:
-        """Positions by the node that leads them; adds to `refused`.  With patience NOBODY is a node, too."""
+        """Group positions by the leader's node id, adding to `refused`; with patience, NOBODY is a node id, too."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         if self._patience is None:
             leader_of = self._brokers.leader
@@ -168,7 +169,7 @@ class Fetcher:
     def _look_up(
         self, positions: Mapping[TopicPartition, int], patience: FetchBackoff
     ) -> dict[TopicPartition, TwinlogError]:
-        """Ask once who leads what nobody is known to lead; return what must not be asked for."""
+        """Ask once for the leaders of partitions without a known leader; return those that must not be asked for."""
         known = self._brokers.known_leader
         unknown = {topic for topic, partition in positions if known(topic, partition) == NOBODY}
         if not unknown or patience.rests(NOBODY):
@@ -186,7 +187,7 @@ class Fetcher:
         return {it: errors[it[0]] for it in positions if it[0] in errors}
 
     def _lose(self, node: int, error: ClusterUnreachable) -> None:
-        """Forget a leader's conversation: what was asked is asked again.  Without patience it raises the error, too."""
+        """Drop a leader's conversation: its partitions are asked for again.  Without patience, raise the error."""
         leader = self._leaders.pop(node, None)
         if leader is not None:
             self._brokers.drop(leader.connection)
@@ -196,10 +197,10 @@ class Fetcher:
         self._patience.lost(node, error.message)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
-        """Read one answer of each leader that has a request on the way; partitions with nothing new are left out.
+        """Read one answer of each leader that has a request in flight; partitions with nothing new are left out.
 
-        With `within` (seconds) only of those that answer in time, and as soon as one does; where nobody could be asked
-        it returns soon, for another try.
+        With `within` (seconds), wait until at least one leader answers, at most that long, and read only the answers
+        that have come.  If no request is in flight, return soon, so that the caller can try again.
         """
         waiting = [(node, leader) for node, leader in self._leaders.items() if leader.asked]
         if within is not None:
@@ -232,7 +233,7 @@ class Fetcher:
             yield partitions
 
     def _note(self, node: int, leader: _Leader, answer: Iterable[Fetched], patience: FetchBackoff) -> None:
-        """Let the partitions rest that were answered with an error that may pass; another may lead them by now."""
+        """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
         refused = {
             (it.topic, it.partition): it.error
             for it in answer
@@ -244,9 +245,9 @@ class Fetcher:
             self._brokers.forget_leader(*partition)
 
     def _lose_the_silent(self, unready: Sequence[tuple[int, _Leader]]) -> None:
-        """Lose leaders that have not begun to answer in time: frozen, or cut off without a word to this side.
+        """Drop leaders that have not begun to answer in time: frozen, or cut off without notice to this side.
 
-        Nobody waits in `receive` for these, where the connection would notice.
+        No call of `receive` waits for these leaders, so the connection's own time-out does not apply.
         """
         patience_ms = self._brokers.settings.request_timeout_ms
         for node, leader in unready:
@@ -254,7 +255,7 @@ class Fetcher:
                 self._lose(node, ClusterUnreachable(f"no answer to a fetch for {patience_ms} ms"))
 
     def discard(self) -> None:
-        """Read and forget the answers on the way, after positions have been set back."""
+        """Read and discard the answers in flight, after positions have been set back."""
         for _ in self.answers():
             pass
 
@@ -269,7 +270,7 @@ class Fetcher:
         return found
 
     def _ask(self, leader: _Leader, wanted: Mapping[TopicPartition, int]) -> None:
-        """Ask for everything, or within a session for what has changed."""
+        """Ask for all positions, or, within a session, for those that have changed."""
         if leader.session.id:
             told = leader.told
             changed = [item for item, position in wanted.items() if told.get(item) != position]
@@ -304,16 +305,16 @@ class Fetcher:
 
 
 def _following(session: FetchSession, answered: int) -> FetchSession:
-    """The session of the next question; a broker that keeps none answers 0."""
+    """Return the session for the next request; a broker that keeps no session answers 0."""
     if session == NO_SESSION or not answered:
         return NO_SESSION if session == NO_SESSION else NEW_SESSION
     return FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
 
 
 def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """Begin with another one each time: brokers fill an answer in order, and only its first batch may exceed the limit.
+    """Rotate the order of partitions: brokers fill answers in order, and only the first batch may exceed the limit.
 
-    (Within a session brokers do that themselves.)
+    (Within a session brokers rotate by themselves.)
     """
     partitions = list(wanted)
     leader.turn = (leader.turn + 1) % len(partitions)
@@ -321,7 +322,7 @@ def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[Top
 
 
 def _grouped(partitions: Sequence[TopicPartition]) -> Iterator[TopicPartition]:
-    """Keep the order of topics by first appearance, each topic's partitions together."""
+    """Keep the order of topics by first appearance, with each topic's partitions together."""
     topics: dict[str, list[TopicPartition]] = {}
     for item in partitions:
         topics.setdefault(item[0], []).append(item)

@@ -1,8 +1,8 @@
-"""The one module that knows kafka-python: its protocol schemas and its SASL mechanisms.
+"""Wrap kafka-python: its protocol schemas and its SASL mechanisms.  No other module knows it.
 
-kafka-python's internals are not a stable interface, so its version is pinned and everything the relay needs of
-it passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  The versions chosen lie in the tables of
-brokers from 2.8 to 4.3; where a broker offers less, `Connection.version_of` picks the highest both sides know.
+kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
+passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
+chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ from twinlog.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A request kafka-python encodes: its classes and the highest version the relay speaks."""
+    """A request that kafka-python encodes: its classes, and the highest version that twinlog speaks."""
 
     request: Any
     response: Any
@@ -114,7 +114,7 @@ DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
 FETCH = Api(FetchRequest, FetchResponse, 11)
-"""For a look at a batch; what is copied is fetched by `twinlog.protocol.wire`."""
+"""Used to look at a single batch; batches to copy are fetched by `twinlog.protocol.wire`."""
 EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
@@ -141,41 +141,41 @@ def encode(api: Api, version: int, correlation: int, client_id: str, fields: Map
 
 
 def decode(api: Api, version: int, payload: memoryview) -> Any:
-    """Decode an answer, response header included; fields are attributes in snake_case."""
+    """Decode an answer including its response header; fields become attributes in snake_case."""
     return api.response.decode(payload, version=version, header=True)
 
 
 class OldMessage(LegacyRecordBatch):  # type: ignore[misc]
-    """One message of format v0 or v1 as kafka-python reads it; iterating gives the record, unless compressed."""
+    """Read one message of format v0 or v1 through kafka-python; iteration yields its record, if not compressed."""
 
     __slots__ = ()
 
     @property
     def append_time(self) -> int | None:
-        """The broker's time, where that is what consumers see (ms)."""
+        """Return the broker's append time (ms) if consumers see that as the timestamp, else None."""
         return self._timestamp if self.timestamp_type == self.LOG_APPEND_TIME else None
 
 
 OLD_MESSAGE_ERRORS = (KafkaError, AssertionError, IndexError, struct.error)
-"""What kafka-python raises for a message that is not what its format says."""
+"""The errors that kafka-python raises for a message that does not follow its format."""
 
 
 def old_message(message: memoryview, magic: int) -> OldMessage:
-    """Read one message, size and offset included."""
+    """Read one message, including its size and offset."""
     return OldMessage(message, magic)
 
 
 class SaslMechanism(Protocol):
-    """A SASL login as a state machine: send `auth_bytes()`, give the answer to `receive`, until `is_done()`."""
+    """A SASL login as a state machine: send `auth_bytes()`, pass the answer to `receive`, until `is_done()`."""
 
     def auth_bytes(self) -> bytes:
-        """Bytes to send next."""
+        """Return the bytes to send next."""
 
     def receive(self, auth_bytes: bytes) -> Any:
         """Take the broker's answer."""
 
     def is_done(self) -> bool:
-        """Whether the exchange is over."""
+        """Say whether the exchange is over."""
 
 
 class _Token(AbstractTokenProvider):  # type: ignore[misc]
@@ -194,8 +194,8 @@ class _Token(AbstractTokenProvider):  # type: ignore[misc]
 def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> SaslMechanism:
     """Start a login.  `token` is the bearer token for OAUTHBEARER.
 
-    Raises ConfigError for a mechanism twinlog does not speak, and for a missing user name or password, which
-    kafka-python would only notice as a refused login.
+    Raises ConfigError for a mechanism that twinlog does not support, and for a missing token, user name or password:
+    kafka-python itself would notice a missing user name or password only as a refused login.
     """
     if sasl.mechanism == "OAUTHBEARER":
         if token is None:
@@ -219,7 +219,7 @@ def sasl_mechanism(sasl: SaslSettings, protocol: str, token: str | None) -> Sasl
 
 
 def _scram_name(sasl: SaslSettings) -> str:
-    """Escape a SCRAM user name (RFC 5802, saslname), which kafka-python leaves to its caller."""
+    """Escape a SCRAM user name (RFC 5802, saslname); kafka-python leaves that to its caller."""
     if not sasl.mechanism.startswith("SCRAM"):
         return sasl.username
     return sasl.username.replace("=", "=3D").replace(",", "=2C")

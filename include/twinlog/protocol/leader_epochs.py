@@ -1,4 +1,4 @@
-"""Where the source's leader epochs end: how a truncated log is told from one that only grew (KIP-101, KIP-320)."""
+"""Find where the source's leader epochs end, to tell a truncated log from one that only grew (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from twinlog.protocol.patience import NOBODY
 from twinlog.protocol.socket.connection import Connection
 
 _CONSUMER = -1
-"""Replica id of a client: it sees nothing beyond the high watermark."""
+"""Replica id of a client: a client sees nothing beyond the high watermark."""
 
 
 class ReadUpTo(NamedTuple):
-    """How far a log was read: the leader epoch of the batch before `next_offset` (upstream).
+    """How far a log was read: `next_offset` (upstream), and the leader epoch of the batch right before it.
 
-    Where there is none right before it, because of compaction, of the first one behind it.
+    If compaction left no batch right before `next_offset`, `epoch` is that of the first batch behind it.
     """
 
     epoch: int
@@ -30,7 +30,7 @@ class ReadUpTo(NamedTuple):
 class EpochEnd(NamedTuple):
     """The largest leader epoch at or below the one asked for, and the upstream offset at which it ends.
 
-    Both are -1 when the log knows no epoch as large as the one asked for.
+    Both are -1 if the log knows no epoch as large as the one asked for.
     """
 
     epoch: int
@@ -38,10 +38,11 @@ class EpochEnd(NamedTuple):
 
 
 def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> dict[TopicPartition, EpochEnd]:
-    """Ask where the leader epoch of each partition ends; partitions without a leader that says so are left out.
+    """Ask where the leader epoch of each partition ends; partitions whose leader does not answer that are left out.
 
-    No election is waited for: what nobody leads cannot be copied from either.  A log that names an older epoch, and may
-    only have lost its batches of the one asked for to compaction, is looked into.  Raises ClusterUnreachable.
+    Elections are not waited for: a partition without a leader cannot be copied from either.  If a log names an older
+    epoch than the one asked for, compaction may have removed all batches of that epoch; the log is then inspected.
+    Raises ClusterUnreachable.
     """
     unknown = {topic for topic, partition in asked if brokers.known_leader(topic, partition) < 0}
     if unknown:
@@ -72,11 +73,20 @@ def epoch_ends(brokers: Brokers, asked: Mapping[TopicPartition, ReadUpTo]) -> di
 
 
 def diverged_at(asked_epoch: int, answer: EpochEnd, next_offset: int) -> int | None:
-    """First upstream offset that the log no longer holds as it was read; None when it still holds all of it.
+    """Return the first upstream offset that the log no longer holds as it was read; None if it still holds all of it.
 
-    `next_offset` is one past the last offset read, in leader epoch `asked_epoch`.  A log that knows no such epoch
-    has lost all that was written in it, and nobody can say how much more: -1.  (Nor where an older epoch ends: the lost
-    one may have begun before that, under a leader that did not have all of the older one.)  Pure.
+    `next_offset` is one past the last offset read, in leader epoch `asked_epoch`.  If the log no longer knows that
+    epoch, it has lost everything written in it, and the first lost offset is unknown: -1.  (The end of the older epoch
+    does not tell it either: the lost epoch may have begun before that end, under a leader that lacked part of the
+    older epoch.)
+
+        asked for epoch 5, read up to offset 80
+
+        log answers (5, 90)   None   epoch 5 reaches beyond 80: the log only grew
+        log answers (5, 70)   70     offsets 70 to 79 are gone or were replaced
+        log answers (4, 60)   -1     epoch 5 is gone
+
+    Pure.
     """
     if answer.epoch != asked_epoch:
         return -1
@@ -84,13 +94,13 @@ def diverged_at(asked_epoch: int, answer: EpochEnd, next_offset: int) -> int | N
 
 
 def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo) -> bool | None:
-    """Whether a log without the epoch that was read may be the one that was read, its batches compacted away.
+    """Say whether a log without the epoch that was read can be the log that was read, with that epoch compacted away.
 
-    A replica made since then knows only epochs of which batches are left (LeaderEpochFileCache).  It holds nothing at
-    the offset before `read.next_offset`, and behind it no older epoch: epochs never go down in a log.  None when the
-    leader does not let us look.
+    A replica created since then knows only the epochs of batches that are left (LeaderEpochFileCache).  The log is the
+    same if it holds nothing at the offset before `read.next_offset`, and no older epoch behind that offset: epochs
+    never decrease within a log.  Returns None if the leader does not let us look.
     """
-    for offset in (read.next_offset - 1, read.next_offset):  # all in front of the latter may be deleted
+    for offset in (read.next_offset - 1, read.next_offset):  # everything before the latter may be deleted
         block = _first_batch(connection, partition, offset)
         if block is None:
             return None
@@ -98,18 +108,18 @@ def _compacted(connection: Connection, partition: TopicPartition, read: ReadUpTo
             found = BatchHeader.read(block)
             behind = found.base_offset >= read.next_offset
             return found.leader_epoch == read.epoch or (behind and found.leader_epoch > read.epoch)
-    return True  # nothing to be seen yet: a lane asks again when there is
+    return True  # no batch to inspect yet: a lane asks again when there is one
 
 
 def _first_batch(connection: Connection, partition: TopicPartition, offset: int) -> memoryview | None:
-    """Fetch the first batch at or behind an offset; empty when there is none, None when it is refused."""
+    """Fetch the first batch at or behind an offset; empty if there is none, None if the request is refused."""
     topic = kafka_python.FETCH.request.FetchTopic
     wanted = topic.FetchPartition(
         partition=partition[1],
         current_leader_epoch=-1,
         fetch_offset=offset,
         log_start_offset=-1,
-        partition_max_bytes=1,  # brokers give a whole batch at least
+        partition_max_bytes=1,  # brokers return at least one whole batch
     )
     answer = connection.call(
         kafka_python.FETCH,

@@ -1,11 +1,15 @@
-"""Message formats v0 and v1 (Kafka before 0.11), turned into record batches before anything else looks at them.
+"""Turn message formats v0 and v1 (Kafka before 0.11) into record batches, before any other module reads them.
 
     offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | [timestamp int64, v1] | key | value
 
-Brokers up to 4.x serve such messages as they lie on disk, in front of or among batches.  A compressed one is a
-wrapper: its value is a set of messages, in v1 with offsets relative to the first, the wrapper having the last one's
-own; under LogAppendTime the wrapper's timestamp is everybody's.  v0 has no timestamps: consumers see -1, and so does
-the copy.  Sources: KIP-31, KIP-32; org.apache.kafka.common.record.LegacyRecord.
+Brokers up to 4.x serve such messages as they lie on disk, before or among batches.  A compressed message is a wrapper:
+its value is a set of messages.  In v0 the inner messages have their own offsets.  In v1 the inner offsets are relative
+to the first, and the wrapper has the offset of the last:
+
+    wrapper at offset 57, inner offsets 0 1 2   ->   offsets 55 56 57
+
+Under LogAppendTime the wrapper's timestamp applies to all inner messages.  v0 has no timestamps: consumers see -1, and
+so does the copy.  Sources: KIP-31, KIP-32; org.apache.kafka.common.record.LegacyRecord.
 
 Each message is decoded by kafka-python; wrappers are decompressed here, where their size is bounded.
 """
@@ -23,27 +27,28 @@ from twinlog.errors import FormatError
 from twinlog.protocol import kafka_python
 
 BATCH_BYTES: Final = 512 * 1024
-"""Uncompressed bytes gathered for one batch."""
+"""The uncompressed bytes gathered for one batch."""
 
 _BASE_OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 _KEY_AT: Final = (18, 26)
-"""Where the key's length stands, in v0 and v1."""
+"""The position of the key's length, in v0 and v1."""
 
 _SMALLEST: Final = 26
 """Bytes of a v0 message without key and value."""
 
 
 def is_old(block: memoryview) -> bool:
-    """Whether a fetched block begins with a message of format v0 or v1."""
+    """Say whether a fetched block begins with a message of format v0 or v1."""
     return len(block) > MAGIC_AT and block[MAGIC_AT] < MAGIC_2
 
 
 def as_batches(block: memoryview) -> memoryview:
     """Turn the whole messages at the beginning of `block` into dense record batches with their offsets; writable.
 
-    Ends at the first record batch, and at a message cut off at the end.  Raises FormatError for a message that is
-    not what its format says, naming its offset, unless whole messages stand before it.
+    Stops at the first record batch, and at a message that is cut off at the end.  If a message does not follow its
+    format, it stops before that message; if no whole message stands before it, it raises FormatError with the
+    message's offset.
     """
     out = bytearray()
     try:
@@ -56,7 +61,7 @@ def as_batches(block: memoryview) -> memoryview:
 
 
 def _groups(block: memoryview) -> Iterator[tuple[int, list[Record]]]:
-    """Gather what becomes one batch: a wrapper's messages, or plain messages behind one another."""
+    """Gather the messages that become one batch: those of a wrapper, or plain messages that follow one another."""
     plain: list[Record] = []
     size, last = 0, -1
     try:
@@ -95,7 +100,7 @@ def _messages(block: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def _records(offset: int, magic: int, message: memoryview) -> tuple[int, list[Record]]:
-    """Return a message's codec, and its records with the offsets and timestamps consumers see."""
+    """Return a message's codec, and its records with the offsets and timestamps that consumers see."""
     try:
         outer = kafka_python.old_message(message, magic)
         if not outer.validate_crc():
@@ -110,9 +115,9 @@ def _records(offset: int, magic: int, message: memoryview) -> tuple[int, list[Re
 
 
 def _whole(offset: int, message: memoryview, magic: int) -> Any:
-    """Read the record of a message at `offset`, or in the wrapper there: without codec, and as long as the message."""
+    """Read the record of one uncompressed message, at or in the wrapper at `offset`, and check its length."""
     found = kafka_python.old_message(message, magic)
-    if found.compression_type:  # consumers refuse it, too, and kafka-python would unpack it without a bound
+    if found.compression_type:  # consumers refuse it, too; kafka-python would unpack it without a limit
         raise _bad(offset, "holds a compressed message")
     (record,) = found
     if _KEY_AT[magic] + 8 + len(record.key or b"") + len(record.value or b"") != len(message):
@@ -149,7 +154,7 @@ def _record(message: Any, offset: int, append_time: int | None = None) -> Record
 
 
 def _batches(records: list[Record], codec: int) -> bytes:
-    """Build one batch per stretch of offsets without a gap, each with its base offset."""
+    """Build one batch for each stretch of consecutive offsets, each with its base offset."""
     out = bytearray()
     first = 0
     for index in range(1, len(records) + 1):

@@ -1,4 +1,4 @@
-"""ListOffsets of one broker: where logs begin, where they end, and where the first record of a time lies."""
+"""Ask one broker with ListOffsets where logs begin and end, and where the first record at or after a time lies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATEST = -1
 def list_offsets(
     connection: Connection, partitions: Iterable[tuple[str, int]], timestamp: int, *, read_committed: bool
 ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    """Ask the leader of some partitions for an offset of each; return those, and error codes for the others."""
+    """Ask the leader of some partitions for one offset each; return those, and error codes for the others."""
     request = kafka_python.LIST_OFFSETS.request
     by_topic: dict[str, list[Any]] = {}
     for topic, partition in partitions:

@@ -1,8 +1,8 @@
-"""Leaders of the source that cannot be reached, and partitions they do not serve: asked again after growing pauses.
+"""Back off from source leaders that cannot be reached and partitions that they do not serve (fetch backoff).
 
-A lost fetch, or one that was answered with an error that may pass, has changed nothing, so it is simply repeated.  Its
-partitions wait, the others go on; a cluster needs about ten seconds to see that a broker is dead and to elect others
-(broker.session.timeout.ms).  A partition that waits for too long is left to the next cycle.
+A fetch that was lost, or answered with a temporary error, has changed nothing, so it is simply repeated after growing
+pauses.  Its partitions wait while the others go on.  A cluster needs about ten seconds to see that a broker is dead
+and to elect other leaders (broker.session.timeout.ms).  A partition that waits too long is left to the next cycle.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from twinlog.errors import TransientError
 from twinlog.protocol.brokers import TopicPartition
 
 LOST_SECONDS: Final = 20.0
-"""How long a partition may be without a leader that serves it before it is left to the next cycle."""
+"""Seconds that a partition may lack a leader that serves it, before it is left to the next cycle."""
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 
 NOBODY: Final = -1
-"""Metadata's leader of a partition that has none."""
+"""Leader id in Metadata for a partition without a leader."""
 
 
 @dataclass(slots=True)
 class _Rest:
-    """How often in a row something failed, and when it is tried again."""
+    """Count failures in a row, and hold the time of the next try."""
 
     failures: int = 0
     until: float = 0.0
 
     def again(self) -> None:
-        """Rest at random up to 0.1 s, then up to twice as long each time, at most a second."""
+        """Schedule the next try after a random pause of up to 0.1 s, doubled with each failure, at most 1 s."""
         self.failures += 1
         longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self.failures, 10))
         self.until = time.monotonic() + random.uniform(0, longest)
 
 
 class FetchBackoff:
-    """Remembers which leaders were lost and which partitions refused, and since when partitions wait."""
+    """Remember which leaders were lost, which partitions were refused, and since when partitions wait."""
 
     def __init__(self) -> None:
         self._lost: dict[int, _Rest] = {}
@@ -50,30 +50,30 @@ class FetchBackoff:
         self._why = "no leader"
 
     def rests(self, node: int) -> bool:
-        """Whether a leader was lost so lately that it is not asked yet."""
+        """Say whether a leader was lost so recently that it is not asked yet."""
         return node in self._lost and time.monotonic() < self._lost[node].until
 
     def lost(self, node: int, why: str) -> None:
-        """Let a leader rest."""
+        """Let a lost leader rest."""
         self._lost.setdefault(node, _Rest()).again()
         self._why = why
 
     def resting(self) -> set[TopicPartition]:
-        """Return the partitions that were refused so lately that they are not asked for yet."""
+        """Return the partitions that were refused so recently that they are not asked for yet."""
         if not self._refused:
             return set()
         now = time.monotonic()
         return {it for it, (rest, _) in self._refused.items() if now < rest.until}
 
     def refused(self, partition: TopicPartition, why: str) -> None:
-        """Let a partition rest whose leader answered with an error."""
+        """Let a partition rest after its leader answered with an error."""
         rest, _ = self._refused.get(partition, (_Rest(), ""))
         rest.again()
         self._refused[partition] = rest, why
         self._waiting.setdefault(partition, time.monotonic())
 
     def answered(self, node: int, partitions: Iterable[TopicPartition]) -> None:
-        """A leader has answered what it was asked of these partitions, without an error."""
+        """Note that a leader has answered for these partitions without an error."""
         self._lost.pop(node, None)
         if self._waiting:
             for partition in partitions:
@@ -81,7 +81,7 @@ class FetchBackoff:
                 self._refused.pop(partition, None)
 
     def given_up(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TransientError]:
-        """Note that these partitions cannot be asked for now; return those that have waited for too long."""
+        """Note that these partitions cannot be asked for now; return errors for those that have waited too long."""
         now = time.monotonic()
         return {
             it: TransientError(self._reason(it), code="unsettled")

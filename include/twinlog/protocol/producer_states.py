@@ -1,4 +1,4 @@
-"""DescribeProducers of one broker (KIP-664): who writes to the partitions it leads, and since which offset."""
+"""Ask one broker with DescribeProducers (KIP-664) which producers write to its partitions, and from which offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that a partition knows; `first_offset` is where its open transaction begins, -1 if it has none."""
+    """A producer known to a partition; `first_offset` is where its open transaction begins, -1 if it has none."""
 
     producer_id: int
     producer_epoch: int
@@ -22,7 +22,7 @@ class ProducerState:
 
 
 def tells_producers(connection: Connection) -> bool:
-    """Say whether the broker can be asked: Kafka before 2.8 cannot."""
+    """Say whether the broker supports the request: Kafka before 2.8 does not."""
     return connection.offers(kafka_python.DESCRIBE_PRODUCERS.request.API_KEY) >= 0
 
 
@@ -31,7 +31,7 @@ def producer_states(
 ) -> tuple[dict[Place, tuple[ProducerState, ...]], dict[Place, int]]:
     """Ask the leader of some partitions for their producers; return those, and error codes for the others.
 
-    It needs READ on the topics.
+    Requires READ on the topics.
     """
     api = kafka_python.DESCRIBE_PRODUCERS
     names: dict[str, list[int]] = {}

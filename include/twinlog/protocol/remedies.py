@@ -1,18 +1,19 @@
-"""What each error code of each request lets us do: the one table, and the errors made from it.
+"""Map each error code of each request to an error action: the only such table, and the errors made from it.
 
-A code says two things: whether the request has taken effect, and whether asking again can help.  Every answer
-with a code is final for its request (a broker does nothing more for it), an answer that was lost is not: that is
-why a lost answer to a produce request needs a new fence, and a code never does for that reason.
+A code answers two questions: has the request taken effect, and can asking again help?  An answer with a code is final
+for its request: the broker does nothing more for it.  A lost answer is not final.  Therefore a lost answer to a
+produce request needs a new fence, and a code never needs one for that reason.
 
-| remedy      | meaning                                                                                      |
-|-------------|----------------------------------------------------------------------------------------------|
-| repeat      | ask the same again after a pause, finding leader or coordinator anew                           |
-| resend      | give up the transaction, find the leader anew, send again; `lane` finds the sequence           |
-| split       | give up the transaction, send smaller batches; a batch of one record ends its range            |
-| end-range   | terminal for this partition: name topic, partition and offset; its neighbours go on            |
-| fence-again | a doubt: the lane stops, the driver fences, reads what is committed, and settles anew          |
-| fenced      | somebody initialised our transactional id: what is committed is what progress says             |
-| stop        | terminal for the flow: a person must act                                                       |
+| action      | meaning                                                                                     |
+|-------------|---------------------------------------------------------------------------------------------|
+| repeat      | ask the same again after a pause, and find the leader or coordinator again                  |
+| resend      | give up the transaction, find the leader again, send again; `lane` finds the sequence       |
+| split       | give up the transaction, send smaller batches; a batch of one record ends its range         |
+| end-range   | final for this partition: name topic, partition and offset; the other partitions go on      |
+| fence-again | the outcome is indeterminate: the lane stops; the driver fences, reads the committed state, |
+|             | and resolves the ranges again                                                               |
+| fenced      | another producer initialised our transactional id: progress tells what is committed         |
+| stop        | final for the flow: a person must act                                                       |
 
 Sources: org.apache.kafka.common.protocol.Errors; the answers of ReplicaManager, TransactionCoordinator and
 KafkaApis in Kafka 3.9 and 4.3, as far as they were seen on real brokers (docs/chaos.md).
@@ -36,7 +37,7 @@ from twinlog.protocol.error_codes import (
 
 
 class Request(StrEnum):
-    """What was asked; look-up is Metadata, FindCoordinator and ListOffsets."""
+    """Name the request that was answered; look-up stands for Metadata, FindCoordinator and ListOffsets."""
 
     FETCH = "fetch"
     PRODUCE = "produce"
@@ -47,7 +48,7 @@ class Request(StrEnum):
 
 
 class ErrorAction(StrEnum):
-    """What to do about a code (module docstring)."""
+    """Name the reaction to a code (see the module docstring)."""
 
     REPEAT = "repeat"
     RESEND = "resend"
@@ -63,7 +64,7 @@ _BUSY = COORDINATOR_MOVED | {
     Code.REQUEST_TIMED_OUT,
     Code.NETWORK_EXCEPTION,
 }
-"""A coordinator that moves, loads, or is still writing the markers of our last transaction."""
+"""The coordinator is moving, is loading, or still writes the markers of our last transaction."""
 
 _MAY_BE_WRITTEN = (
     LEADER_MOVED
@@ -74,7 +75,7 @@ _MAY_BE_WRITTEN = (
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-"""The batch may be in the log or not (a leader appends before it waits for its followers), and nothing more happens."""
+"""The batch may or may not be in the log (a leader appends, then waits for its followers); no more happens to it."""
 
 _REFUSED_TOPIC = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
@@ -100,12 +101,12 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
     Request.FETCH: _rows(
         (
             LEADER_MOVED
-            | OTHER_INCARNATION  # the same: Metadata tells a topic made anew from a broker that is behind
+            | OTHER_INCARNATION  # likewise: Metadata tells a recreated topic from a broker that lags
             | {
                 Code.FETCH_SESSION_ID_NOT_FOUND,
                 Code.INVALID_FETCH_SESSION_EPOCH,
                 Code.FETCH_SESSION_TOPIC_ID_ERROR,
-                Code.UNKNOWN_TOPIC_OR_PARTITION,  # Metadata tells a deleted topic from a broker that is behind
+                Code.UNKNOWN_TOPIC_OR_PARTITION,  # Metadata tells a deleted topic from a broker that lags
                 Code.UNKNOWN_SERVER_ERROR,
                 Code.REQUEST_TIMED_OUT,
                 Code.NETWORK_EXCEPTION,
@@ -129,13 +130,13 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
         (
             frozenset({Code.LEADER_NOT_AVAILABLE}),
             ErrorAction.RESEND,
-        ),  # our own answer (lane/open_transactions.py)
+        ),  # twinlog's own answer (lane/open_transactions.py)
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
         (FENCED, ErrorAction.FENCED),
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.END_TXN: _rows(
-        # A coordinator that is just being asked to fence us fails to end the transaction, too (IllegalStateException).
+        # A coordinator that is just asked to fence us also fails to end the transaction (IllegalStateException).
         (_BUSY | {Code.UNKNOWN_SERVER_ERROR}, ErrorAction.REPEAT),
         (FENCED, ErrorAction.FENCED),
         (_NOT_ALLOWED, ErrorAction.STOP),
@@ -152,7 +153,7 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
 }
-"""Codes that are not here are answered by `DEFAULT`."""
+"""Codes missing here are handled by `DEFAULT`."""
 
 DEFAULT: Mapping[Request, ErrorAction] = {
     Request.FETCH: ErrorAction.END_RANGE,
@@ -162,13 +163,13 @@ DEFAULT: Mapping[Request, ErrorAction] = {
     Request.INIT_PRODUCER: ErrorAction.FENCE_AGAIN,
     Request.LOOK_UP: ErrorAction.FENCE_AGAIN,
 }
-"""What an unforeseen code does: a reader ends its range by name, a writer is in doubt."""
+"""The action for an unforeseen code: a reader ends its range with an error, a writer's outcome is indeterminate."""
 
 
 def error_action(request: Request, code: int) -> ErrorAction:
-    """Return what to do about `code` (not 0) as an answer to `request`.
+    """Return the action for `code` (not 0) as an answer to `request`.
 
-    Raises KeyError for 0: there is nothing to remedy.
+    Raises KeyError for 0, which is no error.
     """
     if code == 0:
         raise KeyError("0 is no error")
@@ -179,5 +180,5 @@ def error_action(request: Request, code: int) -> ErrorAction:
 
 
 def repeats(request: Request, code: int) -> bool:
-    """Whether `code` is an error after which the same question is asked again."""
+    """Say whether `code` is an error after which the same request is repeated."""
     return code != 0 and error_action(request, code) is ErrorAction.REPEAT

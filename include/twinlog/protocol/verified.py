@@ -1,7 +1,7 @@
-"""Batches that are read and not sent on: nobody but their reader looks at their checksums.
+"""Verify the checksums of batches that are read and not sent on, so that no later broker will check them.
 
-Brokers verify what they take, not what they serve; Java's consumer does (`check.crcs`).  One flipped bit in a state
-topic would move progress, or make a commit of an abort.
+Brokers verify the batches that they receive, not those that they serve; Java's consumer verifies them (`check.crcs`).
+A single flipped bit in a state topic would change progress, or turn an abort into a commit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _HINT = "nothing was taken from it; let a replica with a sound log lead the part
 
 
 def walk_verified(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield whole batches as `walk` does, each checked before anything of it is believed, its offsets included.
+    """Yield whole batches as `walk` does, each CRC-verified before any of its fields, even its offsets, is used.
 
     Raises FormatError as `walk_headers` does, for a batch that does not fit its checksum, and for bytes that hold no
-    whole batch: brokers serve one or nothing (KIP-74), so its length is damaged, and asking again would never end.
+    whole batch.  Brokers serve a whole batch or nothing (KIP-74), so such a batch's length is damaged, and asking
+    again would never end.
     """
     whole = False
     for header, batch in walk(block):
@@ -33,15 +34,15 @@ def walk_verified(block: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]
 
 @contextmanager
 def naming(fetched: Fetched, cluster: str) -> Iterator[None]:
-    """Name cluster, topic, partition and offset in a FormatError that is raised over what was fetched.
+    """Add cluster, topic, partition and offset to a FormatError raised while fetched data is read.
 
-    The offset is the batch's where that is known, else where the fetch began.
+    The offset is that of the batch if it is known, else the offset from which the fetch began.
     """
     try:
         yield
     except FormatError as error:
         offset = error.data.get("offset", fetched.asked_offset)
-        why = error.message.replace("upstream offset", "offset")  # what is read here is nobody's copy
+        why = error.message.replace("upstream offset", "offset")  # data read here is not being copied
         raise FormatError(
             f"{fetched.topic}-{fetched.partition} on cluster {cluster} cannot be read from offset {offset} on: {why}",
             hint="" if error.code == OLD_MAGIC else _HINT,

@@ -1,7 +1,7 @@
-"""Which brokers the relay can talk to: what each of its requests must be offered in, and one line for those too old.
+"""Check that a broker offers the request versions that twinlog needs, and refuse brokers that are too old.
 
-Kafka 2.8 is the oldest: the first whose Metadata tells topic ids (v10, KIP-516), by which a topic that was deleted
-and made anew is told from its former life.
+Kafka 2.8 is the oldest supported version: its Metadata is the first with topic ids (v10, KIP-516), which tell a
+recreated topic from its former incarnation.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
         )
     },
 }
-"""By api key: name, and the lowest and highest version the relay speaks; in the tables of brokers 2.8 to 4.3."""
+"""By api key: name, and the lowest and highest version that twinlog speaks; brokers 2.8 to 4.3 offer them."""
 
 
 def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
-    """Check what a broker offers, by api key its lowest and highest version (the answer to ApiVersions).
+    """Check the lowest and highest version of each request that a broker offers, by api key (its ApiVersions answer).
 
-    Raises ClusterRefused (code `broker-version`) naming the broker and the first request it cannot take.
+    Raises ClusterRefused (code `broker-version`), which names the broker and the first request that it cannot take.
     """
     for key, (name, low, high) in NEEDED.items():
         if key not in offered:

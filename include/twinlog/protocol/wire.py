@@ -1,8 +1,8 @@
-"""Produce and Fetch on the wire, written by hand because they carry the batches.
+"""Encode and decode Produce and Fetch, written by hand because they carry the batches.
 
-Produce v8 and Fetch v11 are spoken by every broker from 2.4 to 4.x (lab-tested on 3.9 and 4.3); all other
-requests go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list
-of buffers for one `sendmsg`, a fetch answer is cut into memoryviews.
+Every broker from 2.4 to 4.x speaks Produce v8 and Fetch v11 (tested in the lab on 3.9 and 4.3); all other requests
+go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list of buffers for
+one `sendmsg`, and a fetch answer is cut into memoryviews.
 
 Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v11.
 """
@@ -21,7 +21,7 @@ FETCH: Final = 1
 FETCH_VERSION: Final = 11
 
 MIN_BYTES: Final = 1
-"""A fetch is answered as soon as there is anything."""
+"""A fetch is answered as soon as at least one byte is available."""
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _INT16 = struct.Struct(">h")
@@ -39,7 +39,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """Where to read one partition from, and how much of it at most (bytes)."""
+    """The offset from which to read one partition, and the most bytes to read of it."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class FetchPosition:
 
 @dataclass(frozen=True, slots=True)
 class FetchSession:
-    """What a broker remembers of a fetcher (KIP-227): id 0 asks for a session, epoch -1 does without one."""
+    """What a broker remembers of a fetcher (KIP-227).  Id 0 asks for a session; epoch -1 means no session."""
 
     id: int = 0
     epoch: int = -1
@@ -62,8 +62,8 @@ NO_SESSION: Final = FetchSession()
 class Fetched:
     """One partition of a fetch answer.
 
-    `block` points into the receive buffer: it is valid until that buffer is given back.  `aborted` holds
-    (producer id, first upstream offset).  `asked_offset` is filled in by the fetcher: where the question began.
+    `block` points into the receive buffer, and is valid until that buffer is given back.  `aborted` holds (producer
+    id, first upstream offset).  `asked_offset` is the offset from which the fetch asked; the fetcher fills it in.
     """
 
     topic: str
@@ -78,7 +78,7 @@ class Fetched:
 
 @dataclass(slots=True)
 class Produced:
-    """The broker's answer for one partition: error code, base (downstream) offset, and what it says of records.
+    """The broker's answer for one partition: error code, base (downstream) offset, and errors of single records.
 
     `record_errors` are (index in the batch, message).
     """
@@ -93,7 +93,7 @@ class Produced:
 
 @functools.lru_cache(1000)
 def string(text: str | None) -> bytes:
-    """Encode a nullable string with its int16 length.  Remembered: each request names the same topics again."""
+    """Encode a nullable string with its int16 length.  Cached: every request names the same topics."""
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
@@ -116,9 +116,9 @@ def fetch_request(
     session: FetchSession = NO_SESSION,
     forgotten: Iterable[tuple[str, int]] = (),
 ) -> bytes:
-    """Body of a fetch of several partitions; brokers fill it in the order given.
+    """Return the body of a fetch of several partitions; brokers fill their answer in the order given.
 
-    Within a session only partitions whose position changed are named, and those `forgotten` that are no longer wanted.
+    Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.
     """
     topics: dict[str, list[bytes]] = {}
     for position in positions:
@@ -171,9 +171,9 @@ def produce_request(
     transactional_id: str | None,
     timeout_ms: int,
 ) -> list[Buffer]:
-    """Body of a produce request with acks=all: topic -> (partition, batch), at most one batch a partition.
+    """Return the body of a produce request with acks=all: topic -> (partition, batch), at most one batch a partition.
 
-    Two batches of one partition in a request are refused by brokers or, worse, dropped unseen.
+    Brokers refuse two batches of one partition in a request or, worse, silently drop one.
     """
     head = bytearray(
         string(transactional_id) + _PRODUCE_HEAD.pack(-1, timeout_ms) + _INT32.pack(len(batches))

@@ -1,1 +1,1 @@
-"""Thousands of records at once, with numpy: found, read and built column by column."""
+"""Find, read and build thousands of records at once, column by column, with numpy."""

@@ -1,6 +1,6 @@
-"""Memory for the batches that one answer is made into, used again for the next answer but one.
+"""Reuse memory for the batches built from fetch answers: the memory of one answer serves the next but one.
 
-Fresh memory costs more than what is written to it: the system hands it out page by page, and clears each page first.
+Fresh memory costs more than writing to it: the system provides it page by page, and clears each page first.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MOST_BYTES = 16 << 20
-"""An arena grows no further; what does not fit gets memory of its own."""
+"""The largest size of each half of an arena; a batch that does not fit gets memory of its own."""
 
 
 @dataclass(slots=True)
 class Arena:
-    """Buffers that are valid until `reset` has been called twice.
+    """Hand out buffers that stay valid until `reset` has been called twice.
 
-    What one answer was made into may still be under way to the target while the next one is cut.
-    Both halves begin with nothing, and grow to what was asked for between two resets.
+    The batches of one answer may still be on their way to the target while the next answer is cut.
+    Both halves begin empty, and grow to what was asked for between two resets.
     """
 
     _memory: memoryview = field(default_factory=lambda: memoryview(bytearray()))
@@ -24,7 +24,7 @@ class Arena:
     _used: int = 0
 
     def allocate(self, size: int) -> memoryview:
-        """Return a writable buffer of `size` bytes, with anything in it."""
+        """Return a writable buffer of `size` bytes with undefined content."""
         start = self._used
         self._used += size
         if self._used > len(self._memory):
@@ -32,7 +32,7 @@ class Arena:
         return self._memory[start : self._used]
 
     def reset(self) -> None:
-        """Take those buffers back that were handed out before the last reset."""
+        """Take back the buffers that were handed out before the previous reset."""
         self._memory, self._other = self._other, self._memory
         wanted = min(self._used, MOST_BYTES)
         if wanted > len(self._memory):

@@ -1,7 +1,7 @@
-"""Batches of many records, built at once: the other half of `twinlog.batches.columns.columns`.
+"""Build batches of many records at once; `twinlog.batches.columns.columns` reads them.
 
-All batches of a group are laid out in one go.  Array operations have a price of their own, and with a few hundred
-records in a batch they would cost more than the records do.
+All batches of a group are laid out together: each array operation has a fixed cost, and with only a few hundred
+records per batch that cost would exceed the cost of the records.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from twinlog.batches.columns.pieces import Int64s, copy_pieces
 from twinlog.batches.header import HEADER_BYTES, write_header
 
 LARGEST_PREFIX: Final = 21
-"""Length, attributes, timestamp and offset of a record, at their longest."""
+"""The most bytes that length, attributes, timestamp and offset of a record can take."""
 
 PIECES_AT_ONCE: Final = 8
-"""Batches that are laid out together: a bound for the memory that takes."""
+"""The number of batches that are laid out together; it bounds the memory of the layout."""
 
 
 def pieces(records: Columns, limit: int) -> Iterator[tuple[Columns, Int64s]]:
-    """Cut records into pieces of at most `limit` bytes, and of at least one record.
+    """Cut records into pieces of at most `limit` bytes, but of at least one record each.
 
-    They come a few at a time: records, and the index at which each piece of them begins.
+    Yields a few pieces at a time: their records, and the index at which each piece begins.
     """
     ends = np.cumsum(records.sizes + LARGEST_PREFIX)
     firsts: list[int] = []
@@ -43,11 +43,15 @@ def pieces(records: Columns, limit: int) -> Iterator[tuple[Columns, Int64s]]:
 
 
 def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) -> list[memoryview]:
-    """Build a dense CreateTime batch of each piece of `records`, with base offset 0 and no producer.
+    """Build a dense CreateTime batch from each piece of `records`, with base offset 0 and no producer.
 
-    `firsts` are the indices at which pieces begin, the first one 0; none is empty.  Uncompressed batches lie in the
-    `arena`: they are valid until that is reset.  The results are writable: `twinlog.batches.label.relabel` gives them
-    producer and sequence when they are sent.
+    `firsts` are the indices at which pieces begin; the first one is 0, and no piece is empty.  Uncompressed batches
+    lie in `arena` and are valid until that is reset twice.  The results are writable: `twinlog.batches.label.relabel`
+    gives them producer and sequence when they are sent.  Offset deltas number the records of each piece from 0; gaps
+    close:
+
+        upstream offsets   7  8 11 | 12 15        firsts = 0, 3
+        offset deltas      0  1  2 |  0  1
     """
     counts = np.diff(firsts, append=len(records))
     bases = records.timestamps[firsts]
@@ -79,7 +83,7 @@ def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) ->
 
 
 def _headed(batch: memoryview, codec: int, count: int, base: int, latest: int) -> memoryview:
-    """Compress the records behind the room for the header, and write that."""
+    """Compress the records behind the space for the header, and write the header."""
     if codec:
         body = compress(codec, bytes(batch[HEADER_BYTES:]))
         batch = memoryview(bytearray(HEADER_BYTES + len(body)))
@@ -93,7 +97,7 @@ def _zigzag(values: Int64s) -> Any:
 
 
 def _varint_bytes(values: Any) -> Int64s:
-    """How many bytes each value takes."""
+    """Return the number of bytes that the varint of each value takes."""
     sizes = np.ones(len(values), np.int64)
     shift, most = 7, int(values.max())
     while most >> shift:
@@ -103,7 +107,7 @@ def _varint_bytes(values: Any) -> Int64s:
 
 
 def _write_varints(out: Any, at: Int64s, values: Any, sizes: Int64s) -> None:
-    """Write each value at its place in `out`."""
+    """Write the varint of each value at its position in `out`."""
     for index in range(int(sizes.max())):
         longer = sizes > index
         more = np.where(sizes > index + 1, 0x80, 0).astype(np.uint8)

@@ -1,9 +1,9 @@
-"""Many records at once: the varints of whole runs of batches, read column by column with numpy.
+"""Read the records of many batches at once, their varints column by column, with numpy.
 
-What has to be rewritten is read here and built in `twinlog.batches.columns.building`, for a fraction of a microsecond
-a record: merges of small batches, gaps, splits, append times.  A record is `length varint | attributes int8 |
-timestampDelta varlong | offsetDelta varint | the rest`; the rest (key, value, headers) stays where it is and is copied
-once, when the new batch is built.
+Records that have to be rewritten are read here and built in `twinlog.batches.columns.building`, for a fraction of a
+microsecond a record: merges of small batches, offset gaps, splits, append times.  A record is `length varint |
+attributes int8 | timestampDelta varlong | offsetDelta varint | the rest`.  The rest (key, value, headers) stays where
+it is and is copied once, when the new batch is built.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from twinlog.errors import FormatError
 _MAX_VARLONG: Final = 10
 
 TOGETHER_BYTES: Final = 16 << 20
-"""Compressed batches that are read at once hold no more than this uncompressed, unless it is one batch alone."""
+"""The most uncompressed bytes of compressed batches that are read at once, unless one batch alone has more."""
 
 HEADERS: Final = np.dtype({
     "names": list(BatchHeader._fields),
     "formats": [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"],
 })
-"""`twinlog.batches.header.HEADER` for numpy."""
+"""The layout of `twinlog.batches.header.HEADER` as a numpy type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records by column: upstream offsets, timestamps (ms, as a consumer sees them), places of their rests.
+    """Hold records by column: upstream offsets, timestamps (ms, as a consumer sees them), positions of their rests.
 
-    `batches` is how many batches they were read from, whatever was left out since.
+    `batches` is the number of batches from which the records were read, also after some were left out.
     """
 
     data: memoryview
@@ -60,11 +60,11 @@ class Columns:
 
     @property
     def sizes(self) -> Int64s:
-        """Bytes of each record's rest."""
+        """Return the size of each record's rest, in bytes."""
         return self.ends - self.starts
 
     def where(self, chosen: Any) -> Columns:
-        """Leave out records, by a mask, or take some, by a slice."""
+        """Return the records that a mask or a slice selects."""
         return Columns(
             self.data,
             self.offsets[chosen],
@@ -75,7 +75,7 @@ class Columns:
         )
 
     def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
-        """Fold the (ascending) upstream offsets into (first, length) stretches, for each piece that `firsts` begin."""
+        """Fold the ascending upstream offsets of each piece that `firsts` begin into (first, length) stretches."""
         breaks = np.flatnonzero(np.diff(self.offsets) != 1) + 1
         begins = np.union1d(firsts, breaks)
         lengths = np.diff(begins, append=len(self))
@@ -85,7 +85,7 @@ class Columns:
 
 
 def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
-    """Gather the headers of the batches at `starts` into one array, a field by its name in `BatchHeader`."""
+    """Gather the headers of the batches at `starts` into one array, with fields named as in `BatchHeader`."""
     anywhere = np.ndarray((len(block) - HEADER_BYTES + 1,), f"V{HEADER_BYTES}", block, strides=(1,))
     return anywhere[starts].view(HEADERS)
 
@@ -93,10 +93,10 @@ def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:
 def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = False) -> Columns:
     """Read the records of batches that share one codec, lie whole in `block`, and begin at `begins`.
 
-    Of compressed ones it reads the first `Columns.batches`: as many as TOGETHER_BYTES hold, and at least one.
-    Under LogAppendTime every record has its batch's maxTimestamp, which is what a consumer sees.  Raises FormatError
-    when a checksum does not fit (unless the caller has `checked` them), when a block does not hold exactly its
-    records, or when offsets do not ascend.
+    Of compressed batches it reads only the first ones: as many as TOGETHER_BYTES allow, and at least one;
+    `Columns.batches` says how many.  Under LogAppendTime every record gets its batch's maxTimestamp, as consumers see.
+    Raises FormatError if a checksum does not fit (unless the caller has `checked` them), if a block does not hold
+    exactly its records, or if offsets do not ascend.
     """
     first = np.array(begins, np.int64)
     heads = headers(block, first)
@@ -131,14 +131,14 @@ def read_columns(block: memoryview, begins: Sequence[int], *, checked: bool = Fa
 
 
 def _check(block: memoryview, begins: Int64s, ends: Int64s, sums: Any, bases: Int64s) -> None:
-    """What is read is checked: the new batch will have a checksum of its own, which would bless any damage."""
+    """Check the checksums of batches to be read: the rebuilt batch gets a new one, which would hide any damage."""
     bad = damaged(block, begins, ends, sums)
     if len(bad):
         raise _bad(bases[bad[0]], "does not fit its checksum", "corrupt-batch")
 
 
 def damaged(block: memoryview, begins: Int64s, ends: Int64s, sums: Any) -> Int64s:
-    """Which of the batches that lie from `begins` to `ends` do not fit their checksums."""
+    """Return the indices of the batches, lying from `begins` to `ends`, that do not fit their checksums."""
     bounds = zip((begins + CHECKED_FROM).tolist(), ends.tolist(), strict=True)
     found = np.array([crc32c(block[start:end]) for start, end in bounds], np.uint32)
     return np.flatnonzero(found != sums)
@@ -151,7 +151,7 @@ def _bad(offset: int, what: str, code: str = "bad-record") -> FormatError:
 def _uncompressed(
     block: memoryview, starts: Int64s, ends: Int64s, codec: int
 ) -> tuple[memoryview, Int64s, Int64s]:
-    """Return where the records are: in the block itself, or, of the first batches, behind one another in new memory."""
+    """Return the records' memory and bounds: the block, or the first batches decompressed one behind another."""
     if not codec:
         return block, starts, ends
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
@@ -162,7 +162,7 @@ def _uncompressed(
 
 
 def _together(parts: Iterable[memoryview]) -> list[memoryview]:
-    """Take parts while they are small enough together.  One that is too much is made again for the next reading."""
+    """Take parts as long as their total is small enough.  A part that is too much is decompressed again next time."""
     taken: list[memoryview] = []
     left = TOGETHER_BYTES
     for part in parts:
@@ -187,7 +187,7 @@ def _timestamps(heads: Any, counts: Int64s, deltas: Int64s) -> Int64s:
 def _read_varints(data: Any, at: Int64s, most: int) -> tuple[Int64s, Int64s]:
     """Decode a zigzag varint at each position; return the values and the positions behind them.
 
-    Raises IndexError when one lies beyond the data, OverflowError when one is longer than `most` bytes.
+    Raises IndexError if a varint reaches beyond the data, OverflowError if one is longer than `most` bytes.
     """
     byte = data[at]
     value = (byte & 0x7F).astype(np.uint64)

@@ -1,8 +1,13 @@
-"""Copy many pieces of one buffer to places in another, thousands in a few array operations.
+"""Copy many pieces of one buffer to places in another, thousands in a few array operations (gather copy).
 
-A piece is copied as two blocks of the largest power of two that it holds: one from its beginning, one up to its end.
-They overlap, and of all pieces whose size has the same power the blocks are items of one array, which numpy moves in
-one operation.
+Each piece is copied as two blocks whose size is the largest power of two that fits the piece: one from its beginning,
+one up to its end.  The two blocks overlap:
+
+    piece of 11 bytes   0 1 2 3 4 5 6 7 8 9 10
+    first block of 8    [-------------]
+    second block of 8         [--------------]
+
+The blocks of all pieces with the same power are items of one array, and numpy moves them in one operation.
 """
 
 from __future__ import annotations
@@ -15,16 +20,16 @@ Int64s = Any
 """A one-dimensional array of int64."""
 
 _LARGE: Final = 4096
-"""Pieces from this size on (bytes) are copied one by one: an array of them would be a copy more."""
+"""Pieces of this size or more (bytes) are copied one by one: copying them by array would copy them once more."""
 
 
 def copy_pieces(source: memoryview, starts: Int64s, ends: Int64s, into: memoryview, at: Int64s) -> None:
     """Copy `source[starts[i]:ends[i]]` to `at[i]` in `into`, for all i.
 
-    Raises IndexError for a piece that lies beyond either buffer.
+    Raises IndexError if a piece lies beyond either buffer.
     """
     sizes = ends - starts
-    powers = np.frexp(sizes.astype(np.float64))[1] - 1  # of the largest power of two within; -1 for nothing
+    powers = np.frexp(sizes.astype(np.float64))[1] - 1  # log2 of the largest block; -1 for no bytes
     for power in np.flatnonzero(np.bincount(powers + 1)) - 1:
         these = slice(None) if powers[0] == power and (powers == power).all() else powers == power
         if power < 0:
@@ -47,5 +52,5 @@ def _copy_blocks(
 
 
 def _blocks(buffer: memoryview, size: int) -> Any:
-    """Every block of `size` bytes in a buffer, by where it begins."""
+    """Return a view of every block of `size` bytes in a buffer, indexed by the byte at which it begins."""
     return np.ndarray((max(len(buffer) - size + 1, 0),), f"V{size}", buffer, strides=(1,))

@@ -1,4 +1,4 @@
-"""Step from record to record by their lengths: the one thing about records that cannot be read all at once."""
+"""Find where records begin, by stepping from length to length: the one part of reading that is sequential."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from twinlog.batches.columns.pieces import Int64s
 MAX_VARINT: Final = 5
 
 _LOW_HALF: Final = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
-"""By its first byte, what a length of two bytes says of the step to the next record."""
+"""By the first byte of a length of two bytes: its share of the step to the next record."""
 
 _ABREAST: Final = 32
-"""Records for each of the largest batch from which on stepping through all batches at once is quicker (measured)."""
+"""Measured: with more records than this for each record of the largest batch, stepping abreast is quicker."""
 
 
 def record_starts(data: memoryview, bytes_: Any, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
-    """Where each record begins, of batches of `counts` records that lie from `starts` to `ends` in `data`.
+    """Return where each record begins, in batches of `counts` records that lie from `starts` to `ends` in `data`.
 
-    `bytes_` is the same memory as an array.  Whether lengths are true the caller checks.  Raises IndexError for one
-    that leads beyond the data and for a count that cannot be, OverflowError for one that is no varint.
+    `bytes_` is the same memory as an array.  The caller checks that the lengths are true.  Raises IndexError if a
+    length leads beyond the data or a count is impossible, OverflowError if a length is not a varint.
     """
     if (counts < 1).any() or (counts > ends - starts).any():
         raise IndexError

@@ -1,1 +1,1 @@
-"""A new writer for a batch, in place, and its checksum without reading the batch."""
+"""Give a batch a new producer in place, and a new checksum without reading the batch."""

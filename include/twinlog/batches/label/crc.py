@@ -1,12 +1,15 @@
-"""CRC-32C of a batch whose header changed, without reading the batch.
+"""Compute the CRC-32C of a batch whose header changed, without reading the batch.
 
 A CRC is linear: crc(new) = crc(old) xor raw(old xor new), where `raw` is the CRC register started at zero.
-Old and new differ only in the first bytes that the CRC covers, so the difference is followed by zeros, and
-feeding n zero bytes into a register is a linear map, composed of those of n's digits.
+Old and new differ only in the first bytes that the CRC covers, so zeros follow the difference:
 
-Two things follow.  Relabelling a batch costs the same whatever its size.  And the checksum its producer made
-travels on: a batch damaged between the source's disk and the target's socket is refused by the target, where
-a checksum computed anew would have blessed the damage.
+    old xor new   [changed head][0 0 0 ... 0]   n zero bytes for the unchanged tail
+
+Feeding n zero bytes into a register is a linear map, composed of the maps of n's digits.
+
+Two things follow.  Relabelling a batch costs the same whatever its size.  The producer's own checksum stays in
+effect: if a batch is damaged between the source's disk and the target's socket, the target refuses it; a checksum
+computed anew would hide the damage.
 """
 
 from __future__ import annotations
@@ -18,24 +21,24 @@ import numpy as np
 from crc32c import crc32c
 
 _POLYNOMIAL = 0x82F63B78
-"""Castagnoli, reflected (RFC 3720)."""
+"""The Castagnoli polynomial, reflected (RFC 3720)."""
 
 _INVERTED = 0xFFFFFFFF
-"""A checksum is its register inverted; `crc32c` inverts what it is given and what it gives back."""
+"""A checksum is its register inverted; `crc32c` inverts its input and its output."""
 
 _READ_BITS = 12
 _READ = (1 << _READ_BITS) - 1
 _ZEROS = memoryview(bytes(_READ))
-"""So few zero bytes are quicker read than mapped."""
+"""This few zero bytes are read more quickly than mapped."""
 
 _DIGIT_BITS = 6
 _DIGIT = (1 << _DIGIT_BITS) - 1
-"""Of what is mapped, a digit of base 64 at a time: one step for batches of up to 256 KiB."""
+"""Mapped lengths are taken one base-64 digit at a time: one step for batches of up to 256 KiB."""
 
 _SINGLE_BITS: Any = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
 
 _Map = tuple[list[int], list[int], list[int], list[int]]
-"""A linear map of the register, as one table for each of its bytes."""
+"""A linear map of the register, as one table for each byte of the register."""
 
 
 def append_zeros(register: int, length: int) -> int:
@@ -60,18 +63,19 @@ def append_zeros(register: int, length: int) -> int:
 
 
 def changed_head(crc: int, old_head: bytes | memoryview, new_head: bytes | memoryview, unchanged: int) -> int:
-    """Return the CRC of (new_head + tail), given that of (old_head + tail).
+    """Return the CRC of (new_head + tail), given the CRC of (old_head + tail).
 
-    Heads are of equal length; `unchanged` is the length of the tail in bytes, which is not looked at.
+    The heads have equal length.  `unchanged` is the length of the tail in bytes; the tail itself is not read.
     """
     return crc ^ append_zeros(crc32c(old_head) ^ crc32c(new_head), unchanged)
 
 
 @functools.cache
 def _zeros(length: int) -> _Map:
-    """The map that appends `length` zero bytes.
+    """Return the map that appends `length` zero bytes.
 
-    Made when first wanted, 40 KB each: lengths are below 2**31, so there are 256 at most, and as a rule 64.
+    Maps are made when first needed and kept, 40 KB each.  Lengths are below 2**31, so there are at most 256 maps, and
+    usually 64.
     """
     registers = _SINGLE_BITS
     for bit in range(length.bit_length()):
@@ -83,7 +87,7 @@ def _zeros(length: int) -> _Map:
 
 @functools.cache
 def _doubled(times: int) -> Any:
-    """The map that appends 2**times zero bytes, as one array."""
+    """Return the map that appends 2**times zero bytes, as one array."""
     if not times:
         return _tables(np.array([_one_zero_byte(1 << bit) for bit in range(32)], np.uint32))
     half = _doubled(times - 1)

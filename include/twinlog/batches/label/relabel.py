@@ -1,4 +1,4 @@
-"""Relabel a batch: give it a new writer without touching, or even reading, its records."""
+"""Relabel a batch: give it a new producer without changing, or even reading, its records."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def relabel(
 ) -> memoryview:
     """Rewrite the header of `batch` in place for (`producer_id`, `producer_epoch`, `sequence`); return `batch`.
 
-    Base offset becomes 0 and the leader epoch -1, as a produce request wants them; of the attributes only the
-    codec stays.  Only for batches that are dense, CreateTime, and to be sent whole: anything else is read and
-    built anew (`twinlog.batches.cutter`).  `batch` must be writable and its CRC right; it may be relabelled again, with
-    the `header` it had first.
+    Base offset becomes 0 and the leader epoch -1, as a produce request requires; of the attributes only the codec
+    stays.  Use only for batches that are dense, CreateTime, and sent whole: all others are read and built anew
+    (`twinlog.batches.cutter`).  `batch` must be writable and its CRC right.  A batch may be relabelled again if
+    `header` is the one that it had first.
     """
     (old_crc,) = _CRC.unpack_from(batch, CRC_AT)
     attributes = header.attributes & CODEC_MASK

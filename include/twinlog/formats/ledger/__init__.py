@@ -1,1 +1,1 @@
-"""Records of the ledger: JSON, versioned, a key each."""
+"""Encode and decode the records of the ledger: versioned JSON, each under its own key."""

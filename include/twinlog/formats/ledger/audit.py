@@ -1,7 +1,7 @@
-"""What an audit has proved of a partition, and what it found: ledger records (twinlog.formats.ledger.records).
+"""Define the ledger records of an audit: its findings and the proved part of a partition.
 
-Offsets called upstream are on the source, downstream on the target; ends are exclusive.  No record's content is kept
-here, only where it stands.
+Upstream offsets are on the source, downstream offsets on the target; ends are exclusive.  No record's content is kept
+here, only its offset.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import ClassVar
 from twinlog.formats.ledger.entry import LedgerEntry
 
 KEPT_DIFFERENCES = 50
-"""Differences a ledger record names; `difference_count` counts all of them."""
+"""The most differences that a ledger record names; `difference_count` counts all of them."""
 
 KEPT_SPANS = 100
-"""Unproved spans a ledger record names; more are joined into the last one."""
+"""The most unproved spans that a ledger record names; further spans are joined into the last one."""
 
 
 class DifferenceKind(StrEnum):
-    """How a record of the copy differs from its source."""
+    """Name how a record of the copy differs from its source."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -32,7 +32,7 @@ class DifferenceKind(StrEnum):
 
 
 class Unproved(StrEnum):
-    """Why records that were copied could not be compared."""
+    """Name why copied records could not be compared."""
 
     SOURCE_RETENTION = "source-retention"
     TARGET_RETENTION = "target-retention"
@@ -47,7 +47,7 @@ class Unproved(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnprovedSpan:
-    """Upstream offsets [start, end) that hold `records` copied records nothing could be proved of, and why."""
+    """Upstream offsets [start, end) with `records` copied records of which nothing could be proved, and why."""
 
     start: int
     end: int
@@ -59,8 +59,8 @@ class UnprovedSpan:
 class FoundDifference:
     """One record that is not equal.
 
-    `upstream_offset` is None for an extra record, `downstream_offset` for a missing one that was never copied;
-    for another missing record it is the place where the map says that its copy stands.
+    `upstream_offset` is None for an extra record.  `downstream_offset` is None for a missing record that was never
+    copied; for another missing record it is the offset at which the map places its copy.
     """
 
     kind: DifferenceKind
@@ -70,11 +70,11 @@ class FoundDifference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit(LedgerEntry):
-    """What audits have made of upstream offsets [start, end) of one partition; newest for its life of the topic.
+    """The findings of audits about upstream offsets [start, end) of one partition; newest for its topic's incarnation.
 
-    The next incremental audit goes on at `end` upstream and `downstream_end` downstream, as long as
-    `remote_topic_id` is the copy's.  `records` counts what was compared or could not be; of these `equal_bytes`
-    were proved equal as whole batches, `equal_records` one by one.  `at_ms` is when `end` was reached.
+    The next incremental audit continues at `end` upstream and `downstream_end` downstream, as long as
+    `remote_topic_id` is the copy's.  `records` counts records that were compared or could not be.  Of these,
+    `equal_bytes` were proved equal as whole batches, `equal_records` one by one.  `at_ms` is when `end` was reached.
     """
 
     KIND: ClassVar[str] = "audit"
@@ -97,7 +97,7 @@ class PartitionAudit(LedgerEntry):
 
     @property
     def proved(self) -> int:
-        """Records proved equal."""
+        """Return the number of records proved equal."""
         return self.equal_bytes + self.equal_records
 
 
@@ -105,8 +105,9 @@ class PartitionAudit(LedgerEntry):
 class SampleAudit(LedgerEntry):
     """The last sample of one partition: `share` of its copied records, chosen by `seed`; newest only.
 
-    Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved; its differences, and those of
-    samples before it, stand until a PartitionAudit of a later time, which has compared these records or took them over.
+    Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved.  Its differences, and those
+    of earlier samples, stand until a later PartitionAudit, which has compared these records or adopted the
+    differences.
     """
 
     KIND: ClassVar[str] = "audit-sample"

@@ -1,4 +1,4 @@
-"""What a copy did to each of many partitions: a ledger record (twinlog.formats.ledger.records)."""
+"""Define the ledger record of what a copy did to each of many partitions (twinlog.formats.ledger.records)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome(LedgerEntry):
-    """What the copy of `run_id` did; the newest one only, and only of a flow of many partitions.
+    """The result of the copy of `run_id`; only the newest is kept, and only of a flow with many partitions.
 
-    By topic and partition (as text): `copied` has the records of those that got some, `errors` why those stopped that
-    did.  `stopped` are the partitions that could not even be begun, as in the copy's result.
+    By topic and partition (as text): `copied` holds the number of records of partitions that got some, `errors` the
+    reason of those that stopped.  `stopped` are the partitions that could not even be begun, as in the copy's result.
     """
 
     KIND: ClassVar[str] = "copy-outcome"

@@ -1,4 +1,4 @@
-"""How every record of the ledger is written (twinlog.formats.ledger.records says what it holds)."""
+"""Encode every record of the ledger (twinlog.formats.ledger.records defines them)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from twinlog.jsonable import to_json
 VERSION = 1
 
 LEDGER_PARTITION = 0
-"""All of a ledger is in one partition: its records have an order."""
+"""The one partition that holds the whole ledger, so that its records have an order."""
 
 
 class LedgerEntry:
-    """Base of all kinds of records: a kind has a name, and some of its fields identify a record of it."""
+    """Base of all kinds of records: a kind has a name, and some of its fields identify a record."""
 
     __slots__ = ()
     KIND: ClassVar[str]
     IDENTITY: ClassVar[tuple[str, ...]] = ()
 
     def key(self) -> bytes:
-        """Write the key."""
+        """Encode the key."""
         return json_bytes([self.KIND, *(getattr(self, name) for name in self.IDENTITY)])
 
     def value(self) -> bytes:
-        """Write the value."""
+        """Encode the value."""
         return json_bytes({"version": VERSION, **to_json(self)})

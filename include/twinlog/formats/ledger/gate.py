@@ -1,6 +1,6 @@
-"""What the readiness gate keeps in the ledger: waivers, its answers, what is at risk, what the source looked like.
+"""Define what the readiness gate keeps in the ledger: waivers, its answers, samples of risk, the source as last seen.
 
-All of it is bounded: one answer per mode, a ring of risk samples, one picture of the source.
+All of it is bounded: one answer per mode, a ring of risk samples, one record of the source.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class Waiver(LedgerEntry):
-    """Until `until_ms` the failed check `check` does not keep the gate from being ready, on `by`'s responsibility.
+    """Until `until_ms` the failed check `check` does not make the gate say no; `by` takes the responsibility.
 
-    `subject` narrows it to what the check names (a topic, "orders partition 3", a group); "" waives all of it.
+    `subject` narrows the waiver to one subject of the check (a topic, "orders partition 3", a group); "" waives all.
     """
 
     KIND: ClassVar[str] = "waiver"
@@ -32,8 +32,8 @@ class Waiver(LedgerEntry):
 class GateOutcome(LedgerEntry):
     """The gate's newest answer in one mode.
 
-    `failed` are the checks that forbade to be ready, `waived` those that would have; `evidence_sha256` is the
-    digest of the evidence file, hexadecimal.
+    `failed` are the checks that made it say no; `waived` are the failed checks that were waived.  `evidence_sha256` is
+    the digest of the evidence file, hexadecimal.
     """
 
     KIND: ClassVar[str] = "gate"
@@ -48,11 +48,11 @@ class GateOutcome(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class RiskSample(LedgerEntry):
-    """The most that was at risk within one slot of time; slots are used again, so that only a day is kept.
+    """The most that was at risk within one slot of time; slots are reused, so that only a day is kept.
 
-    `records` and `bytes` were not copied yet, the oldest of them for `age_ms`; `bytes` is an estimate, None
-    where the source would not tell the sizes of its logs.  Without `age_known` some may have been older: they had no
-    time, or nobody could look at them.
+    `records` and `bytes` were not copied yet, the oldest of them for `age_ms`.  `bytes` is an estimate, None if the
+    source would not report the sizes of its logs.  Without `age_known` some records may have been older: they had no
+    timestamp, or could not be read.
     """
 
     KIND: ClassVar[str] = "risk"
@@ -69,10 +69,10 @@ class RiskSample(LedgerEntry):
 class KnownTopic:
     """One source topic as the last cycle saw it; `drift` are lines "entry: value on A, value on B".
 
-    `oldest_ms` is the time of the oldest record at risk, None when there is none or nobody knows it.
-    Of `unread` partitions nothing could be asked: what of them is at risk is not among the records.
-    `undecided` of the records lay behind transactions that were open since `undecided_ms` (epoch ms; None when there
-    was none, or nobody knows); `held_by` says in words who held the oldest.
+    `oldest_ms` is the time of the oldest record at risk, None if there is none or it is unknown.  `unread` partitions
+    could not be asked: their records at risk are not counted.  `undecided` records lay behind transactions that were
+    open since `undecided_ms` (epoch ms; None if there was none, or it is unknown); `held_by` says in words which
+    producer held the oldest.
     """
 
     topic: str
@@ -89,10 +89,11 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class KnownSource(LedgerEntry):
-    """What the last cycle saw of the source, for the day on which nobody can ask it.
+    """The source as the last cycle saw it, for the day on which it cannot be asked.
 
-    `topics` holds those that had something at risk, drifting, or unread; the `topic_count` others had not.
-    Without `undecided_seen` an older twinlog wrote it, which did not look for records behind open transactions.
+    `topics` are those with records at risk, drift, or unread partitions; the `topic_count` other topics had none of
+    these.  Without `undecided_seen` an older release wrote the record, which did not look for records behind open
+    transactions.
     """
 
     KIND: ClassVar[str] = "known-source"

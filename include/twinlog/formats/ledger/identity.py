@@ -1,8 +1,8 @@
-"""Ledger records about which clusters a flow is between: ids, which stay true where aliases are only names.
+"""Define the ledger records about the clusters of a flow: ids stay true, while aliases are only names.
 
-A ledger is named by the source's alias alone, transactional ids by both aliases.  So drivers that call one target by
-two names do not fence each other, and write the same progress.  The ledger's log decides between them: the flow whose
-claim lies first in it owns the state (docs/decisions/0022-identity.md).
+A ledger is named by the source's alias alone, a transactional id by both aliases.  So drivers that call one target by
+two names do not fence each other, and write the same progress.  The ledger's log decides between them: the state
+belongs to the flow whose claim lies first in the log (docs/decisions/0022-identity.md).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from twinlog.formats.ledger.writers import LaneWriter
 class FlowClaim(LedgerEntry):
     """`flow` (both aliases) copies from one cluster to another, and owns this ledger, map and progress since `at_ms`.
 
-    Written once, behind the flow's fence: the claim that lies first in the log counts.  Only `twinlog claim` moves it,
-    `by` a person and for a `reason`.
+    Written once, behind the flow's fence: the first claim in the log counts.  Only `twinlog claim` moves it; then `by`
+    names a person, and `reason` their reason.
     """
 
     KIND: ClassVar[str] = "flow-claim"
@@ -37,9 +37,9 @@ class FlowClaim(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlow(LedgerEntry):
-    """The flow leaves out what a reverse flow wrote, whose ledger on the source is the topic `ledger_topic_id`.
+    """The flow leaves out the records of a reverse flow, whose ledger on the source is topic `ledger_topic_id`.
 
-    Noted before the first record is left out.  If that ledger goes, what is to be left out is not known any more.
+    Written before the first record is left out.  If that ledger is lost, it is unknown which records to leave out.
     """
 
     KIND: ClassVar[str] = "reverse-flow"
@@ -50,10 +50,10 @@ class ReverseFlow(LedgerEntry):
 
 
 def source_ids(records: Iterable[object]) -> frozenset[str]:
-    """Return the ids of the clusters a ledger's flow copies from; none where no record of it knows.
+    """Return the ids of the clusters that a ledger's flow copies from; none if no record tells.
 
-    `records` are those of one ledger, claims in the order of the log.  Releases without claims noted the cluster with
-    each topic.
+    `records` are those of one ledger, with claims in the order of the log.  Releases without claims noted the cluster
+    with each topic.
     """
     known = list(records)
     claim = next((it for it in known if isinstance(it, FlowClaim)), None)
@@ -65,9 +65,9 @@ def source_ids(records: Iterable[object]) -> frozenset[str]:
 
 
 def is_reverse(alias: str, records: Iterable[object], *, target_alias: str, target_cluster_id: str) -> bool:
-    """Say whether a ledger, found on a flow's source under `alias`, is that of a flow from the flow's target.
+    """Say whether a ledger, found on a flow's source under `alias`, belongs to a flow from the flow's target.
 
-    By the cluster's id, wherever both are known; else by its name.
+    Decided by the cluster's id, if both ids are known; else by the alias.
     """
     ids = source_ids(records)
     if ids and target_cluster_id:
@@ -76,7 +76,7 @@ def is_reverse(alias: str, records: Iterable[object], *, target_alias: str, targ
 
 
 def written_as(records: Iterable[object]) -> str:
-    """Return the name of the flow whose lanes wrote last; "" where no lane did, or none in transactions."""
+    """Return the name of the flow whose lanes wrote last; "" if no lane wrote, or none in transactions."""
     writers = [it for it in records if isinstance(it, LaneWriter)]
     newest = max(writers, key=lambda it: (it.since_ms, it.producer_id), default=None)
     named = re.fullmatch(r"twinlog-(.+)-\d+", newest.transactional_id) if newest is not None else None

@@ -1,6 +1,6 @@
-"""What a flow remembers of the metadata it gave to the target: so that it can take back what it gave, and only that.
+"""Define what a flow remembers of metadata that it gave to the target, so that it takes back only its own.
 
-Each record replaces the one before it as a whole; an empty one is written where nothing is left to remember.
+Each record replaces the one before it as a whole; an empty one is written if nothing is left to remember.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigsSet(LedgerEntry):
-    """The configs twinlog set on a topic of the target, with the values it gave them."""
+    """The configs that twinlog set on a topic of the target, with the values that it gave them."""
 
     KIND: ClassVar[str] = "topic-configs-set"
     IDENTITY: ClassVar[tuple[str, ...]] = ("remote_topic",)
@@ -25,7 +25,7 @@ class TopicConfigsSet(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class AclGrant:
-    """Who may (`ALLOW`) or may not (`DENY`) do what from where; Kafka's own spelling of each."""
+    """A rule of an ACL: who may (`ALLOW`) or may not (`DENY`) do what from where, each in Kafka's own spelling."""
 
     principal: str
     host: str
@@ -35,7 +35,7 @@ class AclGrant:
 
 @dataclass(frozen=True, slots=True)
 class AclsAdded(LedgerEntry):
-    """The ACLs twinlog added to one resource pattern of the target, written before they are created."""
+    """The ACLs that twinlog added to one resource pattern of the target, written before they are created."""
 
     KIND: ClassVar[str] = "acls-added"
     IDENTITY: ClassVar[tuple[str, ...]] = ("resource_type", "pattern", "name")
@@ -48,7 +48,7 @@ class AclsAdded(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class QuotasSet(LedgerEntry):
-    """The client quotas twinlog set for one entity of the target, such as `{"user": "alice"}`; None: the default."""
+    """The client quotas that twinlog set for one entity of the target, e.g. `{"user": "alice"}`; None: the default."""
 
     KIND: ClassVar[str] = "quotas-set"
     IDENTITY: ClassVar[tuple[str, ...]] = ("entity",)
@@ -59,7 +59,7 @@ class QuotasSet(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class ScramSecretSet(LedgerEntry):
-    """Which secret a user's SCRAM credential was last given, told by a salted, slow print of it (base64 both)."""
+    """The secret last given to a user's SCRAM credential, told by a salted, slow fingerprint of it (base64 both)."""
 
     KIND: ClassVar[str] = "scram-secret-set"
     IDENTITY: ClassVar[tuple[str, ...]] = ("user", "mechanism")
@@ -72,7 +72,7 @@ class ScramSecretSet(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class PlanApplied(LedgerEntry):
-    """A saved metadata plan was applied; `digest` is the file's, so that it is not applied twice."""
+    """A saved metadata plan was applied; `digest` is that of its file, so that the plan is not applied twice."""
 
     KIND: ClassVar[str] = "metadata-plan-applied"
     IDENTITY: ClassVar[tuple[str, ...]] = ("digest",)

@@ -1,14 +1,14 @@
-"""A ledger record that is too large for one: written in parts, read whole or not at all.
+"""Write a large ledger record in parts, and read it whole or not at all.
 
     each part   key ["part", id, number], value: a stretch of the record's value, compressed (zlib)
     the record  under its own key: {"version":2,"parts":{"id":..,"count":..,"bytes":..,"crc":..}}
 
-Parts come before their record in the one partition of the ledger, in one transaction with it where there is one: a
-reader that sees the record sees all of them, and one that sees some of them only still sees the record before.  An id
-(the time in ms, then a digest) is of one writing: parts are never replaced, and no two writers share any.  Parts that
-no record names are left over: of a record written anew or forgotten, or of a writer that died before the record.
+Parts come before their record in the ledger's single partition, and in the same transaction if there is one.  A reader
+that sees the record sees all parts; a reader that sees only some parts still sees the earlier record.  An id (the time
+in ms, then a digest) belongs to one writing: parts are never replaced, and no two writers share parts.  Parts that no
+record names are left over: their record was written again or forgotten, or their writer died before the record.
 
-A release that does not know this stops at version 2, which it says.
+A release that does not know parts stops at version 2, and its error names the version.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from twinlog.errors import FormatError
 from twinlog.formats.mm2.plain_json import json_bytes
 
 LARGEST_VALUE = 256 * 1024
-"""Of a record: a quarter of Kafka's default of max.message.bytes, uncompressed."""
+"""The most bytes of a record's value in one part, uncompressed: a quarter of Kafka's default max.message.bytes."""
 
 LEFT_OVER_MS = 3_600_000
-"""Age of a part at which nobody can be about to write the record it belongs to."""
+"""From this age (ms) of a part on, no writer can still be about to write its record."""
 
 KIND = "part"
 _PART = b'["part",'
@@ -35,7 +35,7 @@ _SPLIT = b'{"version":2,"parts":'
 
 
 def in_parts(key: bytes, value: bytes | None, now_ms: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield what to write of a record, in order: itself, or the parts of a large one and the record that names them."""
+    """Yield the writes for a record, in order: the record, or a large one's parts and the record naming them."""
     if value is None or len(value) <= LARGEST_VALUE:
         yield key, value
         return
@@ -49,25 +49,25 @@ def in_parts(key: bytes, value: bytes | None, now_ms: int) -> Iterator[tuple[byt
 
 
 def is_part(key: bytes) -> bool:
-    """Whether a record is a part of another."""
+    """Say whether a record is a part of another."""
     return key.startswith(_PART)
 
 
 def is_split(value: bytes) -> bool:
-    """Whether a record's value names the parts that hold it."""
+    """Say whether a record's value names the parts that hold it."""
     return value.startswith(_SPLIT)
 
 
 def part_keys(value: bytes) -> list[bytes]:
-    """Name the parts of a record, in order.  Raises FormatError."""
+    """Return the keys of a record's parts, in order.  Raises FormatError."""
     told = _told(value)
     return [json_bytes([KIND, told["id"], number]) for number in range(told["count"])]
 
 
 def joined(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> bytes:
-    """Put the value of a record together that `value` names the parts of; `latest` are the ledger's values by key.
+    """Join a record's value from the parts that `value` names; `latest` holds the ledger's values by key.
 
-    Raises FormatError when one is missing, or when together they are not what was written.
+    Raises FormatError if a part is missing, or if the joined parts are not what was written.
     """
     told = _told(value)
     parts = [latest.get(name) for name in part_keys(value)]
@@ -92,7 +92,7 @@ def joined(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> by
 
 
 def is_over(part: bytes, now_ms: int) -> bool:
-    """Whether the writing that a part is of has ended, well or not; also of a part that no writer of ours wrote."""
+    """Say whether the writing of a part has ended, well or not; also True for a part that twinlog did not write."""
     try:
         at_ms = int(json.loads(part)[1].split("-")[0])
     except (ValueError, LookupError, AttributeError):

@@ -1,4 +1,4 @@
-"""Read a whole ledger again and again: each record is parsed once, and again only when its bytes are others."""
+"""Read a whole ledger repeatedly: each record is parsed once, and again only if its bytes have changed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ R = TypeVar("R", bound=LedgerEntry)
 
 @dataclass(frozen=True, slots=True)
 class ReadLedger:
-    """The records of a ledger, in the order of its keys; `left_over` names parts that belong to none of them."""
+    """The records of a ledger, in the order of its keys; `left_over` are keys of parts that belong to no record."""
 
     records: tuple[LedgerRecord, ...]
     left_over: tuple[bytes, ...] = ()
 
 
 class _Parsed(NamedTuple):
-    """A record as it was read: its bytes, what they say, the keys of its parts."""
+    """A parsed record: its bytes, its content, the keys of its parts."""
 
     value: bytes
     record: LedgerRecord
@@ -31,19 +31,19 @@ class _Parsed(NamedTuple):
 
 
 class LedgerReading:
-    """What was parsed of one ledger, by key; kept from one reading to the next.
+    """The parsed records of one ledger, by key; kept from one reading to the next.
 
-    Invariant: holds what the last reading found and nothing else, so that it is as large as the ledger is.
+    Invariant: only the results of the last reading are held, so they are no larger than the ledger.
     """
 
     def __init__(self) -> None:
-        # One value, so that readers in two threads never leave halves of two readings.
+        # One value, so that readers in two threads never leave a mixture of two readings.
         self._last: tuple[Mapping[bytes, _Parsed], ReadLedger] = ({}, ReadLedger(()))
 
     def read(self, latest: Mapping[bytes, bytes | None]) -> ReadLedger:
-        """Read the ledger's values by key; the same object again where nothing has changed.
+        """Read the ledger's values by key; return the same object again if nothing has changed.
 
-        Raises FormatError as `parse_ledger`, and for a record of which a part is missing.
+        Raises FormatError as `parse_ledger`, and for a record with a missing part.
         """
         before, found = self._last
         known: dict[bytes, _Parsed] = {}
@@ -69,7 +69,7 @@ class LedgerReading:
         return found
 
     def parts_of(self, key: bytes) -> tuple[bytes, ...]:
-        """Name the parts of a record as it was when the ledger was read last."""
+        """Return the keys of a record's parts, as of the last reading."""
         seen = self._last[0].get(key)
         return seen.parts if seen is not None else ()
 
@@ -82,7 +82,7 @@ def _parsed(key: bytes, value: bytes, latest: Mapping[bytes, bytes | None]) -> _
 
 
 def parse_whole(key: bytes, latest: Mapping[bytes, bytes | None]) -> LedgerRecord | None:
-    """Parse one record of a ledger, in one piece or in parts; None for a tombstone, and for a part.
+    """Parse one record of a ledger, whole or in parts; None for a tombstone, and for a part.
 
     Raises FormatError as `LedgerReading.read`.
     """
@@ -91,9 +91,9 @@ def parse_whole(key: bytes, latest: Mapping[bytes, bytes | None]) -> LedgerRecor
 
 
 def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:
-    """Read the records of one kind, of those that are never in parts.
+    """Yield the records of one kind, for kinds that are never written in parts.
 
-    Raises FormatError for one of them that cannot be read, and for a record of a kind that is not known.
+    Raises FormatError if one of them cannot be read, and for a record of an unknown kind.
     """
     begin = f'["{kind.KIND}"'.encode()
     for key, value in latest.items():
@@ -105,5 +105,5 @@ def of_kind(latest: Mapping[bytes, bytes | None], kind: type[R]) -> Iterator[R]:
 
 
 def lane_writers(latest: Mapping[bytes, bytes | None]) -> set[int]:
-    """Producer ids of all lanes that a ledger (value by key) knows of.  Raises FormatError as `of_kind`."""
+    """Return the producer ids of all lanes that a ledger (value by key) knows.  Raises FormatError as `of_kind`."""
     return {writer.producer_id for writer in of_kind(latest, LaneWriter)}

@@ -1,10 +1,10 @@
-"""The ledger: what a flow has to remember besides progress and the map (docs/architecture.md, "State").
+"""Define the ledger: what a flow remembers besides progress and the map (docs/architecture.md, "State").
 
-    key    JSON array: the kind, then what identifies the record; the newest record of a key counts
+    key    JSON array: the kind, then the fields that identify the record; the newest record of a key counts
     value  JSON object: "version", then every field of the record; None (a tombstone) forgets it
            of a large record: the names of its parts (twinlog.formats.ledger.parts)
 
-Times are epoch ms.  Fields that a reader does not know are ignored, an unknown kind or version never is.
+Times are epoch ms.  Readers ignore fields that they do not know, but never an unknown kind or version.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class FlowPhase(StrEnum):
-    """Where a flow stands between running and having been failed over."""
+    """Name the state of a flow between running and having been failed over."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -64,13 +64,13 @@ class FlowPhase(StrEnum):
 
     @property
     def failed_over(self) -> bool:
-        """Whether a failover has begun or is done: the target is where people work.  Written by later releases."""
+        """Say whether a failover has begun or is done: clients work on the target.  Written by later releases."""
         return self in {FlowPhase.FAILING_OVER, FlowPhase.PROMOTED}
 
 
 @dataclass(frozen=True, slots=True)
 class LaneFence(LedgerEntry):
-    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes, lane 0 being the gate."""
+    """The driver of `run_id` fenced the flow and writes through `lane_count` lanes; lane 0 is the control lane."""
 
     KIND: ClassVar[str] = "lane-fence"
     run_id: str
@@ -80,7 +80,7 @@ class LaneFence(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class FlowState(LedgerEntry):
-    """The flow is in `state` since `since_ms`; `by` whom and for what `reason`."""
+    """The flow is in `state` since `since_ms`; `by` names a person, `reason` their reason."""
 
     KIND: ClassVar[str] = "flow-state"
     state: FlowPhase
@@ -151,8 +151,8 @@ _OURS = b'{"version":%d,' % VERSION
 def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
     """Read a record; None for a tombstone.
 
-    Raises FormatError for bytes that are no ledger record, of an unknown kind or version, or under a key that is
-    not theirs.  A record in parts is put together first (twinlog.formats.ledger.reading).
+    Raises FormatError for bytes that are not a ledger record, for an unknown kind or version, and for a record under
+    another record's key.  Join a record in parts first (twinlog.formats.ledger.reading).
     """
     kind = _kind(key)
     if kind == PART:
@@ -161,7 +161,7 @@ def parse_ledger(key: bytes, value: bytes | None) -> LedgerRecord | None:
 
 
 def require_known(key: bytes) -> None:
-    """See that a record is of a kind this release knows, or a part of one.  Raises FormatError."""
+    """Check that a record's kind is known to this release, or that it is a part.  Raises FormatError."""
     end = key.find(b'"', 2)
     if not key.startswith(b'["') or key[2:end] not in _KINDS:
         _kind(key)
@@ -180,7 +180,7 @@ def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
     if not value.startswith(_OURS):
         fields = parsed_json(value, f"ledger record {kind}")
         version = fields.get("version") if isinstance(fields, dict) else None
-    else:  # as every release writes it: parsed once only
+    else:  # the form that every release writes: parsed only once
         version = VERSION
     if version != VERSION or isinstance(version, bool):
         raise FormatError(

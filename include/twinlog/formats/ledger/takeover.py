@@ -1,4 +1,4 @@
-"""Ledger records about what stood in a copy before the flow was taken over from MirrorMaker 2."""
+"""Define the ledger records about a copy's content from before the flow was migrated from MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class TakenOver(LedgerEntry):
-    """Of a copy that keeps its topic's name: what of it is MirrorMaker 2's, in downstream offsets.
+    """The part of a copy that is MirrorMaker 2's, in downstream offsets, if the copy keeps its topic's name.
 
-    Records at [`compared`, `end`) were compared, and each is the source's.  Those at [`first`, `compared`) were not:
-    they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the life of the copy.
+    Records at [`compared`, `end`) were compared, and each is the source's.  Records at [`first`, `compared`) were not:
+    they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the incarnation of the copy.
     """
 
     KIND: ClassVar[str] = "taken-over"

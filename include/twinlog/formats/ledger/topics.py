@@ -1,7 +1,7 @@
-"""Ledger records about topics as they live: lives, where copies begin, gaps, pauses, deletions, rebuilds.
+"""Define the ledger records about topics: incarnations, beginnings, lost ranges, pauses, deletions, rebuilds.
 
-Offsets are upstream unless they say otherwise, times are epoch ms.  `topic_id` is the source topic's life, base64
-as Kafka prints it: offsets of two lives of a topic are different offsets.
+Offsets are upstream unless stated otherwise; times are epoch ms.  `topic_id` is the source topic's incarnation, base64
+as Kafka prints it: the same offset in two incarnations of a topic is two different offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 
 class GapCause(StrEnum):
-    """Why upstream offsets can no longer be copied."""
+    """Name why upstream offsets can no longer be copied."""
 
     RETENTION = "retention"
     DELETE_RECORDS = "delete-records"
@@ -25,7 +25,7 @@ class GapCause(StrEnum):
 
 
 class IncarnationReason(StrEnum):
-    """Why a life is the one that is copied now."""
+    """Name why an incarnation is the one that is copied now."""
 
     FIRST_SEEN = "first-seen"
     APPEND = "append"
@@ -34,7 +34,7 @@ class IncarnationReason(StrEnum):
 
 
 class RebuildPhase(StrEnum):
-    """How far a rebuild has come; each step can be repeated."""
+    """Name how far a rebuild has come; each step can be repeated."""
 
     DELETING = "deleting"
     COPYING = "copying"
@@ -43,11 +43,11 @@ class RebuildPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation(LedgerEntry):
-    """One life of a source topic: `topic_id` was first seen at `since_ms` and goes to `remote_topic`.
+    """One incarnation of a source topic: `topic_id` was first seen at `since_ms` and is copied to `remote_topic`.
 
-    The one with the highest `number` is copied now, and stored progress is its progress.  `remote_topic_id` is the
-    life of the copy it goes into, "" where an older release wrote the record; `source_cluster_id` the cluster it
-    was seen on.
+    The incarnation with the highest `number` is copied now, and stored progress is its progress.  `remote_topic_id` is
+    the incarnation of its copy, "" if an older release wrote the record.  `source_cluster_id` is the cluster on which
+    it was seen.
     """
 
     KIND: ClassVar[str] = "incarnation"
@@ -64,12 +64,12 @@ class Incarnation(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class Beginning(LedgerEntry):
-    """Where the copy of each partition of a life begins, by partition number as text.
+    """The offset at which the copy of each partition of an incarnation begins, by partition number as text.
 
-    Noted when a topic is copied for the first time.  Nothing was promised about what lies before: the source had
-    deleted it (`log_starts` is then the same), or `consumer.auto.offset.reset=latest` leaves it out.  A partition
-    that is not listed was added later, and begins at its first record.  `into_empty`: the copy held no record then, so
-    that nothing from before `log_starts` is in it, as MM2 may have left in one that is taken over.
+    Written when a topic is copied for the first time.  Earlier offsets were never promised: the source had deleted
+    them (`log_starts` is then the same), or `consumer.auto.offset.reset=latest` leaves them out.  A partition that is
+    not listed was added later, and begins at its first record.  `into_empty`: the copy held no record then, so it has
+    no record from before `log_starts`; a copy migrated from MM2 may have some.
     """
 
     KIND: ClassVar[str] = "beginning"
@@ -86,8 +86,8 @@ class Beginning(LedgerEntry):
 class LeaderEpoch(LedgerEntry):
     """The source's leader epoch of the last copied batch at or after upstream offset `since_offset` (KIP-101).
 
-    Where progress ends in a hole, of the batch behind the hole.  What the source's log says about this epoch tells
-    whether it still holds what was copied from it.
+    If progress ends in an offset gap, this is the epoch of the batch behind the gap.  The source's answer about this
+    epoch tells whether its log still holds what was copied from it.
     """
 
     KIND: ClassVar[str] = "leader-epoch"
@@ -101,16 +101,16 @@ class LeaderEpoch(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class Gap(LedgerEntry):
-    """Upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
+    """A lost range: upstream offsets first_offset..last_offset (both lost) that can no longer be copied.
 
-    `records_estimate` is at most how many records they held.  The lost records lie between `first_ms` (timestamp of
-    the last record copied before them) and `last_ms` (of the first one left behind them), where these are known.
-    With `copied_past` the copy goes on behind the gap (`twinlog.on.gap=record-and-continue`); without it the
-    partition is stopped in front of it.  `grown_ms` is when it was last found to be longer than before, None when it
-    never was.
+    `records_estimate` is an upper bound of the records in it.  The lost records lie between `first_ms` (timestamp of
+    the last record copied before them) and `last_ms` (timestamp of the first record left behind them), where known.
+    With `copied_past` the copy goes on behind the range (`twinlog.on.gap=record-and-continue`); without it the
+    partition is stopped in front of it.  `grown_ms` is when the range was last found to be longer than before, None if
+    it never was.
 
-    Cause `truncation` is the other way round: the source acknowledged these offsets, they were copied, and the
-    source has lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's life.
+    Cause `truncation` means the reverse: the source acknowledged these offsets, they were copied, and the source has
+    lost them; the copy still holds them.  Cause `recreated`: they ended with the topic's incarnation.
     """
 
     KIND: ClassVar[str] = "gap"
@@ -131,9 +131,9 @@ class Gap(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class GapAcknowledged(LedgerEntry):
-    """`by` answers for going on without the records of a gap, or a quarantined one, for `reason`.
+    """`by` accepts that the copy goes on without the records of a lost range, or a quarantined one, for `reason`.
 
-    The gap is the one that begins at `first_offset`; what of it lies behind `last_offset` is not acknowledged.
+    The range is the one that begins at `first_offset`; the part of it behind `last_offset` is not acknowledged.
     """
 
     KIND: ClassVar[str] = "gap-acknowledged"
@@ -150,7 +150,7 @@ class GapAcknowledged(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class TopicPause(LedgerEntry):
-    """The source topic is not copied since `since_ms`; `by` whom and for what `reason`.  Forgotten by a resume."""
+    """The source topic is not copied since `since_ms`, paused `by` a person for `reason`.  A resume forgets it."""
 
     KIND: ClassVar[str] = "topic-pause"
     IDENTITY: ClassVar[tuple[str, ...]] = ("topic",)
@@ -164,9 +164,9 @@ class TopicPause(LedgerEntry):
 class DeletedTopic(LedgerEntry):
     """The source topic was first found to be gone at `first_seen_ms`; its copy is an orphan.
 
-    Forgotten when the topic is there again, and when all that is known of it is (`twinlog forget`,
-    `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well, 0 while it is there, or
-    nobody looked.
+    The record is forgotten when the topic exists again, and when everything known of the topic is forgotten (`twinlog
+    forget`, `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well; 0 while the copy
+    exists, or if that was not checked.
     """
 
     KIND: ClassVar[str] = "deleted-topic"
@@ -180,10 +180,10 @@ class DeletedTopic(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a group of the target stood on one partition of a copy that is rebuilt.
+    """The position of a group of the target on one partition of a copy that is rebuilt.
 
-    `upstream` is the exact upstream offset it would have read next, None where the map could not tell: then
-    nothing is committed for it.  `downstream` is what it had committed on the old copy.
+    `upstream` is the exact upstream offset that the group would have read next; None if the map could not tell, and
+    then nothing is committed for the group.  `downstream` is the offset that it had committed on the old copy.
     """
 
     group: str
@@ -194,18 +194,18 @@ class GroupPosition:
 
     @property
     def awaited(self) -> bool:
-        """Whether it is still to be committed on the new copy."""
+        """Say whether the position is still to be committed on the new copy."""
         return self.upstream is not None and not self.restored
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuild(LedgerEntry):
-    """The copy of a topic is deleted and made anew; only the newest rebuild of a topic is kept.
+    """The copy of a topic is deleted and recreated; only the newest rebuild of a topic is kept.
 
-    While `phase` is deleting nothing is copied into it.  `old_remote_topic_id` is the life of the copy that goes,
-    "" when it was gone already.  `configs` are the topic's own settings on the target, set again on the new one.
-    `request` names what asked for it, so that asking again does not rebuild again; `joined` are requests that found
-    it under way and went on with it.
+    While `phase` is deleting, nothing is copied into it.  `old_remote_topic_id` is the incarnation of the old copy, ""
+    if it was gone already.  `configs` are the topic's own settings on the target, which are set again on the new copy.
+    `request` names the request for the rebuild, so that repeating the request does not rebuild again.  `joined` are
+    requests that found the rebuild under way and continued it.
     """
 
     KIND: ClassVar[str] = "rebuild"
@@ -224,11 +224,11 @@ class Rebuild(LedgerEntry):
     joined: tuple[str, ...] = ()
 
     def asked_by(self, request: str) -> bool:
-        """Whether it was made for this request ("": none) among others."""
+        """Say whether the rebuild was made for, or joined by, this request; False for ""."""
         return bool(request) and request in {self.request, *self.joined}
 
     def joined_by(self, request: str) -> Rebuild:
-        """Return it with a request that goes on with it noted."""
+        """Return the rebuild with a request noted that continues it."""
         if not request or self.asked_by(request):
             return self
         return replace(self, joined=(*self.joined, request))

@@ -1,4 +1,4 @@
-"""Ledger records about who writes for a flow."""
+"""Define the ledger records about the writers of a flow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinlog.formats.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class LaneWriter(LedgerEntry):
-    """Batches of `producer_id` on the target were written by the flow's lane `transactional_id`, since `since_ms`.
+    """The flow's lane `transactional_id` wrote the batches of `producer_id` on the target, since `since_ms`.
 
-    Never forgotten: a cluster gives a producer id once, and compaction keeps it in the header of a batch.
+    Never forgotten: a cluster gives out a producer id only once, and compaction keeps it in the header of a batch.
     """
 
     KIND: ClassVar[str] = "lane-writer"

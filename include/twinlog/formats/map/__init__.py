@@ -1,1 +1,1 @@
-"""Bytes of the offset map: segments of extents, delta-coded, and packed for memory."""
+"""Encode the offset map: segments of extents, delta-coded, and packed for memory."""

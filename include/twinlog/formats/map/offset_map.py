@@ -1,12 +1,12 @@
-"""The offset map's own records: a piece of one partition's map, delta-coded.
+"""Encode the offset map's records: a segment of one partition's map, delta-coded.
 
     key    byte version, STRING topic, STRING topic id, INT32 partition, INT64 first upstream offset
-    value  byte version, uvarint end - first, uvarint number of runs, then for each run
-           uvarint upstream offsets skipped since the last run, uvarint downstream offsets skipped (for the first
-           run: its downstream offset), uvarint length
+    value  byte version, uvarint end - first, uvarint number of extents, then for each extent
+           uvarint upstream offsets skipped since the last extent, uvarint downstream offsets skipped (for the first
+           extent: its downstream offset), uvarint length
 
-uvarint is base 128, least significant group first.  Small alternating runs take three bytes each.  The number of
-runs stands in front, so that no truncation can pass for a shorter piece.
+uvarint is base 128, least significant group first.  Small alternating extents take three bytes each.  The number of
+extents comes first, so that a truncated value cannot pass for a shorter segment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_BYTES = 9
 
 @dataclass(frozen=True, slots=True)
 class MapKey:
-    """What a piece is stored under; `topic` and `topic_id` (as Kafka prints it) are the source's."""
+    """The key of a segment; `topic` and `topic_id` (as Kafka prints it) are the source's."""
 
     topic: str
     topic_id: str
@@ -51,13 +51,13 @@ class MapKey:
 
 
 def encode_map_key(key: MapKey) -> bytes:
-    """Write the key of a piece."""
+    """Encode the key of a segment."""
     names = string(key.topic) + string(key.topic_id)
     return bytes([VERSION]) + names + int32(key.partition) + int64(key.first_upstream)
 
 
 def decode_map_key(data: bytes) -> MapKey:
-    """Read the key of a piece; raises FormatError for bytes that are not one, or of another version."""
+    """Decode the key of a segment; raises FormatError for malformed bytes or another version."""
     _check_version(data, "offset map key")
     reader = StructReader(data[1:], "offset map key")
     key = MapKey(reader.string(), reader.string(), reader.int32(), reader.int64())
@@ -68,9 +68,9 @@ def decode_map_key(data: bytes) -> MapKey:
 
 @dataclass(frozen=True, slots=True)
 class SegmentDraft:
-    """A piece while it grows: its runs already encoded, so that adding one does not cost the others again.
+    """A growing segment: its extents are already encoded, so that adding one does not encode the others again.
 
-    `upstream` and `downstream` are the ends of its last run.
+    `upstream` and `downstream` are the ends of its last extent.
     """
 
     first_upstream: int
@@ -81,11 +81,11 @@ class SegmentDraft:
 
     @classmethod
     def begin(cls, first_upstream: int) -> SegmentDraft:
-        """Begin a piece that has no runs yet."""
+        """Begin a segment that has no extents yet."""
         return cls(first_upstream, first_upstream)
 
     def extended(self, runs: Iterable[Extent]) -> SegmentDraft:
-        """Add runs behind the last.  Raises FormatError for one that is not behind it on either side."""
+        """Add extents behind the last.  Raises FormatError for one that is not behind it on either side."""
         data = bytearray()
         upstream, downstream, count = self.upstream, self.downstream, self.count
         for run in runs:
@@ -98,7 +98,7 @@ class SegmentDraft:
         return SegmentDraft(self.first_upstream, upstream, downstream, count, self.runs + data)
 
     def value(self, end_upstream: int) -> bytes:
-        """Write the value of the piece that covers upstream offsets up to `end_upstream`."""
+        """Encode the value of the segment that covers upstream offsets up to `end_upstream`."""
         head = bytearray([VERSION])
         _write(head, end_upstream - self.first_upstream)
         _write(head, self.count)
@@ -106,19 +106,19 @@ class SegmentDraft:
 
 
 def encode_segment(piece: MapSegment) -> bytes:
-    """Write the value of a piece."""
+    """Encode the value of a segment."""
     return SegmentDraft.begin(piece.first_upstream).extended(piece.runs).value(piece.end_upstream)
 
 
 def decode_segment(key: MapKey, value: bytes) -> MapSegment:
-    """Read the value stored under `key`; raises FormatError for bytes that are not one, or of another version."""
+    """Decode the value stored under `key`; raises FormatError for malformed bytes or another version."""
     return decode_segments([key.first_upstream], [value]).piece(0)
 
 
 def decode_segments(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> SegmentTable:
-    """Read many values at once, each stored under a key with this first upstream offset.
+    """Decode many values at once, each stored under a key with the first upstream offset given.
 
-    A million runs take about 0.1 s.  Raises FormatError when one of them is not a piece, or of another version.
+    A million extents take about 0.1 s.  Raises FormatError if one value is malformed or has another version.
     """
     first = np.asarray(firsts, dtype=np.int64)
     heads = _heads(values)
@@ -139,7 +139,7 @@ def decode_segments(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Heads:
-    """All numbers of many values, where each value's version, size and count stand, and the last two."""
+    """All numbers of many values; each value's position (its version), size and count among them."""
 
     numbers: Column
     at: Column
@@ -162,7 +162,7 @@ def _heads(values: Sequence[bytes]) -> _Heads:
     if (behind - at < _HEAD_NUMBERS).any():
         raise _wrong(values, "ends in the middle of a number")
     size, count = numbers[at + 1], numbers[at + 2]
-    # Compared by division: a wrong count times three may not fit.
+    # Compared by division: a wrong count times three might overflow.
     written = behind - at - _HEAD_NUMBERS
     if (written % 3 != 0).any() or (written // 3 != count).any():
         raise _wrong(values, "goes on after its last run, or ends in the middle of a number")
@@ -170,7 +170,7 @@ def _heads(values: Sequence[bytes]) -> _Heads:
 
 
 def _numbers(data: npt.NDArray[np.uint8], ends: Column, values: Sequence[bytes]) -> Column:
-    """Read every base-128 number, a byte's place at a time."""
+    """Decode every base-128 number, one byte position at a time."""
     starts = np.concatenate((np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1] + 1))
     size = ends - starts + 1
     if (size > _MOST_BYTES).any():
@@ -184,9 +184,9 @@ def _numbers(data: npt.NDArray[np.uint8], ends: Column, values: Sequence[bytes])
 
 
 def _within(start: Column, skipped: Column, length: Column, run_start: Column) -> Column:
-    """Add up where each run ends, from its piece's start on.
+    """Add up where each extent ends, from its segment's start on.
 
-    Sums that do not fit into 63 bits wrap around to a negative number the first time that happens.
+    Sums beyond 63 bits become negative the first time that happens.
     """
     step = skipped + length
     total = np.cumsum(step)
@@ -198,7 +198,7 @@ def _within(start: Column, skipped: Column, length: Column, run_start: Column) -
 
 
 def _wrong(values: Sequence[bytes], why: str) -> FormatError:
-    """Make the error for the one value that is at fault, found by reading them one by one."""
+    """Return the error for the one faulty value, found by decoding them one by one."""
     if len(values) > 1:
         for value in values:
             try:

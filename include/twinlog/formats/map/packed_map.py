@@ -1,7 +1,7 @@
-"""The offset map of one partition as it is stored, a few bytes a run, opened only where it is asked.
+"""Hold the offset map of one partition as it is stored, a few bytes an extent, and decode only the parts needed.
 
-A hundred million runs are 300 MB so, and 2.4 GB as columns.  What is always known is an index with a row per piece,
-which a piece's first bytes tell: the upstream offsets it covers, how many runs it has, where the first one went.
+A hundred million extents take 300 MB this way, and 2.4 GB as columns.  Always in memory is an index with a row per
+segment, read from a segment's first bytes: its upstream offsets, its number of extents, its first downstream offset.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from twinlog.offsets.offset_map import OffsetMap, Translations
 from twinlog.offsets.piece_table import Column, Flags, SegmentTable
 
 HEAD_BYTES = 1 + 4 * 9
-"""A version, and four numbers of nine bytes at most: size, count, and of the first run skipped and downstream."""
+"""A version, and four numbers of at most nine bytes: size, count, the first extent's skipped and downstream."""
 
 OPEN_RUNS = 1_000_000
-"""Up to so many runs a map is simply opened whole (24 MB)."""
+"""A map with at most this many extents is decoded whole (24 MB)."""
 
 FEW_VALUES = 16
-"""Up to so many pieces are read one by one: array operations have a price of their own, and most partitions of a
-large flow have a handful of pieces."""
+"""At most this many segments are read one by one: array operations have a fixed cost, and most partitions of a large
+flow have only a handful of segments.
+"""
 
 _FIRST_BYTES = 8
 
@@ -33,9 +34,9 @@ V = TypeVar("V")
 
 
 class UnreadableMap(FormatError):
-    """The offset map of one partition cannot be used: nothing may be translated, committed or joined by it.
+    """Report an unusable offset map of one partition: nothing may be translated, committed or joined by it.
 
-    `data` names topic, partition, topic id, and the record of the map topic that is at fault.
+    `data` names topic, partition, topic id, and the faulty record of the map topic.
     """
 
     code = "offset-map"
@@ -43,7 +44,7 @@ class UnreadableMap(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose map it is, for messages; `record` names the record a piece is stored in, by its first upstream offset."""
+    """The owner of a map, for messages; `record` names the record of a segment, given its first upstream offset."""
 
     topic: str = ""
     topic_id: str = ""
@@ -51,7 +52,7 @@ class Origin:
     record: Callable[[int], str] = str
 
     def unreadable(self, first: int, error: TerminalError) -> UnreadableMap:
-        """Say of an error in the piece at `first` whose it is."""
+        """Return the error for the segment at `first`, with the map's owner."""
         return UnreadableMap(
             f"the offset map of {self.topic}-{self.partition} cannot be read: {error.message}, at {self.record(first)}",
             hint="nothing of this partition is translated;"
@@ -68,9 +69,10 @@ NOWHERE = Origin()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedMap:
-    """All pieces of one partition, by first upstream offset, and their index.  Immutable.
+    """All segments of one partition, by first upstream offset, and their index.  Immutable.
 
-    `downstream` is where a piece's first run went, meaningless where `runs` is 0.  Make one with `of`.
+    `downstream` is the downstream offset of a segment's first extent, meaningless where `runs` is 0.  Make one with
+    `of`.
     """
 
     first: Column
@@ -85,9 +87,9 @@ class PackedMap:
     def of(
         cls, pieces: Mapping[int, bytes], open_runs: int = OPEN_RUNS, origin: Origin = NOWHERE
     ) -> PackedMap:
-        """Index pieces, given as value by first upstream offset.
+        """Index segments, given as value by first upstream offset.
 
-        Raises UnreadableMap when the head of one cannot be read; the rest of a piece is read when it is opened.
+        Raises UnreadableMap if the head of a segment cannot be read; the rest of it is read when it is decoded.
         """
         firsts = sorted(pieces)
         values = tuple(pieces[first] for first in firsts)
@@ -104,24 +106,24 @@ class PackedMap:
 
     @property
     def run_count(self) -> int:
-        """Number of runs, pieces that repeat others included."""
+        """Return the number of extents, including those of segments that repeat others."""
         return int(self.runs.sum())
 
     @property
     def end_upstream(self) -> int:
-        """End of the copy; 0 for an empty map."""
+        """Return the end of the copy (upstream); 0 for an empty map."""
         return int(self.end.max(initial=0))
 
     def pieces(self) -> SegmentTable:
-        """Decode all pieces, as they are.  Raises UnreadableMap for what is not one."""
+        """Decode all segments, without joining them.  Raises UnreadableMap for a malformed one."""
         return self.decoded(np.arange(len(self.values)))
 
     def open(self) -> OffsetMap:
-        """Open all of it.  Raises UnreadableMap for what is not a piece, and for contradictions."""
+        """Decode and join the whole map.  Raises UnreadableMap for a malformed segment, and for contradictions."""
         return self.joined(np.arange(len(self.values)))
 
     def decoded(self, rows: Column) -> SegmentTable:
-        """Decode the pieces of some rows of the index.  Raises UnreadableMap for what is not one."""
+        """Decode the segments of some rows of the index.  Raises UnreadableMap for a malformed one."""
         values = [self.values[row] for row in rows.tolist()]
         try:
             return decode_segments(self.first[rows], values)
@@ -129,7 +131,7 @@ class PackedMap:
             raise self.origin.unreadable(*_at_fault(self.first[rows], values, error)) from None
 
     def joined(self, rows: Column) -> OffsetMap:
-        """Open the pieces of some rows of the index.  Raises as `open`."""
+        """Decode and join the segments of some rows of the index.  Raises as `open`."""
         table = self.decoded(rows)
         try:
             return OffsetMap.joined(table)
@@ -138,31 +140,31 @@ class PackedMap:
             raise self.origin.unreadable(int(table.first[max(0, row)]), error) from None
 
     def opened_at(self, upstream: Sequence[int] | Column) -> OffsetMap:
-        """Open what is needed to translate these upstream offsets as the whole map would."""
+        """Open the part needed to translate these upstream offsets as the whole map would."""
         return self._opened(self.first, np.asarray(upstream, dtype=np.int64))
 
     def opened_back_at(self, downstream: Sequence[int] | Column) -> OffsetMap:
-        """Open what is needed to translate these downstream offsets back as the whole map would."""
+        """Open the part needed to translate these downstream offsets back as the whole map would."""
         return self._opened(self.downstream, np.asarray(downstream, dtype=np.int64))
 
     def opened_from(self, upstream: int) -> OffsetMap:
-        """Open the pieces that reach beyond an upstream offset."""
+        """Open the segments that reach beyond an upstream offset."""
         return self.joined(np.flatnonzero(self.end > upstream))
 
     def translate_many(self, upstream: Sequence[int] | Column) -> Translations | None:
-        """Translate upstream offsets; None when no record was ever mapped.  Raises as `open`."""
+        """Translate upstream offsets; None if no record was ever mapped.  Raises as `open`."""
         opened = self.opened_at(upstream)
         return opened.translate_many(upstream) if len(opened.length) else None
 
     def reverse_many(self, downstream: Sequence[int] | Column) -> Translations | None:
-        """Translate downstream offsets back; None when no record was ever mapped.  Raises as `open`."""
+        """Translate downstream offsets back; None if no record was ever mapped.  Raises as `open`."""
         opened = self.opened_back_at(downstream)
         return opened.reverse_many(downstream) if len(opened.length) else None
 
     def records_between(self, start: int, end: int) -> int:
         """Count the mapped records with downstream offsets in [start, end).
 
-        Opens the pieces that may hold some, a part at a time; all of them only where pieces overlap.
+        Decodes the segments that may hold some, a part at a time; decodes the whole map only if segments overlap.
         """
         return self._counted(self.downstream, lambda it: it.downstream, start, end)
 
@@ -184,9 +186,9 @@ class PackedMap:
         return sum(_inside(offsets(part), part.length, start, end) for part in parts)
 
     def orderly(self) -> bool:
-        """Whether pieces and their runs follow each other on both sides; if not, `open` may still find that they agree.
+        """Say whether segments and extents follow each other on both sides; if not, `open` may still find no conflict.
 
-        Opens the pieces, a part at a time.  Raises UnreadableMap for what is not one.
+        Decodes the segments, a part at a time.  Raises UnreadableMap for a malformed one.
         """
         if self._overlapping:
             return False
@@ -204,7 +206,7 @@ class PackedMap:
         return bool((self.first[1:] < np.maximum.accumulate(self.end)[:-1]).any())
 
     def _opened(self, index: Column, wanted: Column) -> OffsetMap:
-        """Open the pieces with runs around each wanted offset, the oldest and the newest; cover what all do."""
+        """Open the segments with extents around each offset, plus oldest and newest; cover what all segments cover."""
         if self.run_count <= self.open_runs or self._overlapping:
             return self.open()
         with_runs = np.flatnonzero(self.runs > 0)
@@ -215,18 +217,18 @@ class PackedMap:
         return self.joined(rows).with_gaps(covering)
 
     def _parts(self, rows: Column) -> Iterator[SegmentTable]:
-        """Open pieces, not more at a time than what a whole map may be."""
+        """Decode segments, at a time no more than a whole map may have."""
         part = np.cumsum(self.runs[rows]) // self.open_runs
         for number in np.unique(part).tolist():
             yield self.decoded(rows[part == number])
 
 
 def group_segments(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int, V]]:
-    """Sort records of the map topic by partition of a topic's life: what is stored, by first upstream offset.
+    """Group records of the map topic by partition of a topic's incarnation: stored value by first upstream offset.
 
-    Keys of one partition differ in their last eight bytes only, so one of them is read in full.  The MapKey of a
-    partition has first_upstream 0.  Raises FormatError, with the key in its data, for a key that is not one: whose it
-    is cannot be known, so that no partition's map is known to be whole.
+    Keys of one partition differ only in their last eight bytes, so only one of them is decoded in full.  The MapKey of
+    a partition has first_upstream 0.  Raises FormatError, with the key in its data, for a malformed key: its partition
+    is unknown, so no partition's map is known to be whole.
     """
     by_prefix: dict[bytes, dict[int, V]] = {}
     for key, stored in records:
@@ -252,7 +254,7 @@ def _signed(first: int) -> bytes:
 
 
 def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tuple[int, FormatError]:
-    """Find the piece that is at fault, by reading them one by one: its first upstream offset, and what is wrong."""
+    """Find the faulty segment by decoding them one by one; return its first upstream offset, and the error."""
     for first, value in zip(firsts.tolist(), values, strict=True):
         try:
             decode_segments([first], [value])
@@ -276,7 +278,7 @@ def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
 
 def _head(value: bytes) -> tuple[int, int, int, int]:
     if value[:1] != b"\x01":
-        decode_segments([0], [value])  # says what is wrong with it
+        decode_segments([0], [value])  # raises the reason
     numbers = []
     at = 1
     for _ in range(4):
@@ -294,7 +296,7 @@ def _head(value: bytes) -> tuple[int, int, int, int]:
 
 
 def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
-    """Read them all at once, a byte's place at a time."""
+    """Read the heads of all values at once, one byte position at a time."""
     padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
     heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
     if values and (heads[:, 0] != 1).any():

@@ -1,1 +1,1 @@
-"""Bytes of MirrorMaker 2's and Kafka Connect's own records."""
+"""Encode and decode MirrorMaker 2's and Kafka Connect's own records."""

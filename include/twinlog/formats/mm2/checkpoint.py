@@ -1,4 +1,4 @@
-"""MM2's checkpoint (org.apache.kafka.connect.mirror.Checkpoint): where a group stands, in target offsets."""
+"""Encode MM2's checkpoint (org.apache.kafka.connect.mirror.Checkpoint): a group's position in target offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION = 0
 class Checkpoint:
     """`group` committed `upstream_offset` on the source; on the target that is `downstream_offset`.
 
-    `topic` is the target's name.  `metadata` is the committed text, empty for none.
+    `topic` is the target's name.  `metadata` is the committed text, empty if there is none.
     """
 
     group: str
@@ -24,17 +24,17 @@ class Checkpoint:
     metadata: str = ""
 
     def key(self) -> bytes:
-        """STRING group, STRING topic, INT32 partition."""
+        """Encode the key: STRING group, STRING topic, INT32 partition."""
         return string(self.group) + string(self.topic) + int32(self.partition)
 
     def value(self) -> bytes:
-        """INT16 version 0, INT64 upstream, INT64 downstream, STRING metadata."""
+        """Encode the value: INT16 version 0, INT64 upstream, INT64 downstream, STRING metadata."""
         offsets = int64(self.upstream_offset) + int64(self.downstream_offset)
         return int16(VERSION) + offsets + string(self.metadata)
 
     @classmethod
     def parse(cls, key: bytes, value: bytes) -> Checkpoint:
-        """Read a record back; raises FormatError for bytes that are not one, or of another version."""
+        """Decode a record; raises FormatError for malformed bytes or another version."""
         keys, values = StructReader(key, "checkpoint key"), StructReader(value, "checkpoint value")
         values.version(VERSION)
         return cls(

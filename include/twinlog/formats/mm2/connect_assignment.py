@@ -1,11 +1,11 @@
-"""What a Connect worker was assigned, as its group keeps it.
+"""Decode the assignment of a Connect worker, as its group keeps it.
 
 Source: ConnectProtocol and IncrementalCooperativeConnectProtocol in org.apache.kafka.connect.runtime.distributed.
 
     INT16 version, INT16 error, STRING leader, STRING leader URL, INT64 config offset,
     ARRAY of (STRING connector, ARRAY of INT32 task); later versions add fields behind it
 
-Task -1 is the connector itself, which runs also while it has no tasks (a stopped connector, KIP-875).
+Task -1 is the connector itself, which also runs while it has no tasks (a stopped connector, KIP-875).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ CONNECTOR_ITSELF = -1
 
 
 def parse_assignment(data: bytes) -> Mapping[str, int]:
-    """Count the tasks of each connector that a worker runs; nothing for a worker that was assigned nothing.
+    """Count the tasks of each connector that a worker runs; empty if the worker was assigned nothing.
 
-    Raises FormatError for bytes that are no assignment.
+    Raises FormatError for bytes that are not an assignment.
     """
     if not data:
         return {}

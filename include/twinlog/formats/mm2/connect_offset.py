@@ -1,11 +1,11 @@
-"""Connect's stored source offsets: how MM2 knows where to go on, and so how we do (OffsetStorageWriter, MirrorUtils).
+"""Encode Connect's stored source offsets, from which MM2, and so twinlog, resumes (OffsetStorageWriter, MirrorUtils).
 
-Keys are JSON without blanks, in the order MM2's Java maps happen to have: Connect compares keys as bytes, so a
-field out of order would be another key.  Non-ASCII characters stand unescaped.
+Keys are JSON without blanks, in the order that MM2's Java maps happen to have: Connect compares keys as bytes, so a
+key with another order of fields is another key.  Non-ASCII characters are not escaped.
 
-Our own records carry one header, which Connect does not look at (KafkaOffsetBackingStore takes key and value):
+Our own records carry one header, which Connect ignores (KafkaOffsetBackingStore takes key and value):
 
-    twinlog.copy.end    where the copy ended when the offset was stored: the downstream offset behind its last record
+    twinlog.copy.end    the end of the copy when the offset was stored: the downstream offset behind its last record
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinlog.formats.mm2.plain_json import json_bytes, parsed_json
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetKey:
-    """Progress of one source partition: `cluster` is the source's alias, `topic` the source's name."""
+    """The key of a source partition's progress: `cluster` is the source's alias, `topic` the source's name."""
 
     connector_name: str
     cluster: str
@@ -27,14 +27,14 @@ class SourceOffsetKey:
     topic: str
 
     def encode(self) -> bytes:
-        """Write the key, byte for byte as MirrorSourceConnector's."""
+        """Encode the key, byte for byte as MirrorSourceConnector's."""
         fields = {"cluster": self.cluster, "partition": self.partition, "topic": self.topic}
         return json_bytes([self.connector_name, fields])
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOffsetKey:
-    """MM2's checkpoint tasks store offset 0 under this and never read it; `topic` is the target's name."""
+    """The key under which MM2's checkpoint tasks store offset 0, never read again; `topic` is the target's name."""
 
     connector_name: str
     partition: int
@@ -42,46 +42,46 @@ class CheckpointOffsetKey:
     group: str
 
     def encode(self) -> bytes:
-        """Write the key, byte for byte as MirrorCheckpointConnector's."""
+        """Encode the key, byte for byte as MirrorCheckpointConnector's."""
         fields = {"partition": self.partition, "topic": self.topic, "group": self.group}
         return json_bytes([self.connector_name, fields])
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOffsetKey:
-    """MM2's heartbeat task stores offset 0 under this and never reads it."""
+    """The key under which MM2's heartbeat task stores offset 0, never read again."""
 
     connector_name: str
     source_alias: str
     target_alias: str
 
     def encode(self) -> bytes:
-        """Write the key, byte for byte as MirrorHeartbeatConnector's."""
+        """Encode the key, byte for byte as MirrorHeartbeatConnector's."""
         fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
         return json_bytes([self.connector_name, fields])
 
 
 COPY_END = "twinlog.copy.end"
-"""Name of the header that says where the copy ended."""
+"""Name of the header with the end of the copy."""
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
 
 def source_offset_key(connector_name: str, cluster: str, partition: int, topic: str) -> bytes:
-    """Key bytes of one source partition's progress."""
+    """Return the key bytes of one source partition's progress."""
     return SourceOffsetKey(connector_name, cluster, partition, topic).encode()
 
 
 def offset_value(offset: int) -> bytes:
-    """Value bytes: for a source partition, the upstream offset of the last record copied."""
+    """Return the value bytes: for a source partition, with the upstream offset of the last record copied."""
     return json_bytes({"offset": offset})
 
 
 def parse_offset_key(key: bytes) -> OffsetKey:
-    """Read a key of the offsets topic, whatever the order of its fields.
+    """Decode a key of the offsets topic, with its fields in any order.
 
-    Only the exact bytes count for Connect: a key whose `encode()` differs from `key` is another key to it.
-    Raises FormatError for what is none of MM2's three.
+    For Connect only the exact bytes count: a key whose `encode()` differs from `key` is another key to it.  Raises
+    FormatError for a key that is none of MM2's three.
     """
     match parsed_json(key, "Connect offset key"):
         case [
@@ -103,9 +103,9 @@ def parse_offset_key(key: bytes) -> OffsetKey:
 
 
 def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOffsetKey | None:
-    """Read a key if it is that connector's progress of that source, byte for byte; None for any other key.
+    """Decode a key if it is that connector's progress of that source, byte for byte; None for any other key.
 
-    The topic is Connect's: other connectors may share it, and what Connect would not take for MM2's is not ours.
+    The topic is Connect's: other connectors may share it, and a key that Connect would not take for MM2's is not ours.
     """
     try:
         parsed = parse_offset_key(key)
@@ -117,7 +117,7 @@ def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOff
 
 
 def parse_offset_value(value: bytes | None) -> int | None:
-    """Read the stored offset; None when nothing is stored (tombstone, no offset, or a negative one, as MM2).
+    """Decode the stored offset; None if none is stored (a tombstone, no offset, or a negative one, as in MM2).
 
     Raises FormatError for anything but a JSON object with a whole number.
     """
@@ -134,12 +134,12 @@ def parse_offset_value(value: bytes | None) -> int | None:
 
 
 def copy_end_header(end: int | None) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers of a stored offset, with which the copy ended at downstream offset `end`; none where it is not known."""
+    """Return the headers of a stored offset with the copy's end at downstream offset `end`; none if it is unknown."""
     return () if end is None else ((COPY_END, b"%d" % end),)
 
 
 def parse_copy_end(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
-    """Read where the copy ended; None where nothing says so, as in what MM2 has stored.
+    """Read the end of the copy; None if no header tells it, as in the offsets that MM2 has stored.
 
     Raises FormatError for a header that holds no whole number.
     """

@@ -1,4 +1,4 @@
-"""Kafka's Struct encoding, as far as MM2 uses it: big-endian integers, and strings with an int16 byte length.
+"""Encode and decode Kafka's Structs as MM2 uses them: big-endian integers, strings with an int16 byte length.
 
 Readers ignore bytes after the last field, as Kafka's do.
 """
@@ -22,22 +22,22 @@ def string(text: str) -> bytes:
 
 
 def int16(number: int) -> bytes:
-    """Encode an INT16.  Raises FormatError when it does not fit."""
+    """Encode an INT16.  Raises FormatError if it does not fit."""
     return _pack(_INT16, number)
 
 
 def int32(number: int) -> bytes:
-    """Encode an INT32.  Raises FormatError when it does not fit."""
+    """Encode an INT32.  Raises FormatError if it does not fit."""
     return _pack(_INT32, number)
 
 
 def int64(number: int) -> bytes:
-    """Encode an INT64.  Raises FormatError when it does not fit."""
+    """Encode an INT64.  Raises FormatError if it does not fit."""
     return _pack(_INT64, number)
 
 
 class StructReader:
-    """Reads field after field; raises FormatError, naming `what` is read, when the bytes do not hold it."""
+    """Read one field after another; raises FormatError, naming `what` is read, if the bytes do not hold it."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self.data = data
@@ -67,13 +67,13 @@ class StructReader:
         return self._number(_INT64)
 
     def version(self, known: int) -> None:
-        """Read a version (INT16); any but the `known` one is an error that names it."""
+        """Read a version (INT16).  Raises FormatError, with the version, for any but the `known` one."""
         version = self.int16()
         if version != known:
             raise self.error(f"has version {version}; only version {known} is known")
 
     def error(self, why: str) -> FormatError:
-        """Make the error for these bytes."""
+        """Return the error for these bytes."""
         return FormatError(f"{self.what} {why}", position=self.position, bytes=self.data.hex())
 
     def _number(self, codec: struct.Struct) -> int:

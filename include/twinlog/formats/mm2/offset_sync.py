@@ -1,4 +1,4 @@
-"""MM2's offset sync (org.apache.kafka.connect.mirror.OffsetSync): one pair of offsets that belong together."""
+"""Encode MM2's offset sync (org.apache.kafka.connect.mirror.OffsetSync): the two offsets of one record."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class OffsetSync:
     downstream_offset: int
 
     def key(self) -> bytes:
-        """STRING topic, INT32 partition."""
+        """Encode the key: STRING topic, INT32 partition."""
         return string(self.topic) + int32(self.partition)
 
     def value(self) -> bytes:
-        """INT64 upstream, INT64 downstream."""
+        """Encode the value: INT64 upstream, INT64 downstream."""
         return int64(self.upstream_offset) + int64(self.downstream_offset)
 
     @classmethod
     def parse(cls, key: bytes, value: bytes) -> OffsetSync:
-        """Read a record back; raises FormatError for bytes that are not one."""
+        """Decode a record; raises FormatError for malformed bytes."""
         keys, values = StructReader(key, "offset sync key"), StructReader(value, "offset sync value")
         return cls(keys.string(), keys.int32(), values.int64(), values.int64())

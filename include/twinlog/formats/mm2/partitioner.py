@@ -1,6 +1,6 @@
-"""Java's default partitioner for keyed records: murmur2, sign bit off, modulo.
+"""Choose partitions as Java's default partitioner for keyed records does: murmur2, sign bit off, modulo.
 
-A topic that MM2 and we both write must be partitioned alike, or the newest value of a key is in two places.
+A topic that both MM2 and twinlog write must be partitioned alike, or a key's newest value could be in two places.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Hash as org.apache.kafka.common.utils.Utils.murmur2 does: a signed 32-bit number."""
+    """Hash as org.apache.kafka.common.utils.Utils.murmur2 does; return a signed 32-bit number."""
     whole = len(data) & ~3
     hashed = _SEED ^ len(data)
     for start in range(0, whole, 4):
@@ -26,5 +26,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """Partition, of `partitions`, that Java's producer chooses for `key`."""
+    """Return the partition, of `partitions`, that Java's producer chooses for `key`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,1 +1,1 @@
-"""Copying a lane's ranges: the loop that a Spark task runs."""
+"""Copy a lane's ranges: the loop that a Spark task runs."""

@@ -1,13 +1,14 @@
-"""Copy a lane's ranges: the loop a Spark task runs.
+"""Copy a lane's ranges: the work of one Spark task.
 
     receive a fetch answer -> cut it into batches -> ask for the next -> relabel and send -> ... -> commit
 
-A transaction holds the data, the progress and the offset map of every partition it moved: they commit together
-or not at all.  Trouble of one partition (poison, a gap, a deleted topic) ends that partition and not the others;
-trouble of the lane (fenced, a lost answer) ends the lane, and the driver fences again.
+A transaction holds the data, the progress and the offset map of every partition that it advanced: they commit together
+or not at all.  An error of one partition (poison, a lost range, a deleted topic) ends that partition and not the
+others.  An error of the lane (fenced, a lost answer) ends the lane, and the driver fences again.
 
-Invariant M: the memory of an answer, and of what was made of it, is written to again by the answer after the next; by
-then the one between has been taken, which waits until all of the first has gone out (docs/decisions/0018).
+Invariant M: the memory of an answer, and of the batches made from it, is reused by the answer after the next.  By then
+the answer in between has been taken, and taking it waits until the first answer's batches are sent
+(docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from twinlog.protocol.wire import Fetched
 def copy_lane(spec: LaneSpec) -> LaneReport:
     """Copy the ranges of one lane (task, once per lane).
 
-    Never raises for trouble with clusters: the report says what it was.
+    Never raises for errors of clusters: the report names them.
     """
     with Brokers(spec.source) as source, Brokers(spec.target) as target:
         return LaneCopy(spec, source, target).run()
@@ -67,7 +68,7 @@ class LaneCopy:
             max_wait_ms=MAX_WAIT_MS if spec.follow is None else round(loops.IDLE_WAIT_SECONDS * 1000),
             topic_ids={item.topic: item.topic_id for item in spec.ranges},
             patience=FetchBackoff(),
-            buffers=2,  # of the last answer some may be under way to the target
+            buffers=2,  # batches of the last answer may still be on their way to the target
         )
         self._source = source
         self._arena = Arena()
@@ -76,7 +77,7 @@ class LaneCopy:
             for item in spec.ranges
         ]
         if spec.way_back_ledger:
-            # Over connections of its own: answers to the fetcher are under way on the lane's.
+            # Over connections of its own: answers to the fetcher are in flight on the lane's.
             ledgers = ReverseLedgers(spec.source, spec.target.alias, spec.state.target_cluster_id)
             writers = LaneWriters(ledgers.latest)
             for item in ranges:
@@ -87,7 +88,7 @@ class LaneCopy:
         self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
 
     def run(self) -> LaneReport:
-        """Copy until every range is finished or in trouble; report what was committed."""
+        """Copy until every range is finished or has an error; report what was committed."""
         started = time.process_time()
         error = ""
         try:
@@ -122,19 +123,19 @@ class LaneCopy:
         with FenceWatch(self._spec.target, self._spec.state.ledger_topic, follow.fence) as recall:
             loops.follow(self, pace, follow, throttle, recall.heard)
 
-    # --- what a rhythm is made of ----------------------------------------------------------------------------
+    # --- the operations of a copy loop -----------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Upstream offsets to fetch next, of the partitions that are still wanted."""
+        """Return the upstream offsets to fetch next, for the partitions that are still wanted."""
         return {copy.source: copy.sent for copy in self._by_source.values() if copy.wanted}
 
     @property
     def troubled(self) -> bool:
-        """Whether a range has ended in trouble."""
+        """Say whether a range has ended with an error."""
         return any(copy.trouble for copy in self._by_source.values())
 
     def ask(self) -> None:
-        """Send the next fetches; end the ranges whose topic has gone, or that nobody leads."""
+        """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
         try:
             refused = self._fetcher.request(self.positions())
         except TwinlogError as error:
@@ -143,17 +144,17 @@ class LaneCopy:
             self._by_source[source].trouble = range_errors.not_readable(self._by_source[source].name, why)
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
-        """Read the answers on the way; with `within` (seconds) only those that come in time."""
+        """Read the answers in flight; with `within` (seconds) only those that come in time."""
         try:
             yield from self._fetcher.answers(within)
         except TwinlogError as error:
             raise SourceError(error.message) from None
 
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
-        """Cut one answer, send what was cut, and commit when the transaction is full or old; return bytes sent.
+        """Cut one answer, send its batches, and commit if the transaction is full or old; return bytes sent.
 
-        `ahead` asks for the next answer before sending.  When it returns, the answer may still be under way to the
-        target, those before it are not.
+        `ahead` asks for the next answer before sending.  On return, this answer's batches may still be on their way to
+        the target; those of earlier answers are not.
         """
         queues: Queues = {}
         self._arena.reset()
@@ -168,8 +169,8 @@ class LaneCopy:
         try:
             if ahead:
                 self.ask()
-        finally:  # what was cut counts as sent, so it goes out even if the source can be asked no more
-            self._lane.flush()  # the last answer's memory is used for the next
+        finally:  # cut batches count as sent, so they are sent even if the source cannot be asked any more
+            self._lane.flush()  # the last answer's memory is reused for the next answer
             kept = not queues or self.transaction.send(queues, size)
         if kept:
             self.transaction.commit_if_due()
@@ -180,8 +181,8 @@ class LaneCopy:
     def _cut(self, copy: RangeCopy, fetched: Fetched, queues: Queues) -> None:
         """Cut one partition's block.
 
-        Only an answer to a question asked at `item.sent` may be cut: one asked before an abort begins further
-        on, and would make the records between look compacted away.
+        Only an answer to a fetch from `copy.sent` may be cut.  A fetch sent before an abort asked from further on; if
+        its answer were cut, the records in between would look compacted away.
         """
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
@@ -196,16 +197,16 @@ class LaneCopy:
                 return
             copy.epoch = cut.leader_epoch
         copy.reach(cut.next_upstream)
-        # Old messages behind batches are met again: by the next fetch, which begins with them.
+        # Old messages behind batches come again: the next fetch begins with them.
         if cut.poison is not None and cut.poison.code != OLD_MAGIC:
             copy.trouble = range_errors.poison(copy.name, cut.poison)
         if cut.outgoing:
             queues[copy.target] = cut.outgoing
 
     def _leave_other_copies(self, topic_ids: dict[str, str]) -> None:
-        """End the ranges whose copy was deleted and created again since they were settled.
+        """End the ranges whose copy was deleted and recreated after they were resolved.
 
-        One that is swapped later answers with offsets from before this lane began (invariant O of the lane).
+        A copy that is recreated later answers with offsets from before this lane began (invariant O of the lane).
         """
         for copy in self._by_source.values():
             wanted, found = copy.spec.remote_topic_id, topic_ids.get(copy.spec.remote_topic, "")
@@ -213,7 +214,7 @@ class LaneCopy:
                 copy.trouble = range_errors.copy_recreated(copy.name, copy.spec.remote_topic)
 
     def _require_whole_copies(self) -> None:
-        """Raise a doubt where a copy ends before what was copied to it: the driver has seen it longer."""
+        """Raise the error of `doubt` if a copy ends before its `copy_end`: the driver has seen it longer."""
         reached = self._lane.transaction.ends.reached
         for copy in self._by_source.values():
             wanted = copy.copy_end
@@ -224,16 +225,16 @@ class LaneCopy:
                 )
 
     def _recreated_ranges(self, progressed: Collection[RangeCopy]) -> list[RangeCopy]:
-        """Ranges whose topic was made anew: no answer to a fetch by id, but older brokers are asked by name."""
+        """Return the ranges whose topic was recreated; needed only if older brokers were asked by name, not by id."""
         return source_checks.recreated_ranges(self._source, progressed) if self._fetcher.asked_by_name else []
 
-    # --- trouble -------------------------------------------------------------------------------------------
+    # --- errors --------------------------------------------------------------------------------------------
 
     def _fetch_refused(self, copy: RangeCopy, fetched: Fetched) -> None:
         if fetched.error in OTHER_INCARNATION:
             copy.trouble = source_checks.other_incarnation(self._source, copy)
         elif repeats(Request.FETCH, fetched.error):
-            return  # by the fetcher, in a while
+            return  # the fetcher asks again later
         elif fetched.error == Code.OFFSET_OUT_OF_RANGE:
             copy.trouble = source_checks.out_of_range(self._source, copy)
         else:
@@ -247,7 +248,7 @@ class LaneCopy:
 
 
 def _fetch_size(spec: LaneSpec, size: int) -> int:
-    """Under a throttle, fetch no more than it lets through at once; brokers give a whole batch at least."""
+    """Return the fetch size; under a throttle, at most what it passes at once (brokers give at least one batch)."""
     return (
         size if spec.bytes_per_second is None else min(size, round(spec.bytes_per_second * BURST_SECONDS) + 1)
     )

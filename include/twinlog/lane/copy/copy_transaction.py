@@ -1,7 +1,7 @@
-"""What a lane has open: the records it sent since the last commit, and how that ends.
+"""Hold a lane's open transaction: the records sent since the last commit, until it is committed or aborted.
 
-A transaction ends with progress, map and what is set aside, committed together; or, when the target refuses something,
-with an abort: every range goes back to what is committed, and on without what was refused.
+A transaction ends with progress, map and quarantined records, committed together.  If the target refuses something, it
+ends with an abort: every range goes back to the committed position, and continues without the refused records.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from twinlog.protocol.brokers import TopicPartition
 from twinlog.protocol.error_codes import REFUSED_RECORDS, TOO_LARGE, Code
 
 _NO_LEADER_SECONDS = 30.0
-"""How long partitions of the target may be without a leader before they are left to the next cycle."""
+"""How long partitions of the target may lack a leader before they are left to the next cycle."""
 
 _LONGEST_PAUSE_SECONDS = 0.5
 
 _FULL_STRETCHES = 200_000
-"""Stretches of offsets (Outgoing.stretches) from which on a transaction is full, whatever its bytes: each is a run of
-the map to be, 150 bytes until it is written.  Tiny records with every second one compacted away are a stretch each.
+"""The number of stretches of offsets (Outgoing.stretches) at which a transaction is full, whatever its bytes.
+
+Each stretch becomes an extent of the map, 150 bytes until it is written.  Of tiny records with every second one
+compacted away, each record is a stretch.
 """
 
 Queues = dict[TopicPartition, list[Outgoing]]
@@ -40,8 +42,8 @@ Queues = dict[TopicPartition, list[Outgoing]]
 class CopyTransaction:
     """The transactions of one lane's copy, one after the other.
 
-    `count` is how many were committed.  `recreated_ranges` tells which ranges have read another life of their topic
-    than they were settled for.
+    `count` is the number of committed transactions.  `recreated_ranges` returns the ranges that have read another
+    incarnation of their topic than they were resolved for.
     """
 
     def __init__(
@@ -64,15 +66,15 @@ class CopyTransaction:
         self.count = 0
 
     def begin(self) -> None:
-        """Note that something was read: from now on the transaction grows old, also while nothing is to be sent.
+        """Note that records were read: from now on the transaction grows old, also while there is nothing to send.
 
-        A long stretch of aborted records, markers, or echoes is progress, too.
+        A long stretch of aborted records, markers, or loopback records is progress, too.
         """
         if self._opened_at is None:
             self._opened_at = time.monotonic()
 
     def commit_if_due(self) -> None:
-        """Commit when the transaction is full or old."""
+        """Commit if the transaction is full or old."""
         held = self._open_bytes
         if self._spec.quarantine_poison:
             held += sum(item.captured_bytes for item in self._by_target.values())
@@ -81,12 +83,12 @@ class CopyTransaction:
             self.commit()
 
     def age_ms(self) -> float:
-        """For how long the transaction has been open; 0 when none is."""
+        """Return how long the transaction has been open (ms); 0 if none is open."""
         return (time.monotonic() - self._opened_at) * 1000 if self._opened_at is not None else 0.0
 
     def send(self, queues: Queues, size: int) -> bool:
-        """Send what was cut, `size` bytes; return False if some was refused, and the transaction was given up."""
-        # Where their state will be written is added with them: it needs no question of its own.
+        """Send cut batches, `size` bytes; return False if some were refused, and the transaction was aborted."""
+        # The partitions for their state are added in the same request, which saves one.
         places = state_records.places(self._spec.state, [self._by_target[target] for target in queues])
         refused = self._lane.add([*queues, *places])
         if refused:
@@ -110,9 +112,9 @@ class CopyTransaction:
                 copy.written(written.outgoing, written.base_offset)
 
     def commit(self) -> bool:
-        """Write progress and map behind the data, and commit; return False if it was given up instead.
+        """Write progress and map behind the data, and commit; return False if the transaction was aborted instead.
 
-        Without waiting for the data's answers first where it can be foreseen what they will say.
+        If the data's answers can be predicted, the commit does not wait for them first.
         """
         progressed = [copy for copy in self._by_target.values() if copy.sent > copy.committed]
         foreseen = self._foreseen(progressed)
@@ -138,26 +140,27 @@ class CopyTransaction:
             for copy in progressed:
                 copy.confirm()
         else:
-            self._lane.abort()  # it was opened ahead, and nothing came
+            self._lane.abort()  # it was begun ahead, and no record came
         before, self._last_targets = self._last_targets, frozenset(copy.target for copy in progressed)
         self._streaming = self._last_targets & before
         self._closed()
         return True
 
     def open_ahead(self) -> None:
-        """Begin the next transaction with the partitions that moved in each of the last two.
+        """Begin the next transaction with the partitions that advanced in each of the last two.
 
-        One that has nothing this time gets a marker for nothing, so not with those that move now and then.  At least
-        once there is nothing to begin.
+        A partition without records this time gets a marker in vain, so partitions that advance only now and then are
+        left out.  Under at-least-once there is no transaction to begin.
         """
         ranges = [self._by_target[target] for target in self._streaming]
         if ranges and self._spec.exactly_once:
             self._lane.add([*self._streaming, *state_records.places(self._spec.state, ranges)])
 
     def _foreseen(self, progressed: Collection[RangeCopy]) -> list[Written] | None:
-        """What is on its way and may be taken for written until the commit; None when it has to be waited for.
+        """Return batches in flight that may count as written until the commit; None if their answers must be awaited.
 
-        Without transactions, progress may only follow what was acknowledged; and what is set aside goes first.
+        Without transactions, progress may only follow acknowledged batches.  Quarantined records also have to go
+        first.
         """
         if (
             not self._foresees
@@ -168,9 +171,9 @@ class CopyTransaction:
         return self._lane.foreseen()
 
     def _write_state(self, progressed: Collection[RangeCopy], foreseen: Sequence[Written]) -> bool:
-        """Write what is set aside, progress and map; return False if the transaction was given up instead.
+        """Write quarantined records, progress and map; return False if the transaction was aborted instead.
 
-        Batches that are `foreseen` are in the map already when their answers come, which are compared with it here
+        Batches in `foreseen` are in the map before their answers come; the answers are compared with it here
         (invariant F of lane/predicted.py).
         """
         for batch in foreseen:
@@ -193,22 +196,22 @@ class CopyTransaction:
                 self._give_up(refused)
                 return False
         written = [it for it in self._lane.take_written() if it.partition in self._by_target]
-        # Brokers answer for a request's partitions in an order of their own.
+        # Brokers answer for a request's partitions in any order.
         if sorted(map(_where, written)) != sorted(map(_where, foreseen)):
-            self._foresees = False  # somebody else writes to the copy
+            self._foresees = False  # another producer writes to the copy
             self._abort()
             return False
         return True
 
     def _in_order(self, queues: Queues) -> list[Queues]:
-        """Without a transaction progress goes last: what it speaks of is there (copying/mend/at_least_once.py)."""
+        """Order the writes: without a transaction, progress follows its records (copying/mend/at_least_once.py)."""
         if self._spec.exactly_once:
             return [queues]
         last = {it: queue for it, queue in queues.items() if it[0] == self._spec.state.offsets_topic}
         return [{it: queue for it, queue in queues.items() if it not in last}, last]
 
     def _require_state(self, refused: Collection[Refused]) -> None:
-        """Raise for a refusal that is final and of twinlog's own topics: without them nothing can be committed."""
+        """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""
         final = [it for it in refused if not it.resend and it.partition not in self._by_target]
         if final:
             topic, partition = final[0].partition
@@ -219,18 +222,18 @@ class CopyTransaction:
             )
 
     def _give_up(self, refused: list[Refused]) -> None:
-        """The target refused something: abort, go back to what is committed, and end or repair what was refused."""
+        """Abort after a refusal: go back to the committed positions, and end or repair the refused ranges."""
         self._abort()
         for refusal in refused:
             if not refusal.resend:
                 self._refuse(self._by_target[refusal.partition], refusal)
         to_resend = [refusal for refusal in refused if refusal.resend]
-        # A leader that expects another sequence was found: nothing to wait for.
+        # A leader that expects another sequence was found, so there is nothing to wait for.
         if any(refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER for refusal in to_resend):
             self._wait_for_leaders(to_resend)
 
     def _wait_for_leaders(self, to_resend: list[Refused]) -> None:
-        """Find leaders anew and pause; leave partitions to the next cycle that have been without one for too long."""
+        """Look up leaders again and pause; leave partitions that lacked one for too long to the next cycle."""
         self._lane.brokers.forget_leaders()
         now = time.monotonic()
         if self._leaderless_since is None:
@@ -261,7 +264,7 @@ class CopyTransaction:
     def _refuse(self, copy: RangeCopy, refusal: Refused) -> None:
         offsets = culprits(refusal)
         if refusal.code in TOO_LARGE and refusal.outgoing is not None and not offsets:
-            # No record is at fault: the target compresses otherwise, or has another limit than it told.
+            # No record is at fault: the target compresses differently, or has another limit than it reported.
             copy.cutter.split_smaller_than(len(refusal.outgoing.buffer))
             return
         if refusal.code in REFUSED_RECORDS and self._spec.quarantine_poison and offsets:

@@ -1,9 +1,9 @@
-"""How a lane that stays learns that its flow was fenced anew: it listens to the ledger.
+"""Watch the ledger for a new fence of the flow, so that a lane at rest hears of it.
 
-A lane that has something to write learns it from the answer to its next request.  One at rest would not, and would
-keep its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger
-(lane/fence/fence.py), so whoever sees a record of a later fence is fenced.  At least once nobody is fenced, and this
-is all that ends a lane.
+A lane that writes learns of a fence from the answer to its next request.  A lane at rest would not learn of it, and
+would keep its Spark slot.  Every fence initialises all lanes and only then writes its record into the ledger
+(lane/fence/fence.py), so a lane that sees the record of a later fence is fenced.  Under at-least-once, no producer is
+fenced, and this watch is all that ends a lane.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from twinlog.protocol.wire import Fetched
 _FETCH_BYTES = 1 << 20
 _WAIT_MS = 2_000
 _PAUSE_SECONDS = 2.0
-"""Before the ledger is asked for again that could not be read."""
+"""Pause before a ledger that could not be read is asked for again."""
 
 
 class FenceWatch:
-    """Listens in a thread of its own, over a connection of its own, while the context is open.
+    """Watch in a thread and over a connection of its own, while the context is open.
 
-    `heard` is set when a fence later than `mark` is in the ledger, or may be: in a batch that is damaged.  The driver
-    then looks, and says what is wrong with its ledger.  Never raises: a ledger that is not served is asked for again.
+    `heard` is set if a fence later than `mark` is in the ledger, or may be, because a batch is damaged.  In that case
+    the driver reads the ledger, and reports the damage.  Never raises: a ledger that is not served is asked for again.
     """
 
     def __init__(self, target: ConnectionSettings, ledger_topic: str, mark: FenceMark) -> None:
@@ -52,7 +52,7 @@ class FenceWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()  # and the thread ends with the answer it waits for
+        self._over.set()  # the thread ends with the answer that it waits for
 
     def _listen(self) -> None:
         while not (self._over.is_set() or self.heard.is_set()):
@@ -61,7 +61,7 @@ class FenceWatch:
             self._over.wait(_PAUSE_SECONDS)
 
     def _read(self, brokers: Brokers) -> None:
-        """Read on until there is a later fence, or trouble."""
+        """Read on until a later fence appears, or an error."""
         fetcher = Fetcher(
             brokers,
             max_bytes=_FETCH_BYTES,
@@ -77,7 +77,7 @@ class FenceWatch:
                     return
                 try:
                     self._take(fetched)
-                except FormatError:  # asked for again it would be no better, and hide every later fence
+                except FormatError:  # asking again would not help, and would hide every later fence
                     self.heard.set()
 
     def _take(self, fetched: Fetched) -> None:
@@ -92,9 +92,10 @@ class FenceWatch:
 
 
 def is_later_fence(key: bytes | None, value: bytes | None, mark: FenceMark) -> bool:
-    """Whether a record of the ledger, from the mark on, is of another fence than the mark's own.  Pure.
+    """Say whether a record of the ledger, from the mark on, belongs to another fence than the mark's own.  Pure.
 
-    Committed or not: where lanes are initialised, they were before.  What cannot be read is none.
+    Committed or not: if lanes were initialised, that happened before the record.  A record that cannot be read counts
+    as no.
     """
     if key is None or value is None:
         return False

@@ -1,10 +1,10 @@
-"""The two rhythms of a lane (docs/architecture.md): copy what there is and end, or stay and copy what arrives.
+"""Run one of a lane's two copy loops (docs/architecture.md): copy what exists and end, or stay and copy what arrives.
 
-drain    ask ahead, send, commit when the transaction is full or old, until every range has come to its end
-follow   wait for the first record, copy what has gathered, commit, rest until the next beat
+drain    batch loop: ask ahead, send, commit when the transaction is full or old, until every range has ended
+follow   stream loop: wait for the first record, copy what has gathered, commit, rest until the next commit tick
 
-Without transactions a record is visible when it is written, and beats need no commit: a lane that follows at least once
-writes down less often how far it is (`Pace`).
+Without transactions a record is visible as soon as it is written, and commit ticks need no commit: an
+at-least-once stream loop writes progress less often (`Pace`).
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 STALL_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
-"""Between rounds that moved nothing, for answers that come at once (a leader that has moved)."""
+"""Pause between rounds without progress, if answers come at once (as after a leader has moved)."""
 
 IDLE_WAIT_SECONDS = 1.0
-"""How long a lane waits for an answer before it looks at what it has open, and asks again."""
+"""How long a lane waits for an answer before it checks its open transaction, and asks again."""
 
 BEAT_SECONDS = 0.015
-"""How often a lane that follows exactly once commits while records stream."""
+"""The commit tick: how often an exactly-once lane in follow mode commits while records stream."""
 
 AHEAD_SECONDS = 0.006
-"""Before the next beat its transaction is begun: about as long as that takes."""
+"""The next transaction is begun this long before its commit tick: about as long as beginning takes."""
 
 BACKLOG_BYTES = 1 << 20
-"""An answer of this size means that more is waiting: the lane neither rests nor commits after it."""
+"""An answer of this size means that more records wait: the lane neither rests nor commits after it."""
 
 BACKLOG_SECONDS = 24 * BEAT_SECONDS
-"""Between two commits while there is a backlog: transactions grow with the load."""
+"""Time between two commits while there is a backlog: transactions grow with the load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a lane that follows copies, and how often it commits, while records stream without backlog (seconds).
+    """How often a stream loop copies, and how often it commits, while records stream without a backlog (seconds).
 
-    What was not committed is copied again after a death.
+    Records that were not committed are copied again if the lane dies.
     """
 
     beat: float
@@ -61,50 +61,50 @@ AT_LEAST_ONCE = Pace(beat=0.006, commit=0.25)
 
 
 class OpenTransaction(Protocol):
-    """What a loop asks of the transaction that a lane has open (lane/copy/copy_transaction.py)."""
+    """The operations of a lane's open transaction that a loop needs (lane/copy/copy_transaction.py)."""
 
     def commit(self) -> bool:
-        """Commit; return whether nothing is left to be sent again."""
+        """Commit; say whether nothing is left to be sent again."""
 
     def commit_if_due(self) -> None:
-        """Commit if it is full or old."""
+        """Commit if the transaction is full or old."""
 
     def age_ms(self) -> float:
-        """Return how long it has been open; 0 if it is not."""
+        """Return how long the transaction has been open (ms); 0 if none is open."""
 
     def open_ahead(self) -> None:
-        """Begin the next one before there is a record for it."""
+        """Begin the next transaction before there is a record for it."""
 
 
 class LaneLoop(Protocol):
-    """What a loop is made of: the copy of one lane (lane/copy/copy_lane.py)."""
+    """The operations of a lane's copy that a loop needs (lane/copy/copy_lane.py)."""
 
     @property
     def transaction(self) -> OpenTransaction:
-        """The transaction that the lane has open."""
+        """Return the lane's transaction."""
 
     @property
     def troubled(self) -> bool:
-        """Whether a range has ended in trouble."""
+        """Say whether a range has ended with an error."""
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the upstream offsets to fetch next, of the partitions that are still wanted."""
+        """Return the upstream offsets to fetch next, for the partitions that are still wanted."""
 
     def ask(self) -> None:
         """Send the next fetches."""
 
     def answers(self, within: float | None = None) -> Iterator[list[Fetched]]:
-        """Read the answers on the way; with `within` (seconds) only those that come in time."""
+        """Read the answers in flight; with `within` (seconds) only those that come in time."""
 
     def take(self, answer: list[Fetched], *, ahead: bool) -> int:
-        """Cut one answer and send it; return bytes sent."""
+        """Cut one answer and send its batches; return bytes sent."""
 
     def end_all(self, code: str, why: str) -> None:
         """End every range that is still wanted."""
 
 
 def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
-    """Copy every range to its end, or to its trouble."""
+    """Copy every range to its end, or to its error."""
     stall = _Stall()
     while True:
         while before := copy.positions():
@@ -115,7 +115,7 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
                     _wait_for(copy, throttle, sent)
             except SourceError as error:
                 copy.end_all(SOURCE_LOST, str(error))
-            copy.transaction.commit_if_due()  # also while nothing comes
+            copy.transaction.commit_if_due()  # also if no answers come
             if stall.seconds(before, copy.positions()) > STALL_SECONDS:
                 copy.end_all("stalled", f"the source gave nothing for {STALL_SECONDS:.0f} s")
         if copy.transaction.commit():
@@ -123,10 +123,11 @@ def drain(copy: LaneLoop, throttle: Throttle | None) -> None:
 
 
 def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None, recalled: Event) -> None:
-    """Copy what arrives until the terms say that it ends, or no range is left.
+    """Copy records as they arrive, until the terms end the lane, or no range is left.
 
-    A record that arrives at rest is copied at once; while records stream, each beat copies what has gathered since
-    the last, so that cost follows beats and bytes and not records.  Raises FencedError when `recalled` is set.
+    A record that arrives at rest is copied at once.  While records stream, each commit tick copies the records that
+    have gathered since the last one, so the cost depends on ticks and bytes, not on records.  Raises FencedError if
+    `recalled` is set.
     """
     look = time.monotonic() + terms.seconds
     end = look - terms.seconds + terms.longest_seconds
@@ -144,7 +145,7 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
             copy.ask()
             for answer in copy.answers(min(_left(copy, due), IDLE_WAIT_SECONDS, end - began)):
                 if recalled.is_set():
-                    break  # whoever called may read by now how far it is
+                    break  # the new driver may already read how far this lane has come
                 sizes.append(sum(len(fetched.block) for fetched in answer))
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
         except SourceError as error:
@@ -164,14 +165,14 @@ def follow(copy: LaneLoop, pace: Pace, terms: Follow, throttle: Throttle | None,
 
 
 def _rest(copy: LaneLoop, until: float) -> None:
-    """Rest until the next beat, and begin its transaction shortly before: its first record then waits for less."""
+    """Rest until the next commit tick; begin its transaction shortly before, so that its first record waits less."""
     time.sleep(max(until - AHEAD_SECONDS - time.monotonic(), 0.0))
     copy.transaction.open_ahead()
     time.sleep(max(until - time.monotonic(), 0.0))
 
 
 def _left(copy: LaneLoop, due: float) -> float:
-    """Return how long until what is open has to be committed (seconds); infinity when nothing is."""
+    """Return the time until the open transaction has to be committed (seconds); infinity if none is open."""
     age = copy.transaction.age_ms() / 1000
     return max(due - age, 0.0) if age else math.inf
 
@@ -183,9 +184,9 @@ def _wait_for(
     due: float = math.inf,
     over: Callable[[float], bool] = lambda now: False,
 ) -> None:
-    """Wait as the throttle says, at most until it is `over`; commit what grows older than `due` (seconds), or too old.
+    """Wait as the throttle demands, unless `over` ends it; commit a transaction older than `due` (seconds) or too old.
 
-    Of what is left then nothing is forgiven: the lane ends, and the driver waits (follow/follow.py).
+    If the wait is cut short, its rest is not forgiven: the lane ends, and the driver waits (follow/follow.py).
     """
     if throttle is None or not sent:
         return
@@ -200,13 +201,13 @@ def _wait_for(
 
 
 class _Stall:
-    """For how long rounds of answers have moved nothing; what the target takes does not count."""
+    """Measure how long rounds of answers have made no progress; time that the target takes does not count."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def seconds(self, before: dict[TopicPartition, int], after: dict[TopicPartition, int]) -> float:
-        """Compare two rounds; pause after one that moved nothing."""
+        """Compare two rounds; pause after a round without progress, and return the seconds since the last progress."""
         if before != after:
             self._since = None
             return 0.0

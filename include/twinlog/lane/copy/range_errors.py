@@ -1,4 +1,4 @@
-"""Why a range cannot go on: a stable code, and one line that names partition and offset."""
+"""Make the errors that end a range: a stable code, and one line that names partition and offset."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from twinlog.lane.produced import Refused
 from twinlog.protocol.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 
 SOURCE_LOST = "source-lost"
-"""Code of ranges that the next cycle goes on with."""
+"""Code of ranges that the next cycle continues."""
 
 NO_LEADER = "no-leader"
-"""Code of ranges whose copy nobody leads; the next cycle goes on with them."""
+"""Code of ranges whose copy has no leader; the next cycle continues them."""
 
 TOPIC_DELETED = "topic-deleted"
-"""Code of ranges whose source topic has gone; whoever discovers that finds no trouble in it."""
+"""Code of ranges whose source topic is gone; the topic's discovery treats that as normal, not as an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeError:
-    """What ends a range, and not its neighbours."""
+    """An error that ends one range but not the lane's other ranges."""
 
     code: str
     message: str
 
 
 class SourceError(Exception):
-    """The source cannot be read any further.  What was sent is good: it is committed, and the ranges end."""
+    """Report that the source cannot be read any further: what was sent is committed, then the ranges end."""
 
 
 def stopped_at(name: str, offset: int, why: str, code: str = SOURCE_LOST) -> RangeError:
-    """The source gives nothing more from an upstream offset on.  `name` is `topic-partition`, here and below."""
+    """Make the error for a source that yields nothing from an upstream offset on; `name` is `topic-partition`."""
     return RangeError(code, f"{name} at upstream offset {offset}: {why}")
 
 
 def source_refused(name: str, code: int) -> RangeError:
-    """The source answers with an error that asking again does not change."""
+    """Make the error for a source that answers with an error that asking again does not change."""
     return RangeError("source-refused", f"{name}: the source answered {code_name(code)}")
 
 
 def unreadable(name: str, error: TwinlogError) -> RangeError:
-    """What the source gave cannot be taken apart."""
+    """Make the error for an answer of the source that cannot be decoded."""
     return RangeError(error.code, f"{name}: {error}")
 
 
 def topic_deleted(name: str) -> RangeError:
-    """The source topic is gone."""
+    """Make the error for a source topic that is gone."""
     return RangeError(TOPIC_DELETED, f"{name}: the source topic no longer exists")
 
 
 def not_readable(name: str, why: TwinlogError) -> RangeError:
-    """The source's brokers do not let it be fetched: it has gone, may not be read, or nobody leads it."""
+    """Make the error for a partition that cannot be fetched: it is gone, may not be read, or has no leader."""
     if why.code == UNKNOWN_TOPIC:
         return topic_deleted(name)
     return RangeError(
@@ -61,12 +61,12 @@ def not_readable(name: str, why: TwinlogError) -> RangeError:
 
 
 def recreated(name: str) -> RangeError:
-    """The source topic lives another life since the ranges were settled."""
+    """Make the error for a source topic that was recreated after the ranges were resolved."""
     return RangeError("recreated", f"{name}: the source topic was deleted and created again meanwhile")
 
 
 def out_of_range(name: str, wanted: int, begin: int) -> RangeError:
-    """The source has no upstream offset `wanted`: its log begins behind it, or ends before it."""
+    """Make the error for a log that does not hold upstream offset `wanted`: it begins behind it, or ends before it."""
     if begin > wanted:
         gone = f"upstream offsets {wanted} to {begin - 1} were deleted before they could be copied"
         return RangeError("gap", f"{name}: {gone}")
@@ -74,12 +74,12 @@ def out_of_range(name: str, wanted: int, begin: int) -> RangeError:
 
 
 def copy_recreated(name: str, remote_topic: str) -> RangeError:
-    """The copy lives another life since the ranges were settled: what was copied before is not in it."""
+    """Make the error for a copy recreated after the ranges were resolved: earlier copied records are not in it."""
     return RangeError("copy-recreated", f"{name}: {remote_topic} was deleted and created again meanwhile")
 
 
 def diverged(name: str, at: int) -> RangeError:
-    """The source lost what was copied, and its log has grown again: from upstream offset `at` on, -1 unknown."""
+    """Make the error for a source that lost copied records and grew again: from upstream `at` on, -1 unknown."""
     where = f"from upstream offset {at} on " if at >= 0 else ""
     return RangeError(
         "truncation", f"{name}: {where}the source's log no longer holds what was copied from it"
@@ -87,12 +87,12 @@ def diverged(name: str, at: int) -> RangeError:
 
 
 def poison(name: str, record: Poison) -> RangeError:
-    """A record that fits nowhere on the target, or a batch that cannot be read."""
+    """Make the error for a record that does not fit the target, or a batch that cannot be read."""
     return RangeError(record.code, f"{name} at upstream offset {record.offset}: {record.reason}")
 
 
 def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> RangeError:
-    """The target will never take a batch, or a topic; `offsets` are the upstream offsets at fault, where known."""
+    """Make the error for a batch or topic that the target will never accept; `offsets` are at fault, where known."""
     if refusal.code == Code.CORRUPT_MESSAGE and refusal.outgoing is not None:
         first = refusal.outgoing.stretches[0][0]
         damage = "the batch does not fit its checksum: damaged in the source's log, or on the way"
@@ -107,14 +107,14 @@ def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list
 
 
 def no_leader(name: str, remote_topic: str, refusal: Refused, seconds: float) -> RangeError:
-    """Nobody took a partition's records for `seconds`; the other partitions of its lane need not wait any longer."""
+    """Make the error for a copy without a leader for `seconds`, so that the lane's other partitions need not wait."""
     return RangeError(
         NO_LEADER, f"{name}: {remote_topic} could not be written to for {seconds:.0f} s: {refusal.message}"
     )
 
 
 def culprits(refusal: Refused) -> list[int]:
-    """Upstream offsets of the records a refusal names, or of the only record where the batch has just one."""
+    """Return the upstream offsets of the records that a refusal names, or of a batch's only record."""
     if refusal.outgoing is None:
         return []
     offsets = [first + step for first, length in refusal.outgoing.stretches for step in range(length)]

@@ -1,11 +1,20 @@
-"""One range on its way: how far it was sent, how far it is committed, and what the open transaction added.
+"""Hold the state of one range: its sent and committed positions, and what the open transaction added.
 
-Invariants.  `spec.start <= committed <= sent <= spec.end`.  `runs`, and behind them the one that is `growing`, hold,
-ascending, exactly the records sent in the open transaction and acknowledged.  `piece` holds the runs committed since it
-was begun, `draft` what the open transaction has made of it.  `copy_end` is the downstream offset behind the last record
-that is committed, by this lane or before it, None where it is not known.  Between transactions `sent == committed` and
-`runs` is empty.  `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` that of the
-last one committed.
+Invariants.
+
+- `spec.start <= committed <= sent <= spec.end`:
+
+      spec.start     committed              sent               spec.end
+      |--- copied ---|-- open transaction --|-- not read yet --|
+
+- `runs`, and behind them the one that is `growing`, hold, ascending, exactly the records that were sent in the open
+  transaction and acknowledged (or predicted, while it commits).
+- `piece` holds the extents committed since that map segment was begun; `draft` holds the segment with the open
+  transaction's extents.
+- `copy_end` is the downstream offset behind the last committed record, by any lane; None if unknown.
+- Between transactions `sent == committed`, and `runs` is empty.
+- `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` is that of the last
+  batch committed.
 """
 
 from __future__ import annotations
@@ -24,22 +33,22 @@ from twinlog.offsets.run import Extent
 from twinlog.protocol.brokers import TopicPartition
 
 PIECE_RUNS = 128
-"""Runs from which on a new piece of the map is begun.
+"""The number of extents from which on a new map segment is begun.
 
-Until then each commit writes the piece anew under the same key, and compaction keeps the last: a lane that commits
-thirty times a second would otherwise leave a key in the map for each commit.
+Until then each commit writes the segment again under the same key, and compaction keeps the last.  Otherwise a lane
+that commits thirty times a second would leave one key in the map for each commit.
 """
 
 LARGEST_PIECE_RUNS = 16_384
-"""Runs one piece takes: 48 KB of small ones, 450 KB of the largest there can be, so that it fits into a message.
+"""The most extents of one segment: 48 KB of small ones, 450 KB of the largest possible, so that it fits a message.
 
-A transaction's 64 MiB of tiny records, every second one compacted away, are a million runs.
+A transaction's 64 MiB of tiny records, with every second one compacted away, are a million extents.
 """
 
 
 @dataclass(slots=True)
 class Counts:
-    """What was copied: records, bytes on the wire, and how many batches had to be rewritten."""
+    """The amount copied: records, bytes on the wire, and rewritten batches."""
 
     records: int = 0
     bytes: int = 0
@@ -60,18 +69,18 @@ class Counts:
 
 @dataclass(slots=True)
 class GrowingRun:
-    """The last run while batches behind it continue it."""
+    """The last extent, while later batches continue it."""
 
     upstream: int
     downstream: int
     length: int
 
     def continues(self, upstream: int, downstream: int) -> bool:
-        """Whether records that begin at these offsets belong to it."""
+        """Say whether records that begin at these offsets continue the extent."""
         return self.upstream + self.length == upstream and self.downstream + self.length == downstream
 
     def run(self) -> Extent:
-        """Return the run, as long as it is now."""
+        """Return the extent at its current length."""
         return Extent(self.upstream, self.downstream, self.length)
 
 
@@ -98,7 +107,7 @@ class RangeCopy:
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena) -> RangeCopy:
-        """Start at the range's first offset; batches it makes lie in the lane's `arena`."""
+        """Start at the range's first offset; the batches that it builds lie in the lane's `arena`."""
         cutter = Cutter(spec.end, spec.max_message_bytes, quarantine, arena=arena)
         epoch = spec.leader_epoch
         piece = SegmentDraft.begin(spec.start)
@@ -115,44 +124,44 @@ class RangeCopy:
 
     @property
     def source(self) -> TopicPartition:
-        """The partition copied from."""
+        """Return the partition copied from."""
         return self.spec.topic, self.spec.partition
 
     @property
     def target(self) -> TopicPartition:
-        """The partition copied to."""
+        """Return the partition copied to."""
         return self.spec.remote_topic, self.spec.partition
 
     @property
     def name(self) -> str:
-        """`topic-partition` on the source, for messages."""
+        """Return `topic-partition` on the source, for messages."""
         return f"{self.spec.topic}-{self.spec.partition}"
 
     @property
     def wanted(self) -> bool:
-        """Whether there is more to fetch."""
+        """Say whether there is more to fetch."""
         return self.trouble is None and self.sent < self.spec.end
 
     @property
     def sent_end(self) -> int | None:
-        """Where the copy will end with what the open transaction holds (downstream)."""
+        """Return the end of the copy (downstream) with the records of the open transaction."""
         last = self.growing or (self.runs[-1] if self.runs else None)
         return self.copy_end if last is None else last.downstream + last.length
 
     def stop_at(self, offset: int, why: RangeError) -> None:
-        """End the range right before upstream `offset`, which the target refuses; what lies before it goes on."""
+        """End the range right before upstream `offset`, which the target refuses; earlier records are still copied."""
         self.barrier = offset, why
         self.cutter.end = offset
         self.reach(self.sent)
 
     def reach(self, position: int) -> None:
-        """Take note that everything below upstream offset `position` was sent."""
+        """Note that everything below upstream offset `position` was sent."""
         self.sent = position
         if self.barrier is not None and position >= self.barrier[0] and self.trouble is None:
             self.trouble = self.barrier[1]
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
-        """Take note that a batch is in the target's log, its first record at offset `downstream`."""
+        """Note that a batch is in the target's log, with its first record at offset `downstream`."""
         growing = self.growing
         for first, length in outgoing.stretches:
             if growing is not None and growing.continues(first, downstream):
@@ -169,9 +178,9 @@ class RangeCopy:
             self.growing = None
 
     def map_pieces(self) -> list[tuple[int, bytes]]:
-        """First upstream offset and value of each map piece that the open transaction writes, without a hole between.
+        """Return first upstream offset and value of each map segment that the open transaction writes, without gaps.
 
-        The last one is `draft`, which may grow on; those before it are final.
+        The last one is `draft`, which may still grow; those before it are final.
         """
         self._close_run()
         drafts = [self.piece]
@@ -184,9 +193,10 @@ class RangeCopy:
         return [(it.first_upstream, it.value(end)) for it, end in zip(drafts, ends, strict=True)]
 
     def newly_quarantined(self) -> list[tuple[int, str]]:
-        """Upstream offsets left out in the open transaction, and why.
+        """Return the upstream offsets left out in the open transaction, and why.
 
-        One that the source compacted away before it was read again was not left out: there was nothing.
+        An offset that the source compacted away before it was read again is not included: there was nothing to leave
+        out.
         """
         captured = self.cutter.captured
         return [
@@ -197,18 +207,18 @@ class RangeCopy:
 
     @property
     def captured_bytes(self) -> int:
-        """What the records hold that are left out in the open transaction: memory until it commits."""
+        """Return the bytes of the records left out in the open transaction: they stay in memory until it commits."""
         return sum(len(rest) for _, rest in self.cutter.captured.values())
 
     def captured(self) -> Iterator[Captured]:
-        """Records left out in the open transaction."""
+        """Yield the records left out in the open transaction."""
         for offset, reason in self.newly_quarantined():
             timestamp_ms, rest = self.cutter.captured[offset]
             spec = self.spec
             yield Captured(spec.topic, spec.topic_id, spec.partition, offset, timestamp_ms, rest, reason)
 
     def confirm(self) -> None:
-        """The transaction committed: what was sent is copied."""
+        """Note that the transaction was committed: what was sent is copied."""
         for offset, _ in self.newly_quarantined():
             del self.cutter.excluded[offset], self.cutter.captured[offset]
             self.quarantined.append(offset)
@@ -221,10 +231,10 @@ class RangeCopy:
         self._begin()
 
     def take_back(self) -> None:
-        """The transaction was aborted: go back to what is committed.
+        """Go back to the committed position, after the transaction was aborted.
 
-        Trouble met in what is taken back will be met again, and is forgotten until then, so that records before
-        it are not held up by the abort.
+        An error met in the part taken back will be met again, and is forgotten until then, so that the abort does not
+        hold up records before it.
         """
         if self.sent > self.committed:
             self.trouble = None
@@ -233,7 +243,7 @@ class RangeCopy:
         self.reach(self.committed)
 
     def report(self) -> RangeReport:
-        """What became of the range, as committed."""
+        """Return the result of the range, as committed."""
         trouble = self.trouble or RangeError("", "")
         copied = self.counts.records + len(self.quarantined)
         return RangeReport(

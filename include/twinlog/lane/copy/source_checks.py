@@ -1,4 +1,4 @@
-"""What the source is asked when an answer of its leaves open what became of a range."""
+"""Ask the source more, if an answer leaves the state of a range open (source checks)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 
 
 def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
-    """Under another leader: whether the source's log still holds what was copied (KIP-320).
+    """Check, under a new leader, whether the source's log still holds what was copied (KIP-320).
 
-    A log that an unclean election cut short, and that has grown again, answers fetches as if nothing had been.
+    A log that an unclean election truncated, and that has grown again, answers fetches as if nothing had happened.
     """
     if copy.epoch < 0:
         return None
@@ -34,10 +34,10 @@ def other_history(source: Brokers, copy: RangeCopy) -> RangeError | None:
 
 
 def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[RangeCopy]:
-    """Find ranges whose topic has another id by now: what was fetched of them may be the new topic's.
+    """Return the ranges whose topic has another id by now: their fetched records may belong to the recreated topic.
 
-    Ids never come back: one that is the same now was the same at every fetch before.  A source that is lost tells
-    nothing, and what it gave is worth keeping.
+    Ids never come back: if the id is the same now, it was the same at every earlier fetch.  If the source is lost, no
+    range is returned, and the records that it gave are kept.
     """
     known = [copy for copy in progressed if copy.trouble is None or copy.trouble.code not in _SOURCE_LOST]
     try:
@@ -49,7 +49,7 @@ def recreated_ranges(source: Brokers, progressed: Iterable[RangeCopy]) -> list[R
 
 
 def other_incarnation(source: Brokers, copy: RangeCopy) -> RangeError | None:
-    """Ask what became of a topic whose id a leader does not know; None if it is only behind."""
+    """Check whether a topic whose id a leader does not know is gone or recreated; None if the leader only lags."""
     try:
         found = source.metadata([copy.spec.topic])[copy.spec.topic]
     except TwinlogError as error:
@@ -60,7 +60,7 @@ def other_incarnation(source: Brokers, copy: RangeCopy) -> RangeError | None:
 
 
 def out_of_range(source: Brokers, copy: RangeCopy) -> RangeError:
-    """Ask where the log begins, which this answer of a broker does not say."""
+    """Ask where the log begins; the broker's answer to the fetch does not say."""
     try:
         begin = source.offsets([copy.source], EARLIEST)[copy.source]
     except TwinlogError as error:

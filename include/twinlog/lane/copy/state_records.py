@@ -1,4 +1,4 @@
-"""The records twinlog itself writes into a lane's transaction: progress, offset map, ledger entries."""
+"""Build the records that twinlog itself writes into a lane's transaction: progress, offset map, ledger entries."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from twinlog.lane.spec import StateTopics
 from twinlog.protocol.brokers import TopicPartition
 
 BATCH_BYTES = 512 * 1024
-"""Of records in one batch, well below Kafka's default of max.message.bytes.
+"""The most bytes of records in one batch, well below Kafka's default of max.message.bytes.
 
-Ten thousand partitions that are copied for the first time leave 1.2 MB in the ledger's one partition.
+Ten thousand partitions that are copied for the first time write 1.2 MB to the ledger's single partition.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """One record for a compacted topic: where it goes, its key, its value (None: a tombstone), its headers."""
+    """One record for a compacted topic: its partition, its key, its value (None: a tombstone), its headers."""
 
     topic: str
     partition: int
@@ -46,16 +46,16 @@ class StateRecord:
 
     @classmethod
     def of_ledger(cls, ledger_topic: str, entry: LedgerEntry) -> StateRecord:
-        """Write a ledger record; one that is too large for one goes in parts, which readers of a ledger join."""
+        """Make the record of a ledger entry; a large one is written in parts, which readers of a ledger join."""
         return cls(ledger_topic, LEDGER_PARTITION, entry.key(), entry.value(), splits=True)
 
 
 def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
-    """Progress, map pieces and quarantined offsets of what the open transaction brought further."""
+    """Yield progress, map segments and quarantined offsets of the ranges that advanced in the open transaction."""
     for copy in progressed:
         spec = copy.spec
         yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
-        # Also without runs: the piece then says that nothing was there to copy, so the map knows how far it goes.
+        # Also without extents: the segment then says that nothing was there to copy, so the map knows its range.
         for first_upstream, piece in copy.map_pieces():
             key = MapKey(spec.topic, spec.topic_id, spec.partition, first_upstream)
             yield map_record(state, key, piece)
@@ -68,22 +68,22 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
 
 
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
-    """Where `of_ranges` writes progress and map of some ranges: known before anything of them was sent."""
+    """Return the partitions to which `of_ranges` writes progress and map of ranges, known before anything is sent."""
     progress = {(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
     return progress | {(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
 
 
 def own_key(state: StateTopics, key: bytes) -> SourceOffsetKey | None:
-    """Read a key of the progress topic, if it is this flow's: other connectors may share the topic."""
+    """Read a key of the progress topic if it belongs to this flow, else None: other connectors may share the topic."""
     return parse_source_key(key, state.connector_name, state.source_alias)
 
 
 def progress_record(
     state: StateTopics, topic: str, partition: int, last_upstream: int | None, copy_end: int | None = None
 ) -> StateRecord:
-    """Say that a source partition is copied up to and with `last_upstream`; None forgets how far it is.
+    """Make the record that a source partition is copied through `last_upstream`; None forgets its progress.
 
-    `copy_end` is where the copy ends with that (downstream), None where it is not known.
+    `copy_end` is the end of the copy at that progress (downstream), None if it is not known.
     """
     key, number = _progress_place(state, topic, partition)
     value = None if last_upstream is None else offset_value(last_upstream)
@@ -91,7 +91,7 @@ def progress_record(
 
 
 def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
-    """Store a piece of the map; None forgets it."""
+    """Make the record that stores a segment of the map; None forgets it."""
     number = map_partition(key.topic, key.partition, state.map_partitions)
     return StateRecord(state.map_topic, number, encode_map_key(key), piece)
 
@@ -112,12 +112,12 @@ def _key_and_partition(
 
 @cache
 def map_partition(topic: str, partition: int, partitions: int) -> int:
-    """Which of the map topic's `partitions` has all pieces of a source partition: they are read together."""
+    """Return the partition of the map topic that holds all segments of a source partition: they are read together."""
     return partition_for(f"{topic}-{partition}".encode(), partitions)
 
 
 def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPartition, list[Outgoing]]:
-    """Build uncompressed batches for each partition, records in the order given, as many as BATCH_BYTES asks for."""
+    """Build uncompressed batches of about BATCH_BYTES for each partition, with the records in the order given."""
     grouped: dict[TopicPartition, list[Record]] = {}
     for record in records:
         group = grouped.setdefault((record.topic, record.partition), [])

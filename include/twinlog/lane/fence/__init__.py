@@ -1,1 +1,1 @@
-"""The fence: from here on only this driver writes for the flow (docs/decisions/0001-fence.md)."""
+"""Fence a flow: afterwards only this driver writes for it (docs/decisions/0001-fence.md)."""

@@ -1,7 +1,7 @@
-"""Writing twinlog's own records as the driver that holds the fence: all of them in one transaction, or none.
+"""Write twinlog's own records through the control lane of a fence: all in one transaction, or none.
 
-For what a driver has to say outside a copy, such as positions it took over from MirrorMaker 2: whoever fenced the
-flow since makes the transaction fail.
+Used by a driver that writes records outside a copy, such as positions migrated from MirrorMaker 2.  If another driver
+has fenced the flow since, the transaction fails.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from twinlog.protocol.brokers import Brokers
 
 
 def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateRecord]) -> None:
-    """Commit `records` through the gate lane of a fence that was just passed, and wait until readers see them.
+    """Commit `records` through the control lane of a fence just passed, and wait until readers see them.
 
-    Raises FencedError when another driver fenced the flow meanwhile, TerminalError `state-refused` for a record
-    the target refuses, and TransientError for one that nobody takes now; nothing is written then.
+    Raises FencedError if another driver fenced the flow meanwhile, TerminalError `state-refused` if the target refuses
+    a record, and TransientError if a record's partition has no leader now.  Nothing is written in these cases.
     """
     sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
     lane = Lane(target, gate.writer, sequences)

@@ -1,21 +1,26 @@
-"""The fence: from here on nobody but this driver writes for the flow (docs/decisions/0001-fence.md).
+"""Fence a flow: afterwards only this driver writes for it (docs/decisions/0001-fence.md).
 
-    1. initialise lane 0, the gate lane
-    2. read the lane count from the ledger; initialise every other lane the flow ever used or will use
-       stop if the state is another's (lane/fence/ownership.py); if it is nobody's, claim it through lane 0, read again
+    1. initialise lane 0, the control lane
+    2. read the lane count from the ledger; initialise every other lane that the flow ever used or will use;
+       stop if the state belongs to another flow (lane/fence/ownership.py);
+       if it belongs to none, claim it through lane 0 and read again
     3. commit a small transaction through lane 0 that writes (run id, lane count) and producer ids that are new to
        the ledger; if it fails, another driver holds the flow
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
-A transaction of ours that is still open in step 4 has lost its end (lane/hanging.py).  The same transaction may be
-committed in the copy, so nothing is written then: the driver finds out which it was, or stops (copying/mend/state.py).
-In the map and the copy it looks for the same, before lanes write.
+If a transaction of ours is still open in step 4, its end was lost (lane/hanging.py).  Its other records may be
+committed in the copy, so nothing is written then: the driver finds the outcome, or stops (copying/mend/state.py).
+Before lanes write, the driver looks for lost ends in the map and the copy as well.
 
-Why a gate: two drivers that initialise lane by lane at the same time would each own some lanes, and copy the same
-partition twice.  If step 3 commits, nobody initialised lane 0 in between, and whoever does so later will fence all our
-lanes before reading anything.  Of another name for the same target the gate knows nothing: that is what the claim is
-for.
+The control lane is needed because two drivers might initialise lane by lane at the same time.  Each would then own
+some lanes, and the same partition would be copied twice.  If step 3 commits, no other driver initialised lane 0 in
+between, and one that does so later will fence all our lanes before it reads anything:
+
+    driver 1   init 0 | init 1 .. n | commit through 0 | lanes write, until driver 2 fences them
+    driver 2                                               init 0 | init 1 .. n | commit through 0 | read progress
+
+The control lane does not protect against a second name for the same target; the claim does.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ from twinlog.protocol.remedies import Request, repeats
 
 _NO_PRODUCER = -1
 _PASSES = 3
-"""Of a fence that nobody contests, when its end is lost or does not reach the ledger."""
+"""The tries of an uncontested fence, if its end is lost or does not reach the ledger."""
 
 _PATIENCE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 0.25
@@ -55,7 +60,7 @@ _LONGEST_PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class GrantedLane:
-    """A lane this driver may hand to one task: its identity, and the sequences the driver used up."""
+    """A lane that this driver may hand to one task: its identity, and the next sequences after the driver's writes."""
 
     lane: int
     writer: Writer
@@ -64,12 +69,12 @@ class GrantedLane:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the fence gave: the lanes, and progress read behind it.
+    """The result of a fence: the lanes, and progress read behind it.
 
-    `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are
-    absent.  `copy_ends` is where the copies ended with it (downstream), as far as it says so.  `mark` tells this fence
-    from later ones.  `writers` are those of all lanes that were fenced, granted or not; `ours` are the producer ids of
-    all lanes there ever were.
+    `progress` is the last copied upstream offset by (source topic, partition); partitions never copied are absent.
+    `copy_ends` are the ends of the copies at that progress (downstream), as far as they are known.  `mark` tells this
+    fence from later ones.  `writers` are the producers of all lanes that were fenced, granted or not.  `ours` are the
+    producer ids of all lanes that ever existed.
     """
 
     run_id: str
@@ -82,20 +87,20 @@ class Grant:
 
 
 def transactional_id(flow: str, lane: int) -> str:
-    """Return the transactional id of a lane; a PREFIXED ACL on `twinlog-<flow>-` covers them all."""
+    """Return the transactional id of a lane; a PREFIXED ACL on `twinlog-<flow>-` covers all of them."""
     return f"twinlog-{flow}-{lane}"
 
 
 def upkeep_id(flow: str) -> str:
-    """Return the transactional id of whoever joins pieces of the map: one at a time (offset_sync/map_compaction.py)."""
+    """Return the transactional id of map compaction, for one process at a time (offset_sync/map_compaction.py)."""
     return f"twinlog-{flow}-map-upkeep"
 
 
 @dataclass(frozen=True, slots=True)
 class FenceLogs:
-    """The topics a fence reads; a driver that fences again and again keeps them, to read only what is new.
+    """The topics that a fence reads; a driver that fences repeatedly keeps them, to read only new records.
 
-    The map is read where there are no transactions (copying/mend/at_least_once.py).
+    The map is read only under at-least-once, which has no transactions (copying/mend/at_least_once.py).
     """
 
     ledger: StateLog
@@ -104,7 +109,7 @@ class FenceLogs:
 
     @classmethod
     def of(cls, state: StateTopics) -> FenceLogs:
-        """Begin at the logs' beginnings."""
+        """Start with logs that are read from their beginnings."""
         offset_map = StateLog(state.map_topic, cached=True)
         return cls(StateLog(state.ledger_topic), StateLog(state.offsets_topic), offset_map)
 
@@ -121,10 +126,10 @@ def fence(
 ) -> Grant:
     """Fence the flow for `run_id` and read its progress.
 
-    Once more where that did not end well: an end that was not answered at first could be done to what lane 0 writes,
-    and a fence that the ledger does not show is none for whoever reads it.  Raises TransientError when it never does,
-    FencedError when another driver holds the flow, TerminalError when twinlog's topics are missing or the state is
-    another's, and LostProgressError when the target lost the end of a transaction.
+    The fence is repeated if it did not end well: an EndTxn that was not answered at first could be applied to lane 0's
+    next transaction, and readers do not see a fence that is missing in the ledger.  Raises TransientError if no try
+    succeeds, FencedError if another driver holds the flow, TerminalError if twinlog's topics are missing or the state
+    belongs to another flow, and LostProgressError if the target lost the end of a transaction.
     """
     logs = logs or FenceLogs.of(state)
     for _ in range(_PASSES):
@@ -161,7 +166,7 @@ def _fenced(
     gate_lane = Lane(target, gate)
     now = clock.now_ms()
     if identity.known and not owned.claims:
-        # By itself: one that loses must not leave a fence of its own, with its lane count, over the other's.
+        # In a transaction of its own: a claim that loses must not leave a fence, with a lane count, over another's.
         _pass_the_gate(gate_lane, state, [identity.claim(now)], flow)
         require_claimed(identity, read_owned(logs, logs.ledger.read(target)))
     entries = (LaneFence(run_id, count, now), *_unknown_writers(writers, ledger, now))
@@ -170,7 +175,7 @@ def _fenced(
     ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
     ours = ours.union(it.producer_id for it in writers)
     if lost := lost_progress(log, state, ours):
-        _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open because somebody fenced us
+        _pass_the_gate(gate_lane, state, entries, flow)  # fails if they are open only because we were fenced
         sure = own_progress(log.committed, state)
         raise LostProgressError(target.settings.alias, state, writers, lost, sure)
     progress = _progress(gate_lane, log, state)
@@ -189,19 +194,19 @@ def _fenced(
 
 
 def read_owned(logs: FenceLogs, ledger: LogState) -> Owned:
-    """Say whose the ledger is that was just read."""
+    """Return the owners that the ledger just read names."""
     return Owned.of(logs.ledger.records, ledger.undecided)
 
 
 def last_fence(ledger: LogState) -> LaneFence | None:
-    """Return the last fence the ledger knows of, if the flow was ever fenced."""
+    """Return the last fence in the ledger, or None if the flow was never fenced."""
     return next(_fences(ledger.committed), None)
 
 
 def lanes_ever(ledger: LogState) -> tuple[int, ...]:
-    """How many lanes there were, by the last fence, and by one whose end the target has lost (lane/hanging.py).
+    """Return the lane counts of the last fence, and of any fence whose end the target has lost (lane/hanging.py).
 
-    That one's lanes may write: its driver was told that it had committed.
+    The lanes of such a fence may write, because its driver was told that the fence had committed.
     """
     return 1, *(it.lane_count for known in (ledger.committed, _undecided(ledger)) for it in _fences(known))
 
@@ -215,9 +220,10 @@ def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
 
 
 def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
-    """InitProducerId: ends what the id's last owner had open, and fences it.  Repeated while that goes on.
+    """Send InitProducerId, which ends the open transaction of the id's last owner and fences it; repeat if busy.
 
-    Repeated as well when an answer is lost: the later epoch is ours, the earlier one nobody has.
+    The request is also repeated if an answer is lost: the later epoch is then ours, and no producer uses the earlier
+    one.
     """
     doing = f"InitProducerId of {name or 'an idempotent producer'}"
     failure: TwinlogError = TransientError(doing)
@@ -249,7 +255,7 @@ def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
 
 
 def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -> Iterator[LaneWriter]:
-    """Producer ids the ledger does not know yet: whoever copies the other way must know them (batches/echoes.py)."""
+    """Yield producer ids that the ledger does not know yet: the reverse flow must know them (batches/echoes.py)."""
     for it in writers:
         record = LaneWriter(it.producer_id, it.transactional_id or "", now_ms)
         if record.key() not in ledger.committed:
@@ -260,7 +266,7 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
     entries = [StateRecord.of_ledger(state.ledger_topic, record) for record in records]
     try:
         write_own(gate, entries)
-        gate.settle()  # whoever sees a batch of ours can see in the ledger that it is ours
+        gate.settle()  # readers that see a batch of ours can see in the ledger that it is ours
     except FencedError:
         raise FencedError(
             f"another twinlog runs flow {flow}",
@@ -270,7 +276,7 @@ def _pass_the_gate(gate: Lane, state: StateTopics, records: Iterable[LedgerEntry
 
 
 def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
-    """Progress, after it was written again where an aborted record lies above it."""
+    """Return progress; first write the committed value again where an aborted record lies above it."""
     repairs = [
         StateRecord(
             state.offsets_topic,
@@ -288,10 +294,10 @@ def _progress(gate: Lane, log: LogState, state: StateTopics) -> Mapping[tuple[st
 
 
 def write_own(gate: Lane, records: list[StateRecord]) -> None:
-    """Write through the gate lane in a transaction of its own: whoever fenced us meanwhile makes it fail.
+    """Write through the control lane in a transaction of its own; it fails if another driver has fenced us meanwhile.
 
-    Leaders are waited for.  Raises TerminalError `state-refused` for a record that the target refuses, TransientError
-    where nobody takes it in time, FencedError.
+    Waits for leaders.  Raises TerminalError `state-refused` for a record that the target refuses, TransientError if no
+    leader takes the records in time, FencedError.
     """
 
     def committed() -> bool | None:
@@ -323,7 +329,7 @@ def write_own(gate: Lane, records: list[StateRecord]) -> None:
 
 
 def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[tuple[str, int], int]:
-    """Progress of this flow's own keys; keys of other connectors, which may share the topic, are left alone."""
+    """Return the progress of this flow's own keys; other connectors' keys, which may share the topic, are ignored."""
     result = {}
     for key, value in committed.items():
         parsed = own_key(state, key)
@@ -334,7 +340,7 @@ def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mappin
 
 
 def copy_ends(log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int]:
-    """Where the copies ended with the progress of this flow (downstream), where it says so.  Pure."""
+    """Return the ends of the copies (downstream) stored with this flow's progress, where they are known.  Pure."""
     result = {}
     for key, headers in log.headers.items():
         parsed, end = own_key(state, key), parse_copy_end(headers)

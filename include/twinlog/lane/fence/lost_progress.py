@@ -1,7 +1,7 @@
-"""Progress that one of our lanes wrote in a transaction that has no end in the log (lane/hanging.py).
+"""Find progress that one of our lanes wrote in a transaction without an end in the log (lane/hanging.py).
 
-Whether it counts is not known from the progress topic alone; the fence stops there, and gives what it has found to the
-driver, which may find it out (copying/mend/state.py).
+The progress topic alone does not tell whether such progress counts.  The fence stops there and passes its findings to
+the driver, which may find the outcome (copying/mend/state.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHAT_TO_DO = 'see docs/topics.md, "A transaction without an end"'
 
 @dataclass(frozen=True, slots=True)
 class LostProgress:
-    """Progress of a source partition that may count: its last upstream offset (None: there is none), by whom, where."""
+    """Progress of a source partition that may count: its last upstream offset (None: a tombstone), producer, place."""
 
     topic: str
     partition: int
@@ -35,9 +35,9 @@ class LostProgress:
 
 
 class LostProgressError(TerminalError):
-    """The target lost the end of a transaction in the progress topic.
+    """Report that the target lost the end of a transaction in the progress topic.
 
-    `writers` are those the fence was granted, `records` what is undecided, `progress` what is sure.
+    `writers` are those that the fence was granted, `records` the undecided progress, `progress` the certain progress.
     """
 
     code = LOST_MARKER
@@ -63,7 +63,7 @@ class LostProgressError(TerminalError):
 
 
 def lost_progress(log: LogState, state: StateTopics, ours: Collection[int]) -> list[LostProgress]:
-    """Find what is undecided in the progress topic and was written by a producer of `ours`.  Pure."""
+    """Return the undecided records of the progress topic that a producer of `ours` wrote.  Pure."""
     found = []
     for key, it in log.undecided.items():
         own = own_key(state, key) if it.producer_id in ours else None

@@ -1,8 +1,9 @@
-"""Whose a flow's state on the target is: one name, one source cluster, one target cluster (docs/decisions/0022).
+"""Decide which flow owns the state on the target: one name, one source, one target cluster (docs/decisions/0022).
 
-Transactional ids hold both aliases, the topics with progress, map and ledger only the source's.  Drivers that call a
-target by two names fence nothing of each other's, so the ledger's log decides: a name writes its claim there before it
-copies for the first time, reads the log up to and beyond it, and goes on if no other claim lies before its own.
+Transactional ids contain both aliases, but the topics with progress, map and ledger only the source's.  Drivers that
+call one target by two names therefore do not fence each other, so the order in the ledger's log decides.  Before a
+name copies for the first time, it writes its claim there, reads the log up to and beyond it, and goes on only if no
+other claim lies before its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TARGET_CHANGED = "target-changed"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A flow by its name (both aliases) and the clusters that answer under them; "" where an id is not known."""
+    """A flow's name (both aliases) and the ids of its two clusters; "" if an id is not known."""
 
     flow: str
     source_cluster_id: str
@@ -35,21 +36,21 @@ class Identity:
 
     @property
     def known(self) -> bool:
-        """Whether it may be claimed: both clusters have said who they are."""
+        """Say whether the flow can claim a ledger: the ids of both clusters are known."""
         return bool(self.source_cluster_id and self.target_cluster_id)
 
     def claim(self, at_ms: int, by: str = "", reason: str = "") -> FlowClaim:
-        """Make the record that claims a ledger."""
+        """Return the record that claims a ledger."""
         return FlowClaim(self.flow, self.source_cluster_id, self.target_cluster_id, at_ms, by, reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What a ledger says about whose it is.
+    """The owners that a ledger names.
 
-    `claims` are the committed ones in the order of the log, `open_before` the names of those that are not decided and
-    lie before the first committed one.  Without claims, of a release that had none, `names` are those of all lanes
-    that ever wrote, `source_ids` the clusters copied from, as far as the ledger knows.
+    `claims` are the committed claims in the order of the log.  `open_before` are the names of undecided claims before
+    the first committed one.  If there are no claims, as in releases before them, `names` are the names of all lanes
+    that ever wrote, and `source_ids` the clusters copied from, as far as the ledger knows them.
     """
 
     claims: tuple[FlowClaim, ...] = ()
@@ -59,7 +60,7 @@ class Owned:
 
     @classmethod
     def of(cls, records: Mapping[bytes, KeptRecord], undecided: Mapping[bytes, UndecidedRecord]) -> Owned:
-        """Read it from a ledger's latest records, and those without an end.  Raises FormatError as `parse_ledger`."""
+        """Read the owners from a ledger's latest and undecided records.  Raises FormatError as `parse_ledger`."""
         found = ((record.offset, _claim(key, record.value)) for key, record in records.items())
         kept = sorted(((at, claim) for at, claim in found if claim is not None), key=lambda item: item[0])
         first = kept[0][0] if kept else None
@@ -84,16 +85,16 @@ def _claim(key: bytes, value: bytes | None) -> FlowClaim | None:
 
 
 def require_ours(identity: Identity, owned: Owned) -> None:
-    """Raise TerminalError unless the state is this flow's, or nobody's yet."""
+    """Raise TerminalError unless the state belongs to this flow or to none."""
     refusal = why_not_ours(identity, owned.claims, owned.names, owned.source_ids)
     if refusal is not None:
         raise refusal
 
 
 def require_claimed(identity: Identity, owned: Owned) -> None:
-    """Raise unless the state is this flow's, now that its claim is in the log.
+    """Raise unless the state belongs to this flow, now that its claim is in the log.
 
-    Raises TerminalError when another's lies before it, TransientError while one that does is not decided.
+    Raises TerminalError if another flow's claim lies before it, TransientError while such a claim is undecided.
     """
     require_ours(identity, owned)
     others = sorted({name for name in owned.open_before if name != identity.flow})
@@ -112,7 +113,7 @@ def why_not_ours(
     names: Collection[str],
     known_sources: Collection[str],
 ) -> TerminalError | None:
-    """Say why the state is another's; None where it is this flow's, or nobody has claimed it.  Pure."""
+    """Return why the state belongs to another flow; None if it belongs to this flow or to none.  Pure."""
     if not claims:
         return _why_not_begun_here(identity, names, known_sources)
     owner = claims[0]
@@ -130,7 +131,7 @@ def why_not_ours(
 def _why_not_begun_here(
     identity: Identity, names: Collection[str], known_sources: Collection[str]
 ) -> TerminalError | None:
-    """Say why a ledger of a release without claims, as far as it tells, was begun by another flow."""
+    """Return why a ledger without claims was begun by another flow, as far as it tells."""
     seen = identity.source_cluster_id
     if names and identity.flow not in names:
         return _another_name(identity.flow, min(names))

@@ -1,1 +1,1 @@
-"""Sockets to one broker: TLS, logins, bytes in and out."""
+"""Open sockets to one broker: TLS, logins, bytes in and out."""

@@ -1,4 +1,4 @@
-"""Bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
+"""Obtain bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _JSON_NAMES = {
 }
 
 _LATER = frozenset({408, 429})
-"""HTTP statuses that ask to come again, besides those of a server in trouble."""
+"""HTTP statuses that ask the client to come again, besides server errors (5xx)."""
 
 
 def token(sasl: SaslSettings) -> str:
-    """Fetch a token with client credentials, or make an unsecured one where no endpoint is configured.
+    """Fetch a token with client credentials; if no endpoint is configured, make an unsecured token.
 
-    Raises ClusterUnreachable when the token endpoint does not answer, ClusterRefused when it says no, or gives
-    something that is no token.
+    Raises ClusterUnreachable if the token endpoint does not answer, or answers with a server error or "try again
+    later".  Raises ClusterRefused if it refuses, or if its answer holds no token.
     """
     if sasl.token_endpoint is None:
         return _unsecured(sasl)
     import requests  # here: most lanes never need it
 
-    host = urlsplit(sasl.token_endpoint).hostname  # in the URL itself there may be a login
+    host = urlsplit(sasl.token_endpoint).hostname  # the URL itself may hold a login
 
     form = {"grant_type": "client_credentials"}
     if sasl.scope:
         form["scope"] = sasl.scope
     password = reveal(sasl.password) if sasl.password is not None else ""
     try:
-        # A redirect may lead anywhere, to plain http too: it is an answer like any other, and no token.
+        # A redirect may lead anywhere, also to plain http: it is treated as any other answer that holds no token.
         with requests.post(
             sasl.token_endpoint,
             data=form,
@@ -82,9 +82,9 @@ def token(sasl: SaslSettings) -> str:
 
 
 def access_token(body: bytes) -> str:
-    """Read the token out of an endpoint's answer.  Pure.
+    """Read the token from an endpoint's answer.  Pure.
 
-    Raises ValueError, saying what the answer is instead, and quoting none of it: it may be half a secret.
+    Raises ValueError, which says how the answer is wrong but quotes none of it: the answer may hold part of a secret.
     """
     if len(body) > MAX_ANSWER_BYTES:
         raise ValueError(f"its answer is larger than {MAX_ANSWER_BYTES:,} bytes")
@@ -97,14 +97,14 @@ def access_token(body: bytes) -> str:
     if "access_token" not in answer:
         raise ValueError("its answer has no access_token")
     found = answer["access_token"]
-    # RFC 6750's alphabet; anything else, a control character above all, would break the SASL exchange.
+    # RFC 6750's alphabet; any other character, above all a control character, would break the SASL exchange.
     if not isinstance(found, str) or not _TOKEN.fullmatch(found):
         raise ValueError("its access_token is no bearer token")
     return found
 
 
 def _beginning(parts: Iterator[bytes]) -> bytes:
-    """Read an answer, and no more of it than shows that it is too large."""
+    """Read an answer, but no further than needed to see that it is too large."""
     body = b""
     for part in parts:
         body += part
@@ -116,7 +116,8 @@ def _beginning(parts: Iterator[bytes]) -> bytes:
 def _unsecured(sasl: SaslSettings) -> str:
     """Build an unsigned JWT as Kafka's OAuthBearerUnsecuredLoginCallbackHandler does: for development only.
 
-    Issued at a whole second: the broker compares with its milliseconds, and refuses what is a fraction of one ahead.
+    The token is issued at a whole second: the broker compares with its own milliseconds, and refuses a token issued
+    even a fraction of a second in the future.
     """
     now = int(time.time())
     claims = {"sub": sasl.username, "iat": now, "exp": now + _UNSECURED_LIFETIME_SECONDS}

@@ -1,7 +1,7 @@
-"""One blocking connection to one broker: requests out, answers in, strictly in order.
+"""Hold one blocking connection to one broker: requests out, answers in, strictly in order.
 
-Several requests may be in flight; Kafka answers them in the order they were sent.  Any failure closes the
-connection: what was in flight is then unknown, and the caller decides what that means.
+Several requests may be in flight; Kafka answers them in the order in which they were sent.  Any failure closes the
+connection.  The effect of the requests in flight is then unknown, and the caller decides what that means.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 
 _GONE = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-"""What TLS says of a peer that went away: it shuts down, or nobody is behind the load balancer."""
+"""TLS errors for a peer that went away: it is shutting down, or the load balancer has no broker behind it."""
 
 _LOOK_SECONDS = 0.1
-"""How long a write may take before we look whether the broker waits for us to read."""
+"""Seconds that a write may take before we check whether the broker waits for us to read."""
 
 
 class Connection:
     """A connection to the broker at `host:port`, logged in and ready for requests.
 
-    Raises ClusterUnreachable when the broker does not answer, ClusterRefused when it refuses TLS or the login.
+    Raises ClusterUnreachable if the broker does not answer, ClusterRefused if it refuses TLS or the login.
     """
 
     def __init__(self, settings: ConnectionSettings, host: str, port: int) -> None:
@@ -66,27 +66,27 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """`host:port` of the broker."""
+        """Return `host:port` of the broker."""
         return self._address
 
     @property
     def in_flight(self) -> int:
-        """Requests sent and not yet answered."""
+        """Return the number of requests sent and not yet answered."""
         return len(self._in_flight)
 
     @property
     def buffered(self) -> bool:
-        """Whether an answer, or bytes of one (by TLS), were already taken from the socket."""
+        """Say whether an answer, or (by TLS) part of one, was already taken from the socket."""
         if self._early or self._receiver.early:
             return True
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     @property
     def ended(self) -> bool:
-        """Whether it is closed, by us or by the broker; the latter shows only while nothing is in flight."""
+        """Say whether we or the broker closed it; a close by the broker shows only while no request is in flight."""
         if self.fileno() < 0:
             return True
-        # Where nothing was asked, what can be read is the end, or TLS announcing it.
+        # If no request is in flight, any readable data is the end of the connection, or its announcement by TLS.
         return not self._in_flight and bool(answering([self], 0.0))
 
     def fileno(self) -> int:
@@ -94,7 +94,7 @@ class Connection:
         return self._socket.fileno()
 
     def offers(self, api: int) -> int:
-        """Return the highest version of a request that the broker takes, -1 if none."""
+        """Return the highest version of a request that the broker accepts, -1 if none."""
         return self._versions.get(api, -1)
 
     def close(self) -> None:
@@ -104,15 +104,15 @@ class Connection:
         self._early.clear()
 
     def keep_login(self) -> None:
-        """Log in again when the session is about to end.  Call while nothing is in flight."""
+        """Log in again if the session is about to end.  Call while no request is in flight."""
         if not self._in_flight and time.monotonic() > self._reauthenticate_at:
             self._login()
 
     def send(self, api: int, version: int, *bodies: Sequence[Buffer], write_behind: bool = False) -> None:
-        """Send requests, each made of buffers, without joining them.  Answers are read by `receive`, in order.
+        """Send requests, each made of buffers, without joining the buffers.  `receive` reads the answers, in order.
 
-        With `write_behind` large ones may be under way when it returns; their buffers must stay as they are until
-        `flush`, `receive`, or the next `send` has returned.
+        With `write_behind`, large requests may still be on their way when this returns: their buffers must stay
+        unchanged until `flush`, `receive` or the next `send` has returned.
         """
         requests: list[list[Buffer]] = []
         for body in bodies:
@@ -123,28 +123,29 @@ class Connection:
         self._guard(lambda: self._sender.send(requests, write_behind=write_behind))
 
     def flush(self) -> None:
-        """Wait until all that was sent has been handed over, and its buffers may be used again."""
+        """Wait until the kernel has taken everything sent, so that its buffers may be used again."""
         self._guard(self._let_out)
 
     def receive(self, allocate: Callable[[int], memoryview]) -> memoryview:
-        """Read the next answer into `allocate(size)`; return what follows the correlation id.
+        """Read the next answer into `allocate(size)`; return the part behind the correlation id.
 
         The result points into the allocated memory.
         """
         return self._guard(lambda: self._receive(allocate))
 
     def version_of(self, api: Api) -> int:
-        """Return the version of a request that both sides know."""
+        """Return the highest version of a request that both sides know."""
         return min(api.version, self._versions.get(api.request.API_KEY, api.version))
 
     def call(self, api: Api, **fields: Any) -> Any:
-        """Send one request and wait for its answer.  Only on a connection with nothing in flight."""
+        """Send one request and wait for its answer.  Only on a connection with no request in flight."""
         return self.call_each(api, [fields])[0]
 
     def call_each(self, api: Api, requests: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Send several requests before the first answer is read; return the answers, in their order.
+        """Send several requests before reading the first answer; return the answers in the same order.
 
-        For small ones: while we send nobody reads, so all answers together have to fit into the socket's buffers.
+        Only for small requests: we do not read while we send, so all answers together have to fit into the socket's
+        buffers.
         """
         version = self.version_of(api)
         correlations = [next(self._correlations) for _ in requests]
@@ -165,7 +166,7 @@ class Connection:
             raise self._unreachable(error.strerror or str(error)) from None
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's own clients do
-        # Logging in counts as connecting: a host that takes connections and stays silent is no broker.
+        # Logging in counts as connecting: a host that accepts connections but stays silent is not a broker.
         if not settings.protocol.tls:
             _block_for(plain, settings.connect_timeout_ms)
             return plain
@@ -197,8 +198,8 @@ class Connection:
     def _login(self) -> None:
         """Run the SASL exchange, then learn the broker's versions.
 
-        Repeated on the live connection before the session's lifetime ends (KIP-368), because a broker closes
-        connections that overstay it.
+        Repeated on the live connection before the session's lifetime ends (KIP-368): a broker closes connections that
+        stay beyond it.
         """
         self._reauthenticate_at = float("inf")
         sasl = self._settings.sasl
@@ -237,10 +238,10 @@ class Connection:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
 
     def _let_out(self) -> None:
-        """Wait until all that was sent has been handed over.
+        """Wait until the kernel has taken everything sent, and read answers meanwhile.
 
-        Answers are read meanwhile: a broker reads nothing more of a connection until its answer was taken, and one that
-        says of each record what is wrong with it is larger than the socket's buffers.  Over TLS the sender does it.
+        A broker reads nothing more from a connection until its answer has been taken, and an answer with an error for
+        each record can be larger than the socket's buffers.  Over TLS the sender reads instead.
         """
         while not self._sender.taken(_LOOK_SECONDS):
             if not isinstance(self._socket, ssl.SSLSocket) and _readable([self], 0.0):
@@ -274,7 +275,7 @@ class Connection:
         return payload
 
     def _guard(self, action: Callable[[], _T]) -> _T:
-        """Turn a socket's failure into our error, and close: nothing in flight can be trusted any more."""
+        """Run `action`; turn a socket failure into our error and close: nothing in flight can be trusted any more."""
         try:
             return action()
         except OSError as error:
@@ -303,9 +304,9 @@ class Connection:
 
 
 def _block_for(plain: socket.socket, timeout_ms: int) -> None:
-    """Let the kernel wait, up to the time-out: a system call for a whole answer instead of two for each piece.
+    """Let the kernel wait, up to the time-out: one system call for a whole answer, instead of two for each part.
 
-    (`socket.settimeout` makes the socket non-blocking and polls before every call.)  Past the time-out the kernel
+    (`socket.settimeout` makes the socket non-blocking and polls before every call.)  After the time-out the kernel
     answers EAGAIN, which Python raises as BlockingIOError.
     """
     plain.settimeout(None)
@@ -315,7 +316,7 @@ def _block_for(plain: socket.socket, timeout_ms: int) -> None:
 
 
 def answering(connections: Sequence[Connection], seconds: float) -> list[Connection]:
-    """Return the connections that have an answer, or the beginning of one; wait for the first up to `seconds`."""
+    """Return the connections that have an answer or part of one; wait up to `seconds` for the first."""
     return [item for item in connections if item.buffered] or _readable(connections, seconds)
 
 

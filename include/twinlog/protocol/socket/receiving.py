@@ -1,4 +1,4 @@
-"""Fill buffers from a socket with few wake-ups: what a wake-up costs is a good part of what a large answer costs."""
+"""Fill buffers from a socket with few wake-ups; wake-ups are a large part of the cost of a large answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import suppress
 from typing import Final
 
 GATHERED: Final = 256 * 1024
-"""Bytes the kernel gathers before it wakes us while more are sure to come (SO_RCVLOWAT).
+"""Bytes that the kernel gathers before it wakes us, as long as more are sure to come (SO_RCVLOWAT).
 
-It doubles its receive buffer to hold them, and gathers less where its limits (tcp_rmem) are lower.
+The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
 """
 
 
 class Receiver:
-    """Reads from a blocking socket.  Of TLS it reads what each record brings, of TCP all that was asked for.
+    """Read from a blocking socket: over TLS one TLS record at a time, over plain TCP everything asked for at once.
 
-    `early` is what was taken before anybody asked for it.
+    `early` holds bytes that were taken before anything asked for them.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -29,9 +29,9 @@ class Receiver:
         self._gathers = not encrypted and self._wake_at(1)
 
     def fill(self, target: memoryview) -> None:
-        """Fill `target`, waiting for as long as that takes.  Raises OSError when the connection ends or times out."""
+        """Fill `target`, waiting as long as needed.  Raises OSError if the connection ends or times out."""
         if self._gathers and len(target) > 2 * GATHERED:
-            # Not to the last byte: behind it nothing may come, and so nothing would wake us.
+            # Not to the last byte: no data may follow it, and then nothing would wake us.
             self._wake_at(GATHERED)
             self._fill(target[:-GATHERED])
             self._wake_at(1)
@@ -50,9 +50,9 @@ class Receiver:
             at += got
 
     def take_early(self) -> None:
-        """Take what has come, without waiting; a TLS socket must not be a blocking one meanwhile.
+        """Take the bytes that have arrived, without waiting.  A TLS socket must be non-blocking during the call.
 
-        Raises OSError when the connection has ended.
+        Raises OSError if the connection has ended.
         """
         with suppress(ssl.SSLWantReadError, BlockingIOError):
             while piece := self._socket.recv(GATHERED, self._early_flags):

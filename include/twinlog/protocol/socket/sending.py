@@ -1,4 +1,4 @@
-"""Hand buffers to the kernel: while a slow broker takes a large write, whoever sends can go on with other work."""
+"""Hand buffers to the kernel; while a slow broker takes a large write, the caller can go on with other work."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from twinlog.protocol.socket.receiving import Receiver
 from twinlog.protocol.wire import Buffer
 
 LARGE: Final = 1 << 20
-"""Bytes from which on a write is worth a thread: the kernel takes smaller ones at once, into the socket's buffer."""
+"""From this size (bytes) a write gets a thread; smaller writes the kernel takes at once, into the socket's buffer."""
 
 _TIMEVAL: Final = struct.Struct("@ll")
 
 _MAX_BUFFERS: Final = 1000
-"""Below IOV_MAX, the number of buffers one sendmsg takes."""
+"""The number of buffers for one sendmsg call, below its limit IOV_MAX."""
 
 
 class Sender:
-    """Writes to a blocking socket, in order.
+    """Write to a blocking socket, in order.
 
-    One write at most is under way behind the caller's back; the next one waits for it.  Its buffers must stay as they
-    are until `flush` has returned.
+    At most one write goes on in the background; the next write waits for it.  Its buffers must stay unchanged until
+    `flush` has returned.
 
-    What the broker says while a write waits is taken here, and kept by `receiver`: it reads no more of us until it was
-    taken.  While a large write is under way over TCP the caller does that; two threads may not use TLS at once.
+    While a write waits, the broker's answers are taken here and kept by `receiver`: the broker reads nothing more from
+    us until they have been taken.  During a large write in the background over plain TCP, the caller takes them
+    instead.  Over TLS the writing thread takes them always: two threads may not use TLS at once.
     """
 
     def __init__(self, connected: socket.socket, receiver: Receiver) -> None:
@@ -41,9 +42,9 @@ class Sender:
         self._under_way: Future[None] | None = None
 
     def send(self, requests: Sequence[Sequence[Buffer]], *, write_behind: bool = False) -> None:
-        """Write requests, each made of buffers; with `write_behind` a large write returns at once.
+        """Write requests, each made of buffers; with `write_behind`, return at once from a large write.
 
-        Raises OSError of this write or of the one that was under way.
+        Raises OSError from this write or from the one that went on in the background.
         """
         self.flush()
         if not write_behind or sum(len(buffer) for request in requests for buffer in request) < LARGE:
@@ -54,11 +55,11 @@ class Sender:
         self._under_way = self._thread.submit(self._send, requests, behind=True)
 
     def flush(self) -> None:
-        """Wait until the kernel has taken everything.  Raises OSError when it did not."""
+        """Wait until the kernel has taken everything.  Raises OSError if a write failed."""
         self.taken(None)
 
     def taken(self, seconds: float | None) -> bool:
-        """Wait so long at most; return whether the kernel has taken everything.  Raises OSError when it will not."""
+        """Wait at most `seconds`; say whether the kernel has taken everything.  Raises OSError if a write failed."""
         if self._under_way is None:
             return True
         if not wait([self._under_way], seconds).done:
@@ -68,10 +69,10 @@ class Sender:
         return True
 
     def close(self) -> None:
-        """End a write that is under way; whatever it says no longer matters."""
+        """End a write that goes on in the background; its result no longer matters."""
         if self._under_way is not None:
-            with suppress(OSError):  # no longer connected: then the thread is awake
-                # Wakes the thread, which closing would not.  TLS's own shutdown would first take the encryption away.
+            with suppress(OSError):  # the socket is no longer connected, so the thread is awake already
+                # This wakes the thread; closing would not.  TLS's own shutdown would first remove the encryption.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.shutdown(wait=False)
@@ -82,7 +83,7 @@ class Sender:
                 self._send_encrypted(b"".join(request))
             return
         buffers = [buffer for request in requests for buffer in request]
-        # Behind, the kernel waits: fewer calls for a large write.
+        # In the background the kernel may wait, which needs fewer calls for a large write.
         flags = 0 if behind else socket.MSG_DONTWAIT
         while buffers:
             try:
@@ -93,7 +94,7 @@ class Sender:
                 self._wait_to_write(_patience(self._socket))
 
     def _send_encrypted(self, data: bytes) -> None:
-        """Write all of `data`.  Raises TimeoutError when nothing goes on for the socket's patience."""
+        """Write all of `data`.  Raises TimeoutError if nothing moves for as long as the socket's time-out."""
         patience, left = self._socket.gettimeout(), memoryview(data)
         self._socket.settimeout(0)
         try:
@@ -106,8 +107,8 @@ class Sender:
             self._socket.settimeout(patience)
 
     def _wait_to_write(self, patience: float | None) -> None:
-        """Wait until the kernel takes more, and take what the broker says; up to `patience` seconds for either."""
-        # Not epoll, which never hears of a socket that is closed meanwhile.
+        """Wait up to `patience` seconds until the kernel takes more or the broker answers; take the broker's bytes."""
+        # Not epoll: epoll never reports a socket that is closed meanwhile.
         with selectors.PollSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
             ready = selector.select(patience)
@@ -118,13 +119,13 @@ class Sender:
 
 
 def _patience(plain: socket.socket) -> float | None:
-    """Seconds that a blocking socket waits to write, None for ever."""
+    """Return the seconds that a blocking socket waits to write, None for ever."""
     seconds, micros = _TIMEVAL.unpack(plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.size))
     return seconds + micros / 1_000_000 or None
 
 
 def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
-    """Leave out the first `sent` bytes: as a rule all of them, as the kernel waits until it has taken everything."""
+    """Leave out the first `sent` bytes: usually all of them, as the kernel waits until it has taken everything."""
     for index, buffer in enumerate(buffers):
         if sent < len(buffer):
             return [memoryview(buffer)[sent:], *buffers[index + 1 :]]

@@ -1,4 +1,4 @@
-"""TLS for the relay's sockets, from PEM texts."""
+"""Set up TLS for twinlog's sockets, from PEM texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.errors import ConfigError
 def context(tls: TlsSettings) -> ssl.SSLContext:
     """Build a client context that verifies the broker's chain and, unless switched off, its host name.
 
-    Raises ConfigError when a certificate or key cannot be used; the message names neither key nor password.
+    Raises ConfigError if a certificate or key cannot be used; the message shows neither key nor password.
     """
     result = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     result.check_hostname = tls.verify_hostname
@@ -32,7 +32,7 @@ def context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str, tls: TlsSettings) -> None:
-    """OpenSSL reads keys from files only: write one that only we can read, and remove it at once."""
+    """Load the client certificate: OpenSSL reads keys only from files, so a private temporary file is written."""
     handle, name = tempfile.mkstemp(prefix="twinlog-", suffix=".pem")
     try:
         with os.fdopen(handle, "w") as file:
