@@ -96,13 +96,13 @@ class ClusterReader(Protocol):
         """
 
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
-        """Return the end of the leader epoch that each partition was read up to; leaderless partitions are left out."""
+        """Return the end of the leader epoch that each partition was read up to; leaderless ones are left out."""
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, up to the high watermark.
 
-        This is not what a read_committed consumer sees. That one stops at another producer's open transaction, and
-        would hide our own committed records behind it (docs/architecture.md).
+        A read_committed consumer sees less. Such a consumer stops at another producer's open transaction, and would
+        hide our own committed records behind it (docs/architecture.md).
         """
 
     def log_dirs(self) -> LogDirs:

@@ -26,7 +26,7 @@ DIGEST_BYTES = 16
 _FETCH_BYTES = 4 << 20
 _FEW_BYTES = 1 << 16
 _FEW = 10
-"""Up to this limit, records are read one by one: the first batch comes whole, however large it is."""
+"""Limit up to which little is fetched at once: the first batch comes whole, however large it is."""
 
 _MAX_STALLS = 60
 

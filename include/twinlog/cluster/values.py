@@ -77,7 +77,7 @@ class TopicDescription:
 
 
 class ConfigSource(StrEnum):
-    """Where a topic's configuration value comes from (Kafka protocol, DescribeConfigs `config_source`)."""
+    """The origin of a topic's configuration value (Kafka protocol, DescribeConfigs `config_source`)."""
 
     UNKNOWN = "unknown"
     TOPIC = "topic"

@@ -139,9 +139,9 @@ def _with_loopback(
 def _spans(
     item: RangeSpec, maps: Iterable[PackedMap], compared: Iterable[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return downstream stretches of the reverse flow that lie in the range, joined where they touch.
+    """Return downstream ranges of the reverse flow that lie in the range, joined where they touch.
 
-    Where a migration from MM2 compared the records, all records are the source's. That includes MirrorMaker 2's
+    Where a migration from MM2 compared the records, all records are the source's, including MirrorMaker 2's
     duplicates, which no map contains.
     """
     found = [(first, end) for first, end in compared if end > item.start and first < item.end]

@@ -33,7 +33,7 @@ def assign(
 ) -> Packed:
     """Assign ranges to `configured` lanes (twinlog.lanes), or to as many as their bytes need, at most `most`.
 
-    If the source does not tell the sizes of its logs, use `most` lanes.
+    Without `configured`, use `most` lanes if the source does not tell the sizes of its logs.
     """
     lanes = most if configured is None else configured
     if lanes == 1 or len(ranges) <= 1:

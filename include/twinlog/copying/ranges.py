@@ -1,8 +1,8 @@
 """Step `plan_ranges`: plan what there is to copy, as ranges packed into lanes.
 
-In a cycle the plan is for people to see, and lets the Spark job be skipped if there is nothing to copy. It reads
-progress without a fence, so it is a hint. The copy step resolves the ranges again, behind its fence, with the same
-`resolve`.
+In a cycle the plan is for people to see, and lets the Spark job be skipped if there is nothing to copy. The plan is a
+hint, because progress is read without a fence. The copy step resolves the ranges again, behind its fence, with the
+same `resolve`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UndecidedRange:
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """What the next copy would do.
+    """A plan of the next copy.
 
     `records` is the sum of the ranges' lengths: an upper bound, because markers and compacted offsets are counted.
     `unended` are copies with an open transaction, which the copy ends if it is ours. `undecided` are records of the

@@ -1,4 +1,4 @@
-"""What a copy did: the lanes' reports of all rounds, added up by partition. Pure."""
+"""The result of a copy: the lanes' reports of all rounds, added up by partition. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRANSIENT_CODES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class PartitionCopy:
-    """What was copied of one partition in this run, over all its rounds."""
+    """The result for one partition in this run, over all its rounds."""
 
     topic: str
     remote_topic: str

@@ -28,7 +28,7 @@ from twinlog.state.progress import SourceIncarnation
 
 @dataclass(slots=True)
 class RunState:
-    """What the driver of a run tells the reporter meanwhile.
+    """The state of a run, which its driver keeps up to date for the reporter.
 
     Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
     `stopped` are partitions that the open lane generation does not copy. `troubles` are, by source partition, errors

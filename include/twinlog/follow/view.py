@@ -26,7 +26,7 @@ class Prepared:
     def asks_for_lanes_unlike(self, other: Prepared) -> bool:
         """Say whether lanes opened for `other` would do something else. Pure.
 
-        A topic, an incarnation, a provisioned partition or a size limit may differ. Where logs begin and end does not
+        A topic, an incarnation, a provisioned partition or a size limit may differ. The start and end of logs do not
         matter to open lanes.
         """
         return _shape(self) != _shape(other)

@@ -1,4 +1,4 @@
-"""What every group's position on the target is worth: one row per group and partition, and groups not covered.
+"""The state of every group's position on the target: one row per group and partition, and groups not covered.
 
 The `checkpoints` step makes these rows; the readiness gate and `twinlog groups` read them.
 """
@@ -108,7 +108,7 @@ class CheckpointAge:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsResult:
-    """What the step `checkpoints` saw and did.
+    """The result of the step `checkpoints`.
 
     `rows` are in order of group, topic, partition. `checkpoints` counts records written to `A.checkpoints.internal`.
     `ended` counts the checkpoints there of groups that are gone, or of partitions that a group has left. `deleted`

@@ -86,7 +86,7 @@ def positions(
     `gaps` are upstream offsets [first, end) that are known to be lost. `here` is the log the offsets are from, None if
     it cannot be read: records that have expired in it as well do not count as missing.
 
-    The result is None for an offset whose translation is unknown. It lies below everything mapped, while records
+    The result is None for an offset whose translation is unknown: an offset below everything mapped, while records
     without a map, copied by another writer, may still be read there. Raises FormatError and TerminalError for a map
     that cannot be used.
     """

@@ -100,7 +100,7 @@ def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> 
     if standing.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
     if standing.kept and sync.on:
-        # The group may have read on there, further than on the source. A position written now would look like its own
+        # The group may have read on there, further than on the source. A position written now would pass for its own
         # choice.
         return _leave(
             SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"

@@ -31,7 +31,7 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where one partition of the source is on the target, and the map to translate by.
+    """The way of one partition of the source to the target, and the map to translate by.
 
     - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
       the flow which copied it, read backwards.

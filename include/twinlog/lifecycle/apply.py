@@ -40,7 +40,7 @@ SHARED = "copy-shared"
 
 @dataclass(frozen=True, slots=True)
 class LifecycleResult:
-    """What was done (in a dry run: would be done), source topics by name.
+    """The changes made (in a dry run: that would be made), source topics by name.
 
     `appended` are copied on after their earlier incarnation. `rebuilt` are copied anew. `deleted_copies` (names on the
     target) outlived their source topic for long enough. `gaps` were recorded in this cycle.

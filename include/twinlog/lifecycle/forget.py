@@ -49,7 +49,7 @@ _KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What was forgotten of a source topic (in a dry run: would be forgotten), counted by kind.
+    """The records forgotten of a source topic (in a dry run: to be forgotten), counted by kind.
 
     `dropped` counts records of `progress` and `map`, and those of the ledger by their kind.
     """

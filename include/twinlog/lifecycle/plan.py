@@ -48,7 +48,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class LifecyclePlan:
-    """What a cycle does before it copies.
+    """The work of a cycle before it copies.
 
     `adopted` are topics whose new incarnation is copied after the old one. `rebuilt` are topics whose rebuild is to be
     begun or continued. `lost` are gaps to record. `gone` are source topics first seen to be deleted. `back` are

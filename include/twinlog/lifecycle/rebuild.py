@@ -42,7 +42,7 @@ from twinlog.topics.pauses import why_paused, why_standing_by
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What was done; `deleted` says that the old copy is gone and the new one exists, empty.
+    """The result of a rebuild so far; `deleted` says that the old copy is gone and the new one exists, empty.
 
     `restored` groups have their positions again. `waiting` groups wait for the copy to reach theirs. For `unknown`
     groups the map gave no exact position, and nothing was committed.

@@ -35,7 +35,7 @@ LIFE_CODES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What a rebuild of one topic would do.
+    """A plan to rebuild one topic.
 
     `copied_records` lie in the copy (as downstream offsets, an upper bound). `source_records` can be copied again.
     `begins` is the upstream offset at which the new copy begins, by partition. `groups` are positions on the copy;

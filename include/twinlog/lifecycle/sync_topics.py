@@ -32,7 +32,7 @@ from twinlog.topics.reverse_flows import unknown_ledgers
 
 @dataclass(frozen=True, slots=True)
 class SyncTopicsResult:
-    """What was changed on the target (in a dry run: would be changed), what was refused, and lines for people."""
+    """The changes made on the target (in a dry run: that would be made), the refusals, and lines for people."""
 
     flow: str
     dry_run: bool

@@ -3,9 +3,9 @@
 MM2 copies a partition in order, and after a restart goes on behind the position it wrote last. So the log of a copy is
 the source's records in order, now and then falling back and repeating some:
 
-    source          a b c d e f
-    position             ^ MM2 wrote "c"
-    target          a b c d | c d e         restarted, repeated c d, went on to e
+    source    a b c d e f
+                  ^ the position MM2 wrote last
+    target    a b c d | d e      restarted behind c: repeated d, went on to e
 
 While the target's records are walked, two bounds are kept: the furthest source record they can be (`upper`), and the
 furthest they must be (`lower`), given that everything up to the position MM2 wrote is there. Records that cannot be

@@ -97,7 +97,7 @@ def _source_keys(keys: Iterable[bytes]) -> Iterable[SourceOffsetKey]:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a running MM2 would change: positions, its last heartbeat, and the ends of the copies."""
+    """Signs of a running MM2: positions, its last heartbeat, and the ends of the copies."""
 
     positions: Mapping[TopicPartition, int]
     beat_ms: int | None

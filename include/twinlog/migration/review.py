@@ -17,7 +17,7 @@ from twinlog.state.mm2_topics import Checkpoints
 
 @dataclass(slots=True)
 class _Pairs:
-    """Where the compared records of one partition have their copies."""
+    """The compared records of one partition, each with its copies."""
 
     alignment: Alignment
     copies: dict[int, set[int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a migration from or to MM2 found, partition by partition: plain values, and the words for them."""
+"""The findings of a migration from or to MM2, partition by partition: plain values, and the words for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinlog.migration.proof import Place
 
 
 class ProofState(StrEnum):
-    """What is known of where one copy ends.
+    """The state of the proof where one copy ends.
 
     - `proved`: found by comparing records.
     - `not-compared`: nothing was left to compare; the position is the word of MM2, or of twinlog.
@@ -75,7 +75,7 @@ class CheckpointReview:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverReport:
-    """What `twinlog takeover` or `twinlog handover` found and did.
+    """The findings and the result of `twinlog takeover` or `twinlog handover`.
 
     `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` and `records_mapped`
     count what was written; `notes` are lines for people.

@@ -28,7 +28,7 @@ SYNCS_PARTITION = 0
 
 @dataclass(frozen=True, slots=True)
 class OffsetSyncsResult:
-    """What was written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
+    """The syncs written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
 
     `warning` says why nothing was written, or which maps could not be read, "" if all is well.
     """

@@ -60,7 +60,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What was done: `joined` segments became `into`, and `forgotten` lay below the target's log start."""
+    """The result of a compaction: `joined` segments became `into`; `forgotten` lay below the target's log start."""
 
     flow: str
     pieces: int
@@ -119,8 +119,8 @@ def make_plan(
 def _first_kept(packed: PackedMap, log_start: int) -> int:
     """Return the row of the oldest segment that is kept.
 
-    The last segment that begins below the log start stays. It shows that everything before the log start was copied by
-    us, so that a position there can be translated to the log start.
+    The last segment that begins below the log start stays. That segment shows that everything before the log start was
+    copied by us, so that a position there can be translated to the log start.
     """
     final_with_runs = np.flatnonzero(packed.runs[:-1] > 0)
     below = final_with_runs[packed.downstream[final_with_runs] < log_start]

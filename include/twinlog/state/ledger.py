@@ -125,7 +125,7 @@ class Ledger:
 
 @dataclass(slots=True)
 class _Memory:
-    """What was read of one ledger, and the state made from it."""
+    """The records read of one ledger, and the state made from them."""
 
     reading: LedgerReading = field(default_factory=LedgerReading)
     made: tuple[ReadLedger | None, Ledger] = (None, Ledger())

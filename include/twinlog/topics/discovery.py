@@ -1,4 +1,4 @@
-"""What was found on the two clusters of a flow, topic by topic: plain values.
+"""The result of discovery on the two clusters of a flow, topic by topic: plain values.
 
 A topic is either left out, with the reason, or discovered. A discovered topic may have problems. A problem whose code
 is in `BLOCKING` stops that topic, and no other: its records are not copied until a person has looked.
@@ -16,7 +16,7 @@ from twinlog.formats.ledger.records import FlowPhase
 
 
 class ProblemCode(StrEnum):
-    """What can be wrong with one topic of a flow."""
+    """The problems that one topic of a flow may have."""
 
     RECREATED = "recreated"
     DELETED = "deleted"
@@ -193,7 +193,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What was read from the source: all names it shows, and the topics the flow selects.
+    """The source as it was read: all names it shows, and the topics the flow selects.
 
     `gone` are topics the flow copied once that do not exist any more. They were asked for by name, so that a missing
     DESCRIBE permission is not taken for a deletion.
@@ -209,7 +209,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """What was read from the target: all names it shows, and the copies by remote name."""
+    """The target as it was read: all names it shows, and the copies by remote name."""
 
     cluster_id: str
     brokers: int

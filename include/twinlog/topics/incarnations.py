@@ -1,8 +1,8 @@
 """Compare which incarnations of a topic and of its copy the ledger knows with those that are seen. Pure.
 
 Stored progress is about the newest incarnation the ledger knows, and about no other
-(docs/decisions/0010-lives-of-topics.md). So a topic stops as soon as either side differs from the ledger. It is copied
-again when a person, or a policy, has decided how to go on.
+(docs/decisions/0010-lives-of-topics.md). So a topic stops as soon as either side differs from the ledger. The topic is
+copied again when a person, or a policy, has decided how to go on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMAS = "_schemas"
 """The topic where Confluent's Schema Registry, and registries like it, keep their schemas (kafkastore.topic)."""
 
 _NO_ID = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
-"""What a cluster before 2.8 answers for a topic id (KIP-516): nothing, or zeros."""
+"""The topic ids of a cluster before 2.8 (KIP-516): nothing, or zeros."""
 
 
 def differ(known: str, seen: str) -> bool:

@@ -21,7 +21,7 @@ from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
 
 @dataclass(frozen=True, slots=True)
 class PauseResult:
-    """What is paused now; `changed` says whether this call changed anything."""
+    """The present pauses; `changed` says whether this call changed anything."""
 
     flow: str
     state: FlowPhase

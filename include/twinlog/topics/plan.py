@@ -25,7 +25,7 @@ MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 class ChangeKind(StrEnum):
-    """What a change does to the target."""
+    """The kinds of change on the target."""
 
     CREATE_INTERNAL = "create-internal"
     CONFIGURE_INTERNAL = "configure-internal"

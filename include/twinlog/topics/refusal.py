@@ -1,4 +1,4 @@
-"""What a step could not do on the target, as a row of its report."""
+"""A refusal: a row in a step's report of something it could not do on the target."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ReverseLedger:
 
 @dataclass(frozen=True, slots=True)
 class ReverseState:
-    """What one reverse flow keeps on the source."""
+    """The state that one reverse flow keeps on the source."""
 
     alias: str
     maps: Maps[PackedMap]

@@ -1,4 +1,4 @@
-"""What a cluster says of its consumer groups: plain frozen values."""
+"""Consumer groups as a cluster describes them: plain frozen values."""
 
 from __future__ import annotations
 

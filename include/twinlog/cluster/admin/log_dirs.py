@@ -13,7 +13,7 @@ from twinlog.protocol.error_codes import error_for
 
 @dataclass(frozen=True, slots=True)
 class LogDirs:
-    """What all brokers together say of their disks.
+    """The disks and logs of all brokers together.
 
     `sizes` is the largest replica of each partition, in bytes. `free_percent` is that of the fullest disk, None if
     brokers do not tell (before 3.3).

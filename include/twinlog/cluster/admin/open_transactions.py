@@ -19,10 +19,10 @@ from twinlog.protocol.socket.connection import Connection
 class OpenTransaction:
     """The oldest open transaction of a partition, as far as its brokers tell.
 
-    `first_offset` is where it begins there. `transactional_id` is "" if no coordinator tells one. That is so if this
-    user may not see it (DESCRIBE on the transactional id), if brokers are older than Kafka 3.0, or if no coordinator
-    knows the transaction any more. `started_ms` (epoch ms) and `timeout_ms` are the coordinator's, None if it does not
-    hold the transaction open.
+    `first_offset` is where it begins there. `transactional_id` is "" if no coordinator tells one: this user may not
+    see it (DESCRIBE on the transactional id), brokers are older than Kafka 3.0, or no coordinator knows the
+    transaction any more. `started_ms` (epoch ms) and `timeout_ms` are the coordinator's, None if it does not hold the
+    transaction open.
     """
 
     first_offset: int

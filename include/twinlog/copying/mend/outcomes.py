@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapSeen:
-    """What the map topic holds for one source partition: the map, and segments that are not in it.
+    """The map topic's content for one source partition: the map, and segments that are not in it.
 
     `undecided` are segments whose transaction has no marker there, with the producer that wrote them. `aborted` are
     the upstream offsets at which uncommitted segments began.
@@ -109,7 +109,10 @@ def _covers(known: PackedMap | None, first: int, end: int) -> bool:
 
 
 def together(verdicts: Iterable[Outcome]) -> Outcome:
-    """Join the outcomes of all that one marker would end; abort if every outcome is EITHER."""
+    """Join the outcomes of all that one marker would end; abort if every outcome is EITHER.
+
+    Outcomes that contradict each other give UNKNOWN.
+    """
     definite = set(verdicts) - {Outcome.EITHER}
     if not definite:
         return Outcome.ABORTED
