@@ -1,9 +1,9 @@
-"""The questions twinlog asks a Kafka cluster, and the few things it tells one to do.
+"""The questions twinlog asks a Kafka cluster, and the few changes it makes there.
 
-`KafkaCluster` (twinlog.cluster.kafka) asks real brokers; `FakeCluster` (fake_cluster) answers from
-memory in tests of steps.  Every verb returns frozen values or raises one of our errors: ClusterUnreachable
-when no broker answers in time, ClusterRefused when one says no, with the resource and the missing ACL.
-Verbs about many items return `Answers`: a refusal about one item does not lose the others.
+`KafkaCluster` (twinlog.cluster.kafka) asks real brokers; `FakeCluster`, in the tests, answers from memory. Every
+method returns frozen values or raises one of our errors: ClusterUnreachable if no broker answers in time,
+ClusterRefused if one says no, with the resource and the missing ACL. Methods about many items return `Answers`: a
+refusal about one item does not lose the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 
 class ClusterReader(Protocol):
-    """The verbs that change nothing: all that planning needs."""
+    """The methods that change nothing: all that planning needs."""
 
     @property
     def alias(self) -> str:
@@ -45,13 +45,13 @@ class ClusterReader(Protocol):
 
     @property
     def fresh(self) -> ClusterReader:
-        """The cluster as it is now, for who cannot use an answer that was remembered (twinlog.cluster.remembering)."""
+        """The cluster as it is now, for callers that cannot use a remembered answer (twinlog.cluster.remembering)."""
 
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
 
     def broker_count(self) -> int:
-        """Return how many brokers are registered: the highest replication factor there can be."""
+        """Return how many brokers are registered: the highest possible replication factor."""
 
     def topic_names(self) -> tuple[str, ...]:
         """Return the topics this user may see, sorted, Kafka's own (`__consumer_offsets`) included."""
@@ -69,7 +69,7 @@ class ClusterReader(Protocol):
         """Return every client quota."""
 
     def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
-        """Return every user with SCRAM credentials, and with which; secrets cannot be read back."""
+        """Return every user with SCRAM credentials, and their mechanisms; secrets cannot be read back."""
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
         """Return log start, stable end and end of many partitions in three requests a broker."""
@@ -77,7 +77,7 @@ class ClusterReader(Protocol):
     def offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp: int
     ) -> Answers[TopicPartition, int | None]:
-        """Return the first offset whose record is at `timestamp` (ms) or later; None when there is none."""
+        """Return the first offset whose record is at `timestamp` (ms) or later; None if there is none."""
 
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
@@ -87,21 +87,21 @@ class ClusterReader(Protocol):
     def open_transactions(
         self, partitions: Iterable[TopicPartition]
     ) -> Answers[TopicPartition, OpenTransaction]:
-        """Name the oldest open transaction of each partition that has one, and who holds it, as far as brokers tell."""
+        """Return the oldest open transaction of each partition that has one, and its owner, as far as brokers tell."""
 
     def record_prints(self, it: TopicPartition, start: int, limit: int) -> tuple[Fingerprint, ...]:
         """Fingerprint up to `limit` records of a partition, from `start` (or the log start) to the stable end.
 
-        Records of aborted transactions are among them, and say so.
+        Records of aborted transactions are included, and marked.
         """
 
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
-        """Return where the leader epoch ends that each partition was read up to; without those that nobody leads."""
+        """Return the end of the leader epoch that each partition was read up to; leaderless ones are left out."""
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         """Return the latest committed value of each key, up to the high watermark.
 
-        Not what a read_committed consumer sees: that one stops at a stranger's open transaction and would
+        A read_committed consumer sees less. Such a consumer stops at another producer's open transaction, and would
         hide our own committed records behind it (docs/architecture.md).
         """
 
@@ -126,7 +126,7 @@ class ClusterReader(Protocol):
         """Return all committed offsets of many groups; a group that does not exist has none."""
 
     def connect_workers(self, group: str) -> ConnectWorkers:
-        """Say what the workers of a Kafka Connect group run; nobody for a group that does not exist."""
+        """Return what the workers of a Kafka Connect group run; no members for a group that does not exist."""
 
 
 class Cluster(ClusterReader, Protocol):
@@ -136,7 +136,10 @@ class Cluster(ClusterReader, Protocol):
         """Create topics and wait until metadata shows them; one that exists already is a success."""
 
     def create_partitions(self, counts: Mapping[str, int]) -> Answers[str, None]:
-        """Grow topics to the given partition counts and wait until metadata shows them; one that has is a success."""
+        """Grow topics to the given partition counts and wait until metadata shows them.
+
+        A topic that has its count already is a success.
+        """
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records with acks=all and idempotence, outside any transaction; all or an error."""
@@ -144,20 +147,23 @@ class Cluster(ClusterReader, Protocol):
     def alter_offsets(
         self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
     ) -> Answers[GroupPartition, None]:
-        """Commit positions for groups nobody is in, each read again and compared right before it is written.
+        """Commit positions for groups without members, each read again and compared right before it is written.
 
-        Refused with code `offset-moved` where the position is no longer the expected one, with `group-active`
-        where the group has members.
+        A change is refused with code `offset-moved` if the position is no longer the expected one, with `group-active`
+        if the group has members.
         """
 
     def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
-        """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
+        """Delete groups without members, with their offsets; one that does not exist is a success."""
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics with all their records."""
 
     def delete_records(self, at: TopicPartition, before: int) -> None:
-        """Delete the records of a partition before an offset; raises its refusal."""
+        """Delete the records of a partition before an offset.
+
+        Raises the cluster's refusal.
+        """
 
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]
@@ -168,7 +174,7 @@ class Cluster(ClusterReader, Protocol):
         """Create ACLs; one that exists already is a success."""
 
     def delete_acls(self, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
-        """Delete exactly these ACLs; one that is not there is a success."""
+        """Delete exactly these ACLs; one that does not exist is a success."""
 
     def alter_quotas(
         self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]

@@ -1,4 +1,4 @@
-"""The cluster as a whole: its id and how many brokers it has."""
+"""Read a cluster's id and how many brokers it has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClusterDescription:
 
 
 def describe_cluster(session: Session) -> ClusterDescription:
-    """Ask any broker about its cluster; the cheapest proof that it can be reached."""
+    """Ask any broker about its cluster; this is the cheapest proof that the cluster can be reached."""
     future = session.admin.describe_cluster(request_timeout=REQUEST_SECONDS)
     answer = session.answer(
         future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")

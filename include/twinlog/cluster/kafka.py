@@ -1,4 +1,4 @@
-"""A real cluster over confluent-kafka: the verbs of twinlog.cluster.api, each done by its own module."""
+"""A real cluster over confluent-kafka: the methods of twinlog.cluster.api, each done by its own module."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
 
 class KafkaCluster:
-    """One cluster, connected to at the first question.
+    """One cluster; connects at the first question.
 
-    Every verb answers or raises within 30 s: ClusterUnreachable, ClusterRefused.
+    Every method answers or raises within 30 s: ClusterUnreachable, ClusterRefused.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -113,7 +113,7 @@ class KafkaCluster:
     def offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp: int
     ) -> Answers[TopicPartition, int | None]:
-        """Return the first offset at `timestamp` (ms) or later, None when there is none."""
+        """Return the first offset at `timestamp` (ms) or later, None if there is none."""
         return offsets.offsets_at(self._session, partitions, timestamp)
 
     def read_records(
@@ -126,7 +126,7 @@ class KafkaCluster:
     def open_transactions(
         self, partitions: Iterable[TopicPartition]
     ) -> Answers[TopicPartition, OpenTransaction]:
-        """Name the oldest open transaction of each partition that has one."""
+        """Return the oldest open transaction of each partition that has one."""
         with Brokers(self._settings.connection) as connected:
             return open_transactions.open_transactions(connected, partitions)
 
@@ -135,7 +135,7 @@ class KafkaCluster:
         return read_fingerprints(self._settings.connection, *it, start, limit)
 
     def epoch_ends(self, read: Mapping[TopicPartition, ReadUpTo]) -> Mapping[TopicPartition, EpochEnd]:
-        """Return where the leader epoch ends that each partition was read up to."""
+        """Return the end of the leader epoch that each partition was read up to."""
         if not read:
             return {}
         with Brokers(self._settings.connection) as brokers:
@@ -143,7 +143,7 @@ class KafkaCluster:
         return {TopicPartition(*it): end for it, end in ends.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
-        """Return the latest committed value of each key, whatever transactions others hold open."""
+        """Return the latest committed value of each key, even if others hold transactions open."""
         return self._state_reader.latest(topic)
 
     def log_dirs(self) -> LogDirs:
@@ -193,17 +193,17 @@ class KafkaCluster:
     def alter_offsets(
         self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
     ) -> Answers[GroupPartition, None]:
-        """Commit positions for groups nobody is in."""
+        """Commit positions for groups without members."""
         with Brokers(self._settings.connection) as connected:
             return group_commits.alter_offsets(connected, changes)
 
     def connect_workers(self, group: str) -> ConnectWorkers:
-        """Say what the workers of a Kafka Connect group run."""
+        """Return what the workers of a Kafka Connect group run."""
         with Brokers(self._settings.connection) as connected:
             return workers.connect_workers(connected, group)
 
     def delete_groups(self, names: Iterable[str]) -> Answers[str, None]:
-        """Delete groups nobody is in."""
+        """Delete groups without members."""
         with Brokers(self._settings.connection) as connected:
             return group_offsets.delete_groups(connected, names)
 

@@ -1,4 +1,4 @@
-"""Offsets of many partitions at once (Kafka protocol, ListOffsets)."""
+"""Read offsets of many partitions at once (Kafka protocol, ListOffsets)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.errors import TwinlogError
 
 ASKED_AT_ONCE = 1_000
-"""Partitions in one question: librdkafka compares each with every other (ten thousand took it half a second)."""
+"""Partitions in one request: librdkafka compares each with every other (ten thousand took it half a second)."""
 
 SETTLE_SECONDS = 10.0
 SETTLE_POLL_SECONDS = 0.2
@@ -32,10 +32,9 @@ LEADER_IS_MOVING = frozenset({
 def offsets(
     session: Session, partitions: Iterable[TopicPartition]
 ) -> Answers[TopicPartition, PartitionOffsets]:
-    """Log start, stable end and end.
+    """Return log start, stable end and end.
 
-    The end is asked last: seen from one moment, log start <= stable end <= end holds then, whatever is
-    written meanwhile.
+    The end is asked last. So log start <= stable end <= end holds, even if records are written meanwhile.
     """
     wanted = list(dict.fromkeys(partitions))
     starts = _ask(session, wanted, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
@@ -55,7 +54,7 @@ def offsets(
 def offsets_at(
     session: Session, partitions: Iterable[TopicPartition], timestamp: int
 ) -> Answers[TopicPartition, int | None]:
-    """First offset whose record is at `timestamp` (ms) or later, None when there is none."""
+    """Return the first offset whose record is at `timestamp` (ms) or later, None if there is none."""
     spec = OffsetSpec.for_timestamp(timestamp)
     answers = _ask(session, list(dict.fromkeys(partitions)), spec, IsolationLevel.READ_UNCOMMITTED)
     return Answers(
@@ -66,7 +65,7 @@ def offsets_at(
 def _ask(
     session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
 ) -> Answers[TopicPartition, int]:
-    """Ask, and ask again for partitions whose leader is just changing, as right after a topic's creation."""
+    """Ask, and ask again for partitions whose leader is changing, as right after a topic's creation."""
     found: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, TwinlogError] = {}
     deadline = time.monotonic() + SETTLE_SECONDS

@@ -1,4 +1,4 @@
-"""The two clusters of a flow, opened together."""
+"""Open the two clusters of a flow together."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class Clusters:
 
 @contextmanager
 def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
-    """Give the flow's two clusters; each connects at its first question and lets go when they are dropped."""
+    """Yield the flow's two clusters; each connects at its first question and disconnects when it is dropped."""
     yield Clusters(KafkaCluster(flow.source), KafkaCluster(flow.target))

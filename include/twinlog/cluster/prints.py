@@ -1,6 +1,7 @@
-"""Records by their fingerprints: enough to tell whether two logs hold the same ones, whatever their size.
+"""Read records as fingerprints: enough to tell whether two logs hold the same records, of any size.
 
-Read by the relay, so that transactions, compaction and compression make no difference to what is compared.
+Records are read by twinlog's own fetcher, so that transactions, compaction and compression make no difference to the
+comparison.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ DIGEST_BYTES = 16
 _FETCH_BYTES = 4 << 20
 _FEW_BYTES = 1 << 16
 _FEW = 10
-"""Records that are looked at one by one: the first batch comes whole however large it is."""
+"""Limit up to which little is fetched at once: the first batch comes whole, however large it is."""
 
 _MAX_STALLS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """One record: its offset, timestamp (ms), a digest of key, value and headers, and one of its key (None: no key).
+    """One record's offset, timestamp (ms), digest of key, value and headers, and digest of its key (None: no key).
 
     `aborted`: it belongs to an aborted transaction, so that a read_committed reader does not see it.
     """
@@ -47,10 +48,10 @@ class Fingerprint:
 def read_fingerprints(
     connection: ConnectionSettings, topic: str, partition: int, start: int, limit: int
 ) -> tuple[Fingerprint, ...]:
-    """Read up to `limit` records from offset `start` on, up to the last stable offset of now; markers left out.
+    """Read up to `limit` records from offset `start` on, up to the present last stable offset; markers are left out.
 
-    A start below the log start reads from there.  Raises TransientError when the cluster does not serve it, FormatError
-    when it is damaged, and its refusal when it may not be read.
+    A start below the log start reads from there. Raises TransientError if the cluster does not serve the partition,
+    FormatError if its log is damaged, and the cluster's refusal if it may not be read.
     """
     with Brokers(connection) as brokers:
         it = (topic, partition)
@@ -86,7 +87,7 @@ def fingerprint_of(record: Record, *, aborted: bool = False) -> Fingerprint:
 
 
 def key_digest(key: bytes | None) -> bytes | None:
-    """Digest a key; None for none."""
+    """Digest a key; return None for None."""
     return None if key is None else blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 

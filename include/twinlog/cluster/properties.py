@@ -1,4 +1,4 @@
-"""The client library's properties for one cluster and one role."""
+"""Build the client library's properties for one cluster and one role."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from twinlog.config.security.librdkafka import Role, librdkafka, security
 
 
 def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[str, Any]:
-    """Build what a confluent-kafka client of this role starts from.
+    """Build the properties that a confluent-kafka client of this role starts from.
 
-    Settings made by hand may carry a connection and no Java properties: then the connection is all there is.
+    Settings made by hand may have a connection and no Java properties: then the connection is used alone.
     """
     java = getattr(cluster, role)
     return dict(librdkafka(cluster, role) if java else security(cluster.connection))

@@ -1,6 +1,6 @@
-"""Few records in, few records out: our own small topics, and a look at single records.
+"""Write and read few records: our own small topics, and single records of others.
 
-The copy itself never comes here (twinlog.lane does that).
+The copy itself does not use this module (twinlog.lane does the copy).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 
 Properties = Mapping[str, Any]
 
-# Few records of each partition are wanted; a batch larger than this is answered whole all the same.
+# Few records of each partition are wanted; a batch larger than this is still answered whole.
 FETCH_BYTES = 65_536
 
 BATCH_BYTES = 512 * 1024
-"""Of records in one batch before they are compressed: half of what brokers take by default."""
+"""Bytes of records in one batch before compression: half of what brokers accept by default."""
 
 _QUEUE_FULL_SECONDS = 0.1
 
 
 class RecordWriter:
-    """Writes few records now and then: with one producer for all of them, until one fails.  Single-threaded.
+    """Writes few records now and then: with one producer for all of them, until one fails. Single-threaded.
 
-    A heartbeat a second through a new producer each would cost more than the copy of an idle flow.
+    A new producer for each heartbeat, one a second, would cost more than the copy of an idle flow.
     """
 
     def __init__(self, session: Session, properties: Properties) -> None:
@@ -40,13 +40,16 @@ class RecordWriter:
         self._producer: Producer | None = None
 
     def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
-        """Write records with acks=all and idempotence; raises the first refusal, or ClusterUnreachable."""
-        # The client library would wait for a missing topic, or create it where brokers allow that.
+        """Write records with acks=all and idempotence.
+
+        Raises the first refusal, or ClusterUnreachable.
+        """
+        # The client library would wait for a missing topic, or create it if brokers allow that.
         topics.describe_topics(self._session, [topic]).require()
         producer, self._producer = self._producer, None
         if producer is None:
             producer = Producer(_producer_properties(self._properties))
-            # Once it has metadata it gets its producer id at once; otherwise it looks again only after 0.5 s.
+            # With metadata the producer gets its id at once; otherwise it looks again only after 0.5 s.
             try:
                 producer.list_topics(topic, timeout=REQUEST_SECONDS)
             except KafkaException as failure:
@@ -76,7 +79,7 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
 
 
 def _enqueue(producer: Producer, topic: str, record: InternalRecord, delivered: Callable[..., None]) -> None:
-    """Hand a record to the client library, waiting while its queue is full: of a hundred thousand records."""
+    """Hand a record to the client library; wait while its queue of a hundred thousand records is full."""
     when = {} if record.timestamp is None else {"timestamp": record.timestamp}
     key, value, partition = record.key, record.value, record.partition
     while True:
@@ -111,8 +114,8 @@ def read_records(
 ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
     """Read up to `limit` records of each partition, from the given offset to the end of that isolation level.
 
-    A start below the log start reads from the log start.  Raises ClusterUnreachable when the partitions were
-    not read in time.
+    A start below the log start reads from the log start. Raises ClusterUnreachable if the partitions were not read in
+    time.
     """
     if not starts:
         return {}
@@ -170,7 +173,7 @@ def _record(message: Message) -> ReadRecord:
 def _consumer_properties(properties: Properties, *, read_committed: bool) -> dict[str, Any]:
     return {
         **properties,
-        # A group id must be given although partitions are assigned by hand and nothing is committed.
+        # A group id must be given although partitions are assigned by hand and no offset is committed.
         "group.id": "twinlog-peek",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -1,4 +1,4 @@
-"""What Kafka's error codes mean to us: one table, used by every verb.
+"""Turn Kafka's error codes into our errors: one table, used by every method.
 
 Names and numbers are the Kafka protocol's error codes; negative ones are librdkafka's own.
 """
@@ -41,7 +41,7 @@ UNKNOWN_TOPIC = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked of whom, for the message: `deed` reads after "to", `acl` is what it needs."""
+    """A question to a cluster, for the message: `deed` reads after "to", `acl` is the permission it needs."""
 
     alias: str
     deed: str
@@ -81,7 +81,7 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
 
 
 def unreachable(alias: str, reason: str, **data: Any) -> ClusterUnreachable:
-    """Say that no broker of the cluster answered."""
+    """Make the error for a cluster of which no broker answered."""
     return ClusterUnreachable(
         f"cluster {alias} cannot be reached: {reason}",
         hint=f"check {alias}.bootstrap.servers, the listener's protocol and the network",
@@ -90,7 +90,7 @@ def unreachable(alias: str, reason: str, **data: Any) -> ClusterUnreachable:
 
 
 def bad_login(alias: str, reason: str) -> ClusterRefused:
-    """Say that the cluster answered and did not accept who we are."""
+    """Make the error for a cluster that answered and did not accept the login."""
     return ClusterRefused(
         f"cluster {alias} does not accept the login: {reason}",
         hint=f"check {alias}.sasl.mechanism, {alias}.sasl.jaas.config and the user's credentials",
@@ -100,7 +100,7 @@ def bad_login(alias: str, reason: str) -> ClusterRefused:
 
 
 def tls_failed(alias: str, reason: str) -> ClusterRefused:
-    """Say that the TLS handshake failed: a matter of certificates or of the port, not of waiting."""
+    """Make the error for a failed TLS handshake: a matter of certificates or of the port, not of waiting."""
     return ClusterRefused(
         f"the TLS handshake with cluster {alias} failed: {reason}",
         hint=f"check {alias}.security.protocol, {alias}.ssl.truststore.* and the broker's host name",

@@ -1,7 +1,7 @@
-"""A cluster that is asked for the same things by step after step of one cycle, and asks the brokers once.
+"""Remember a cluster's answers, so that steps of one process ask its brokers only once.
 
-Steps stay as they are: each learns from the clusters what there is, and can be run by itself.  Only who runs several of
-them in a row within one process, with nothing changing in between, gives them this.
+Steps stay as they are: each learns from the clusters what there is, and can be run by itself. Only a caller that runs
+several of them in a row within one process, with no change in between, gives them this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHOLE = frozenset({"cluster_id", "broker_count", "topic_names"})
 """Questions without arguments."""
 
 BY_ITEM = frozenset({"describe_topics", "topic_configs", "offsets"})
-"""Questions about many items; what was answered for one is remembered, refusals are not."""
+"""Questions about many items: the answer for each item is remembered, refusals are not."""
 
 CHANGES = frozenset({
     "create_topics",
@@ -37,11 +37,11 @@ CHANGES = frozenset({
     "alter_quotas",
     "upsert_scram_users",
 })
-"""Before one of these is called everything is forgotten."""
+"""Before one of these is called, all answers are forgotten."""
 
 
 class Remembering:
-    """Stands for a Cluster; verbs that it does not name are the cluster's own."""
+    """Stands for a Cluster; methods that it does not name are the cluster's own."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -50,11 +50,11 @@ class Remembering:
 
     @property
     def fresh(self) -> Cluster:
-        """The cluster that is asked."""
+        """The real cluster, which remembers nothing."""
         return self._cluster
 
     def forget(self) -> None:
-        """Ask anew from now on."""
+        """Forget all answers, and ask anew from now on."""
         self._whole.clear()
         self._by_item.clear()
 
@@ -86,6 +86,6 @@ class Remembering:
 
 @contextmanager
 def remembering(clusters: Clusters) -> Iterator[Clusters]:
-    """Give the two clusters of a flow, each asked the same only once while the context is open."""
+    """Yield the two clusters of a flow, each asked the same only once while the context is open."""
     both = Remembering(clusters.source), Remembering(clusters.target)
     yield Clusters(*(cast(Cluster, one) for one in both))

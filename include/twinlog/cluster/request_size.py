@@ -1,4 +1,4 @@
-"""How much a controller is asked for at once."""
+"""Limit how much a controller is asked for at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 V = TypeVar("V")
 
 REQUEST_RECORDS = 5_000
-"""KRaft refuses a request as a whole that comes to more than 10,000 metadata records."""
+"""Most metadata records of one request: KRaft refuses a request as a whole if it makes more than 10,000."""
 
 
 def requests(wanted: Iterable[V], records: Callable[[V], int]) -> Iterator[list[V]]:
-    """Cut where a request would come to more than REQUEST_RECORDS; what is larger by itself goes alone.  Pure."""
+    """Cut where a request would make more than REQUEST_RECORDS; an item larger than that goes alone. Pure."""
     request: list[V] = []
     total = 0
     for it in wanted:

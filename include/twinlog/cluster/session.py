@@ -1,8 +1,8 @@
-"""One admin connection to a cluster: every request bounded in time, a dead cluster noticed early.
+"""One admin connection to a cluster: every request has a time limit, and a dead cluster is noticed early.
 
-librdkafka keeps on trying to connect until a request times out.  Its error callback knows sooner: when it has
-said that no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting.  The next
-question has a client of its own: the cluster may be back, and who follows asks for weeks.
+librdkafka keeps on trying to connect until a request times out. Its error callback knows sooner. If it has said that
+no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting. The next question has
+a client of its own: the cluster may be back, and a run in follow mode asks for weeks.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Session:
     def answers(self, futures: Mapping[K, Future[V]], asked: Callable[[K], Asked]) -> Answers[K, V]:
         """Wait for all futures and sort them into found and refused.
 
-        Raises ClusterUnreachable when the cluster as a whole does not answer, ClusterRefused when it does
-        not accept the login or its TLS handshake fails.
+        Raises ClusterUnreachable if the cluster as a whole does not answer, ClusterRefused if it does not accept the
+        login or its TLS handshake fails.
         """
         self._wait(futures.values())
         found: dict[K, V] = {}
@@ -59,13 +59,16 @@ class Session:
         return Answers(found, refused)
 
     def answer(self, future: Future[V], asked: Asked) -> V:
-        """Wait for one future and return its value; raises its refusal."""
+        """Wait for one future and return its value.
+
+        Raises the cluster's refusal.
+        """
         return self.answers({asked.resource: future}, lambda _: asked).require()[asked.resource]
 
     def _begin_anew(self) -> None:
-        """Let the next question find the cluster anew.
+        """Make a new client, so that the next question finds the cluster anew.
 
-        librdkafka keeps to the controller it knows: when that broker is dead, it waits for it to come back, and learns
+        librdkafka keeps to the controller it knows. If that broker is dead, it waits for it to come back, and learns
         of another one only with the next periodic metadata (topic.metadata.refresh.interval.ms, five minutes).
         """
         self._trouble_since = self._verdict = None
@@ -74,7 +77,7 @@ class Session:
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         pending = list(futures)
         while pending := [future for future in pending if not future.done()]:
-            wait_for(pending[-1:], timeout=POLL_SECONDS)  # they are answered in a row, as a rule
+            wait_for(pending[-1:], timeout=POLL_SECONDS)  # futures are answered in a row, as a rule
             self.admin.poll(0)
             self._stop_if_hopeless()
         self._trouble_since = self._verdict = None
@@ -98,7 +101,7 @@ class Session:
 
 
 def kafka_error(future: Future[Any]) -> KafkaError | None:
-    """Return the KafkaError a finished future failed with, None when it succeeded."""
+    """Return the KafkaError a finished future failed with, None if it succeeded."""
     failure = future.exception()
     if failure is None:
         return None

@@ -1,4 +1,4 @@
-"""What a cluster is asked and what it answers: plain frozen values, no client library in sight."""
+"""Questions to a cluster and its answers: plain frozen values, without the client library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 NO_SUCH_TOPIC = "unknown-topic"
-"""Code of the refusal for a topic that is not there, or that this user may not see."""
+"""Code of the refusal for a topic that does not exist, or that this user may not see."""
 
 
 class TopicPartition(NamedTuple):
@@ -25,7 +25,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[K, V]):
-    """What came back for a request about many items: each is in `found` or in `refused`, never in both.
+    """The answers to a request about many items: each item is in `found` or in `refused`, never in both.
 
     One refusal does not stop the rest; `require` is for callers that need every item.
     """
@@ -34,7 +34,10 @@ class Answers(Generic[K, V]):
     refused: Mapping[K, TwinlogError] = field(default_factory=dict)
 
     def require(self) -> Mapping[K, V]:
-        """Return all values; raises the first refusal when there is one."""
+        """Return all values.
+
+        Raises the first refusal, if there is one.
+        """
         for error in self.refused.values():
             raise error
         return self.found
@@ -42,7 +45,7 @@ class Answers(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """One partition as metadata shows it; `leader` is -1 while there is none, `in_sync` the replicas that keep up."""
+    """One partition as metadata shows it; `leader` is -1 without one, `in_sync` are the replicas that keep up."""
 
     partition: int
     leader: int
@@ -52,7 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One life of a topic.  `topic_id` is its incarnation, base64 as Kafka's tools print it.
+    """One incarnation of a topic; `topic_id` identifies it, in base64 as Kafka's tools print it.
 
     `operations` are the ACL operations this user may do on it (`ALTER`, `WRITE`, ...).
     """
@@ -74,7 +77,7 @@ class TopicDescription:
 
 
 class ConfigSource(StrEnum):
-    """Where a topic's configuration value comes from (Kafka protocol, DescribeConfigs `config_source`)."""
+    """The origin of a topic's configuration value (Kafka protocol, DescribeConfigs `config_source`)."""
 
     UNKNOWN = "unknown"
     TOPIC = "topic"
@@ -86,7 +89,7 @@ class ConfigSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One configuration entry of a topic; `value` is None when it is sensitive or not set."""
+    """One configuration entry of a topic; `value` is None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -99,8 +102,8 @@ class ConfigValue:
 class NewTopic:
     """A topic to be created; `replication_factor` -1 leaves it to the broker's default.
 
-    `lowered_factor` is taken instead where the cluster refuses so many replicas; 0 for none.  How many it can hold
-    only the cluster knows: brokers that are down for the moment count, and are not described.
+    `lowered_factor` is used instead if the cluster refuses so many replicas; 0 for none. Only the cluster knows how
+    many it can hold: brokers that are down for the moment count, and are not described.
     """
 
     name: str
@@ -111,7 +114,7 @@ class NewTopic:
 
     @property
     def lowered(self) -> NewTopic | None:
-        """The same with fewer replicas; None where nothing but what was asked for will do."""
+        """The same topic with fewer replicas; None if only the wanted factor is acceptable."""
         if not 0 < self.lowered_factor < self.replication_factor:
             return None
         return replace(self, replication_factor=self.lowered_factor, lowered_factor=0)
@@ -121,7 +124,7 @@ class NewTopic:
 class PartitionOffsets:
     """A partition's log, as offsets: [`log_start`, `end`), of which [`log_start`, `stable_end`) is decided.
 
-    `stable_end` is the last stable offset: what a read_committed consumer can reach.
+    `stable_end` is the last stable offset: a read_committed consumer can read up to it.
     """
 
     log_start: int
@@ -145,7 +148,7 @@ class InternalRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A record as read back: its offset, its timestamp (ms, -1 when it has none), its partition (-1: not said)."""
+    """A record as read back: its offset, its timestamp (ms, -1 without one), its partition (-1: not known)."""
 
     offset: int
     timestamp: int

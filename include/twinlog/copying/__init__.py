@@ -1,1 +1,1 @@
-"""The heart of a copy: take the flow, mend what the target lost, settle the ranges, run the lanes."""
+"""The heart of a copy: take the flow, mend what the target lost, resolve the ranges, run the lanes."""

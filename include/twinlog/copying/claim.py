@@ -1,8 +1,8 @@
-"""Saying whose a flow's state on the target is, by a person (docs/decisions/0022-identity.md).
+"""Record, on a person's word, which flow owns the state on the target (docs/decisions/0022-identity.md).
 
-For an alias that was renamed, and for a cluster that was restored or built anew under another id.  The claim is moved
-through the gate lane of the flow that has it: whoever copies under the old name is fenced, and is refused when it comes
-again.
+A claim is needed for an alias that was renamed, and for a cluster that was restored or built anew under another id.
+The claim is moved through the control lane of the flow that has it. A driver that copies under the old name is fenced
+by that, and is refused when it comes again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from twinlog.topics.reverse_flows import gone_ways
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """Whose the state is now; `changed` says whether this call changed anything.
+    """The flow that owns the state now; `changed` says whether this call changed anything.
 
-    `before` is the claim that counted, None where nobody had claimed.  Of topics copied from another cluster than the
-    source is now, `kept` are the same by their ids, and go on; `others` stay stopped until they are rebuilt or
-    excluded.  `forgotten` are deleted ledgers of reverse flows: what those wrote is not left out any more.
+    `before` is the claim that counted until now, None if there was none. Topics copied from another cluster than the
+    present source are in two lists. `kept` are the same topics by their ids, and are copied on. `others` stay stopped
+    until they are rebuilt or excluded. `forgotten` are deleted ledgers of reverse flows: records written by those
+    flows are no longer left out.
     """
 
     flow: str
@@ -50,10 +51,10 @@ class ClaimResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> ClaimResult:
-    """Make the state on the target this flow's, between the clusters that answer now.
+    """Make this flow the owner of the state on the target, between the clusters that answer now.
 
     Raises UsageError without a reason, TerminalError `same-cluster`, `no-ledger` before the first cycle, FencedError
-    when somebody took the old or the new flow meanwhile, and errors of the clusters.
+    if another driver took the old or the new flow meanwhile, and errors of the clusters.
     """
     if not reason.strip():
         raise UsageError("a claim needs a reason", hint='such as: --reason "B is called west now"')
@@ -68,7 +69,7 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
             flow=flow.name,
         )
     owner = _owned_as(flow, records)
-    # Whose the state is is what changes here, and is judged below, by what is read behind this fence.
+    # This call changes the owner. Ownership is therefore judged below, by the ledger read behind this fence.
     state = replace(state_topics(flow, clusters), source_cluster_id="", target_cluster_id="")
     with Brokers(flow.target.connection) as target:
         grant = take_fence(owner, target, state, run_id=f"claim-{uuid.uuid4().hex[:8]}", lanes=1)
@@ -85,14 +86,14 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
         if changes:
             stored = [StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes]
             write_fenced(target, grant.lanes[0], stored)
-            end_upkeep(owner, target)  # one that began meanwhile; a later one reads the claim
+            end_upkeep(owner, target)  # fences a compaction that began meanwhile; a later one reads the claim
     return result
 
 
 def _planned(
     flow: FlowSettings, clusters: Clusters, identity: Identity, ledger: Ledger, by: str, reason: str
 ) -> tuple[ClaimResult, list[tuple[bytes, bytes | None]]]:
-    """Say what the claim comes to, and which records it writes: keys, with values or None."""
+    """Compute the result of the claim and the records it writes: keys, with values or None."""
     before = ledger.claims[0] if ledger.claims else None
     ours = before is not None and why_not_ours(identity, ledger.claims, (), ()) is None
     claim = before if before is not None and ours else identity.claim(clock.now_ms(), by, reason)
@@ -119,9 +120,9 @@ def _planned(
 def _incarnations(
     clusters: Clusters, ledger: Ledger, source_cluster_id: str
 ) -> tuple[list[Incarnation], tuple[str, ...]]:
-    """Of topics copied from another cluster: those that are the same on this one, noted as such, and the others.
+    """Sort topics copied from another cluster: those that are the same on this one, updated to it, and the others.
 
-    Topic ids are random: one that is found again is that of the same topic, on a cluster that was restored.
+    Topic ids are random. A topic id that is found again belongs to the same topic, on a cluster that was restored.
     """
     elsewhere = {
         topic: life
@@ -142,7 +143,7 @@ def _tombstones(records: list[LedgerEntry]) -> Iterator[tuple[bytes, None]]:
 
 
 def _owned_as(flow: FlowSettings, records: tuple[LedgerRecord, ...]) -> FlowSettings:
-    """Return the flow as it is called by whoever owns the state, or wrote last where nobody has claimed."""
+    """Return the flow under the owner's name, or under the name it was last written by if there is no claim."""
     claim = next((it for it in records if isinstance(it, FlowClaim)), None)
     name = claim.flow if claim is not None else written_as(records) or flow.name
     target_alias = name.partition("->")[2]

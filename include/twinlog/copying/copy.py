@@ -1,7 +1,7 @@
-"""Step `copy`: fence, read progress, settle the ranges, and have a runner copy them lane by lane.
+"""Step `copy`: fence, read progress, resolve the ranges, and have a runner copy them lane by lane.
 
-A lane that stops in doubt is followed by another round, which fences again, reads what is committed, and settles
-anew (copying/rounds.py).
+If a lane stops with an indeterminate outcome, another round follows. That round fences again, reads what is committed,
+and resolves the ranges anew (copying/rounds.py).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from twinlog.lane.spec import RangeSpec
 from twinlog.topics import discover
 
 MAX_ROUNDS = 6
-"""Fences in one copy.  Each settles less than the one before, unless a cluster keeps failing."""
+"""Most fences in one copy. Each round has fewer ranges than the one before, unless a cluster keeps failing."""
 
 MAX_DEATHS = 2
-"""Rounds in which tasks died without a report: a killed worker may be chance, a second one hardly is."""
+"""Most rounds in which tasks died without a report: one killed worker may be chance, a second hardly is."""
 
 
 def run(
@@ -40,9 +40,9 @@ def run(
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
 ) -> CopyResult:
-    """Copy everything there is (up to `until_ms`, of `topics`), in as many rounds as it takes; nothing while paused.
+    """Copy all records (up to `until_ms`, of `topics`), in as many rounds as needed; copy nothing while paused.
 
-    `on_progress` is told every few seconds how far the lanes are.  Raises FencedError when another twinlog runs the
+    `on_progress` is called every few seconds with the lanes' progress. Raises FencedError if another twinlog runs the
     flow, and errors of clusters that cannot be reached.
     """
     started = time.monotonic()

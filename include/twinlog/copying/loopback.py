@@ -1,8 +1,8 @@
-"""What flows both ways with unchanged topic names have to leave out (twinlog.batches.echoes).
+"""Find the loopback records that a flow with unchanged topic names must leave out (twinlog.batches.echoes).
 
-A flow from B to A, if there is one, keeps its ledger and its offset map on A.  Whether one exists is seen there, not
-in this flow's configuration file: the other way may be run from elsewhere, under aliases of its own
-(topics/reverse_flows.py).
+A reverse flow, from B to A, keeps its ledger and its offset map on A. Whether a reverse flow exists is read from
+cluster A, not from this flow's configuration file: the reverse flow may be run from elsewhere, under aliases of its
+own (topics/reverse_flows.py).
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics.reverse_flows import ReverseState, gone_ways, read_ways_back
 
 GONE = "reverse-flow-gone"
-"""Code of the reason for partitions of which nobody knows any more what is an echo."""
+"""Code of the reason for partitions whose loopback records can no longer be told from others."""
 
 
 def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRanges) -> ResolvedRanges:
-    """Say for ranges of topics that keep their names which upstream offsets the maps of reverse flows hold.
+    """Add to ranges of topics that keep their names the upstream offsets that maps of reverse flows contain.
 
-    A partition stops where what is an echo would be guessed: where such a map cannot be read, where MirrorMaker 2
-    copied before the way back was taken over from it and nobody has compared what is there, where the ledger of a
-    reverse flow is gone.  So it does where another flow copies the same topic.
+    A partition stops if its loopback records would have to be guessed:
+    - the map of a reverse flow cannot be read;
+    - MirrorMaker 2 copied before the reverse flow was migrated from it, and the records there were not compared;
+    - the ledger of a reverse flow is gone.
+    A partition also stops if another flow copies the same topic.
 
-    Raises FormatError where it cannot be said whose a map is, and TerminalError for a flow that copies at_least_once
-    and has a way back: only lanes that write in transactions can be told from others.
+    Raises FormatError if the owner of a map cannot be told, and TerminalError for a flow that copies at_least_once and
+    has a reverse flow: only lanes that write in transactions can be told from other writers.
     """
     if not any(item.remote_topic == item.topic for item in settled.ranges):
         return settled
@@ -81,7 +83,7 @@ def with_loopback(flow: FlowSettings, clusters: Clusters, settled: ResolvedRange
 def _note_ways(
     flow: FlowSettings, clusters: Clusters, ways: Sequence[ReverseState]
 ) -> tuple[ReverseFlow, ...]:
-    """Note whose records are left out from now on; return those noted before whose ledger is gone."""
+    """Record in the ledger whose records are left out from now on; return recorded flows whose ledger is gone."""
     noted = read_ledger(flow, clusters.target).reverse_flows
     known = {it.ledger_topic_id for it in noted}
     new = [it for it in ways if it.ledger_topic_id and it.ledger_topic_id not in known]
@@ -103,7 +105,7 @@ def _stopped_by(flow: FlowSettings, item: RangeSpec, gone: Sequence[ReverseFlow]
 
 
 def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedPartition | None:
-    """Say why a range must not be copied: records in it may be MirrorMaker 2's copies from the target.  Pure."""
+    """Say why a range must not be copied: it may hold records that MirrorMaker 2 copied from the target. Pure."""
     for it in taken_over:
         first, end = max(it.first, item.start), min(it.compared, item.end)
         if first < end:
@@ -137,9 +139,10 @@ def _with_loopback(
 def _spans(
     item: RangeSpec, maps: Iterable[PackedMap], compared: Iterable[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Downstream stretches of the way back that lie in the range, joined where they touch.
+    """Return downstream ranges of the reverse flow that lie in the range, joined where they touch.
 
-    Where a take-over compared, all that is there is the source's: MirrorMaker 2's duplicates, too, which no map has.
+    Where a migration from MM2 compared the records, all records are the source's, including MirrorMaker 2's
+    duplicates, which no map contains.
     """
     found = [(first, end) for first, end in compared if end > item.start and first < item.end]
     for packed in maps:

@@ -1,7 +1,7 @@
-"""What a copy did to each of many partitions: kept in the ledger by the copy, read there by `publish`.
+"""Keep in the ledger what a copy did to each of many partitions; `publish` reads it there.
 
-The result of a copy of ten thousand partitions is megabytes, too many to travel by a scheduler's database each minute.
-There only its totals travel, with what comes first (twinlog.airflow.xcom).
+The result of a copy of ten thousand partitions is megabytes, too much to pass through a scheduler's database each
+minute. Only the totals and the first entries pass through it (twinlog.airflow.xcom).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from twinlog.state.ledger import Ledger, write_ledger
 log = logging.getLogger(__name__)
 
 MANY = 200
-"""Partitions from which on a result may be cut on its way."""
+"""From this many partitions on, a result may be cut on its way."""
 
 MOST_CHARACTERS = 300
-"""Of one partition's error."""
+"""Most characters kept of one partition's error."""
 
 
 def keep(flow: FlowSettings, target: Cluster, result: CopyResult) -> None:
-    """Write what the copy did into the ledger, if it is of many partitions.
+    """Write the copy's outcome to the ledger if it covers many partitions.
 
-    A ledger that does not take it costs the report its details, never the copy.
+    If the ledger refuses it, the report loses its details, but the copy does not fail.
     """
     if len(result.partitions) + len(result.stopped) < MANY:
         return
@@ -43,7 +43,7 @@ def keep(flow: FlowSettings, target: Cluster, result: CopyResult) -> None:
 
 
 def outcome_of(result: CopyResult, at_ms: int) -> CopyOutcome:
-    """Choose what is kept of a result.  Pure."""
+    """Choose what is kept of a result. Pure."""
     copied: defaultdict[str, dict[str, int]] = defaultdict(dict)
     errors: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for it in result.partitions:
@@ -56,9 +56,9 @@ def outcome_of(result: CopyResult, at_ms: int) -> CopyOutcome:
 
 
 def completed(copy_result: Mapping[str, Any] | None, ledger: Ledger) -> Mapping[str, Any] | None:
-    """Put into a result that was cut what the ledger knows of the same run.  Pure.
+    """Restore a result that was cut from the ledger's outcome of the same run. Pure.
 
-    One that another run's has replaced meanwhile stays as it is, and says how much is missing.
+    If another run has replaced that outcome meanwhile, the result stays as it is, and says how much is missing.
     """
     outcome = ledger.copy_outcome
     if copy_result is None or NOT_SHOWN not in copy_result:

@@ -1,4 +1,4 @@
-"""Taking a flow's fence to change its state outside of a copy: whoever was copying stops, nobody else begins."""
+"""Take a flow's fence to change its state outside of a copy: a running copy stops, and no other begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinlog.protocol.brokers import Brokers
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A fence that was passed; everything read from now on is what the last writer left."""
+    """A fence that was taken; all state read from now on is what the last writer left."""
 
     flow: FlowSettings
     state: StateTopics
@@ -37,11 +37,10 @@ class Held:
         return {TopicPartition(*key): last for key, last in self.grant.progress.items()}
 
     def write(self, records: list[StateRecord]) -> None:
-        """Commit records in one transaction; once per fence.
+        """Commit records in one transaction; call this once per fence.
 
-        Raises FencedError when somebody else took the flow, and TransientError when records change the map and an
-        upkeep of it (offset_sync/map_compaction.py) began since the fence: what was read of the map may not be what is
-        there.
+        Raises FencedError if another driver took the flow. Raises TransientError if records change the map and a map
+        compaction (offset_sync/map_compaction.py) began since the fence: the map may differ from what was read.
         """
         if not records:
             return
@@ -58,7 +57,7 @@ class Held:
         end_upkeep(self.flow, self.target)
 
     def _upkeep_came_between(self) -> bool:
-        """Whether somebody initialised the upkeep's id since; whoever did is fenced by this question."""
+        """Say whether a map compaction initialised its id since the fence; this question fences it."""
         before, now = self.upkeep, end_upkeep(self.flow, self.target)
         if before is None or now is None:
             return False
@@ -66,7 +65,7 @@ class Held:
 
 
 def end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
-    """Fence any upkeep of the map that is under way.  None for a flow without transactions, which has none."""
+    """Fence a map compaction that is under way; return None for a flow without transactions, which has none."""
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return None
     return init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
@@ -74,7 +73,7 @@ def end_upkeep(flow: FlowSettings, target: Brokers) -> Writer | None:
 
 @contextmanager
 def held(flow: FlowSettings, clusters: Clusters, why: str, run_id: str | None = None) -> Iterator[Held]:
-    """Fence the flow, for `why`, as a run of its own or as `run_id`, and end an upkeep of its map.
+    """Fence the flow, for `why`, as a run of its own or as `run_id`, and fence a compaction of its map.
 
     Raises as `take_fence`.
     """

@@ -1,7 +1,8 @@
-"""Dealing ranges to lanes: how many lanes they are worth, and which of them copies what.
+"""Assign ranges to lanes: choose how many lanes, and which lane copies what.
 
-One lane moves hundreds of megabytes in the time that Python needs to start for a second one, and per byte it needs less
-CPU than two that share a machine.  So there are as many lanes as the bytes are worth, or as twinlog.lanes says.
+One lane moves hundreds of megabytes in the time Python needs to start a second one. Per byte, one lane also needs less
+CPU than two that share a machine. So the number of lanes follows from the bytes to copy, or is what twinlog.lanes
+says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
 
 LANE_BYTES: Final = 256 << 20
-"""A further lane is opened for each so many bytes."""
+"""Bytes for which each further lane is opened."""
 
 Packed = tuple[tuple[RangeSpec, ...], ...]
 
@@ -30,9 +31,9 @@ def assign(
     most: int,
     configured: int | None,
 ) -> Packed:
-    """Deal ranges to `configured` lanes (twinlog.lanes), or to as many as their bytes are worth, at most `most`.
+    """Assign ranges to `configured` lanes (twinlog.lanes), or to as many as their bytes need, at most `most`.
 
-    To `most` when the source does not tell the sizes of its logs.
+    Without `configured`, use `most` lanes if the source does not tell the sizes of its logs.
     """
     lanes = most if configured is None else configured
     if lanes == 1 or len(ranges) <= 1:
@@ -45,9 +46,9 @@ def assign(
 
 
 def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
-    """Return the mean bytes of an offset in the source's logs; nothing when the source does not tell.
+    """Return the mean bytes of an offset in the source's logs; nothing if the source does not tell.
 
-    They only serve the packing, and nothing may fail for want of them.
+    The sizes serve the packing only, so a failure to read them is ignored.
     """
     offsets = {
         TopicPartition(topic.topic, it.partition): it.source.end - it.source.log_start
@@ -64,7 +65,7 @@ def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Ma
 def weighed(
     ranges: Iterable[RangeSpec], bytes_per_offset: Mapping[TopicPartition, float]
 ) -> tuple[RangeSpec, ...]:
-    """Estimate the bytes of ranges; those of partitions without an estimate stay as they are.  Pure."""
+    """Estimate the bytes of ranges; leave partitions without an estimate as they are. Pure."""
 
     def weigh(item: RangeSpec) -> RangeSpec:
         each = bytes_per_offset.get(place_of(item))
@@ -74,14 +75,14 @@ def weighed(
 
 
 def lanes_worth(size: int, most: int) -> int:
-    """Return how many lanes so many bytes are worth, from 1 to `most`.  Pure."""
+    """Return how many lanes this many bytes need, from 1 to `most`. Pure."""
     return min(most, 1 + size // LANE_BYTES)
 
 
 def pack(ranges: Sequence[RangeSpec], lanes: int) -> Packed:
-    """Deal ranges to at most `lanes` lanes, largest first to the emptiest lane.  Pure.
+    """Assign ranges to at most `lanes` lanes, each time the largest to the emptiest lane. Pure.
 
-    Weighed by estimated bytes, or by offsets where there is no estimate.
+    The weight of a range is its estimated bytes, or its offsets if there is no estimate.
     """
     if not ranges:
         return ()
@@ -105,9 +106,9 @@ def assign_open(
     configured: int | None,
     read_committed: bool = True,
 ) -> Packed:
-    """Deal ranges without an end, by what they are behind the ends in `topics` and the bytes they had `lately`.
+    """Assign ranges without an end, by their backlog behind the ends in `topics` and their recent bytes (`lately`).
 
-    To `configured` lanes, or to as many as the backlog is worth, from `least` to `most`.
+    Use `configured` lanes, or as many as the backlog needs, from `least` to `most`.
     """
     ends = readable_ends(topics, read_committed=read_committed)
     behind: Sequence[RangeSpec] = [

@@ -1,6 +1,6 @@
-"""How far the lanes of a copy are, while they run: read from the progress they commit, not asked of them.
+"""Report how far the lanes of a copy are while they run, read from the progress they commit.
 
-Works for any runner, on any Spark: the lanes' tasks answer only when they end, but what they commit is on the
+This works for any runner, on any Spark: the lanes' tasks answer only when they end, but what they commit is on the
 target at once.
 """
 
@@ -25,7 +25,7 @@ LINE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LaneProgress:
-    """One lane: upstream offsets it has behind it, of all it was given, and about how many bytes that is."""
+    """Progress of one lane: upstream offsets done, of all it was given, and about how many bytes those are."""
 
     lane: int
     partitions: int
@@ -36,7 +36,10 @@ class LaneProgress:
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """All lanes of a round, `seconds` after it began.  Offsets are at least records: markers and holes count."""
+    """Progress of all lanes of a round, `seconds` after it began.
+
+    Offsets are an upper bound of records: markers and offset gaps are counted too.
+    """
 
     flow: str
     seconds: float
@@ -59,12 +62,12 @@ class CopyProgress:
 
     @property
     def bytes_per_second(self) -> float:
-        """Mean speed since the round began, by estimated sizes; 0 where there is no estimate."""
+        """Mean speed since the round began, by estimated sizes; 0 if there is no estimate."""
         return sum(lane.bytes for lane in self.lanes) / self.seconds if self.seconds else 0.0
 
     @property
     def line(self) -> str:
-        """What a log says of it: all lanes together, and how far each of them is."""
+        """The line for a log: all lanes together, and how far each of them is."""
         lanes = ", ".join(f"lane {it.lane} {it.done * 100 // max(it.total, 1)}%" for it in self.lanes)
         size = f", {self.bytes_per_second / 1e6:,.1f} MB/s" if self.bytes_per_second else ""
         return (
@@ -74,14 +77,14 @@ class CopyProgress:
 
 
 class Lines:
-    """Tells a log how far a copy is, a line every LINE_SECONDS."""
+    """Writes the progress of a copy to a log, a line every LINE_SECONDS."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._last = time.monotonic()
 
     def tell(self, progress: CopyProgress) -> None:
-        """Say it if it is time again."""
+        """Write a line if it is time again."""
         if time.monotonic() - self._last >= LINE_SECONDS:
             self._last = time.monotonic()
             self._say(progress.line)
@@ -90,7 +93,7 @@ class Lines:
 def progress_of(
     flow: str, specs: Sequence[LaneSpec], copied: Mapping[TopicPartition, int], seconds: float
 ) -> CopyProgress:
-    """Compare the last copied upstream offset of each partition with the ranges of the lanes.  Pure."""
+    """Compare the last copied upstream offset of each partition with the ranges of the lanes. Pure."""
     lanes = []
     for spec in specs:
         done = total = size = 0
@@ -110,7 +113,7 @@ def watched(
     specs: Sequence[LaneSpec],
     tell: Callable[[CopyProgress], None] | None,
 ) -> Iterator[None]:
-    """While the lanes run, tell every LOOK_SECONDS how far they are, and once more when they have ended."""
+    """While the lanes run, call `tell` every LOOK_SECONDS, and once more when they have ended."""
     if tell is None:
         yield
         return
@@ -140,5 +143,5 @@ def _watch(
             with Brokers(flow.target.connection) as target:
                 copied = own_progress(log.read(target).committed, state)
         except TwinlogError:
-            continue  # the lanes will say what is wrong; this is only for the eye
+            continue  # the lanes will report the error; progress is only for display
         tell(progress_of(flow.name, specs, copied, time.monotonic() - began))

@@ -1,7 +1,8 @@
-"""Step `plan_ranges`: what there is to copy, as ranges, packed into lanes.
+"""Step `plan_ranges`: plan what there is to copy, as ranges packed into lanes.
 
-In a cycle this is for people to see, and to skip the Spark job when there is nothing to do: it reads progress
-without a fence, so it is a hint.  The copy step settles the ranges again, behind its fence, with the same `resolve`.
+In a cycle the plan is for people to see, and lets the Spark job be skipped if there is nothing to copy. The plan is a
+hint, because progress is read without a fence. The copy step resolves the ranges again, behind its fence, with the
+same `resolve`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 
 ASSUMED_SLOTS = 2
-"""Lanes that a plan takes to run at once: how many do, only the runner of a copy knows."""
+"""Lanes that a plan takes to run at once; only the runner of a copy knows the real number."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedPartition:
-    """A partition that is not copied, and why.  `first_offset` and `last_offset` are upstream, -1 where unknown."""
+    """A partition that is not copied, and why. `first_offset` and `last_offset` are upstream, -1 if unknown."""
 
     topic: str
     partition: int
@@ -47,10 +48,10 @@ class UndecidedRange:
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """What the next copy would do.
+    """A plan of the next copy.
 
-    `records` is the sum of the ranges' lengths: an upper bound, since markers and compacted offsets are counted.
-    `unended` are copies with a transaction open, which the copy ends if it is ours.  `undecided` are records of the
+    `records` is the sum of the ranges' lengths: an upper bound, because markers and compacted offsets are counted.
+    `unended` are copies with an open transaction, which the copy ends if it is ours. `undecided` are records of the
     source behind transactions that are open there: no range reaches them.
     """
 
@@ -79,7 +80,7 @@ def run(
     until_ms: int | None = None,
     topics: Collection[str] | None = None,
 ) -> RangePlan:
-    """Plan the next copy.  `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
+    """Plan the next copy. `until_ms` bounds it by record time (exclusive); `topics` limits it to these."""
     discovery = discover.run(flow, clusters)
     progress = read_progress(flow, clusters.target)
     chosen = discover.with_later_ends(clusters.source, choose(discovery, topics), progress)
@@ -99,7 +100,7 @@ def run(
 
 
 def undecided_ranges(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Iterator[UndecidedRange]:
-    """List upstream offsets behind open transactions; none for a flow that copies uncommitted records.  Pure."""
+    """List upstream offsets behind open transactions; none for a flow that copies uncommitted records. Pure."""
     for topic in topics:
         for it in topic.partitions:
             end = it.source.readable_end(read_committed=flow.copy.read_committed)
@@ -108,7 +109,7 @@ def undecided_ranges(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> I
 
 
 def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[DiscoveredTopic, ...]:
-    """Return the topics that can be copied now, limited to `topics` (source names) where these are given."""
+    """Return the topics that can be copied now, limited to `topics` (source names) if these are given."""
     return tuple(item for item in discovery.ready_topics if topics is None or item.topic in topics)
 
 
@@ -117,8 +118,8 @@ def ends_at(
 ) -> Mapping[TopicPartition, int]:
     """Return the first upstream offset at or after `until_ms` for partitions that have one.
 
-    By Kafka's ListOffsets: the first record whose timestamp is that late.  Partitions without one, and all of them
-    when `until_ms` is None, are copied up to their stable end.
+    The offset comes from Kafka's ListOffsets: the first record whose timestamp is that late. Partitions without one,
+    and all of them if `until_ms` is None, are copied up to their stable end.
     """
     if until_ms is None:
         return {}
@@ -130,12 +131,12 @@ def ends_at(
 
 
 def max_bytes(target: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[str, int]:
-    """Return max.message.bytes by remote topic, where the target tells."""
+    """Return max.message.bytes by remote topic, if the target tells."""
     return message_limits(target, [topic.remote_topic for topic in topics])
 
 
 def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, int]:
-    """Return max.message.bytes of topics, where the target tells."""
+    """Return max.message.bytes of topics, if the target tells."""
     configs = target.topic_configs(names).found
     values = {name: entries.get("max.message.bytes") for name, entries in configs.items()}
     return {name: int(entry.value) for name, entry in values.items() if entry is not None and entry.value}
@@ -151,12 +152,15 @@ def resolve(
     follow: bool = False,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> ResolvedRanges:
-    """Turn progress (last copied upstream offset) into the ranges to copy.  Pure.
+    """Turn progress (last copied upstream offset) into the ranges to copy. Pure.
 
-    Ranges that are to be followed have no end, and there is one for each partition.
-    A partition whose next offset is no longer in the source's log, or beyond its end, stops, and so does one whose
-    offsets the source did not tell: its neighbours go on.
-    One that was added since the copy was made waits for its place.  `leader_epochs` are those of what was copied last.
+    In follow mode ranges have no end, and there is one for each partition. A partition stops, and its neighbours go
+    on, in these cases:
+    - its next offset is no longer in the source's log;
+    - its next offset is beyond the end of that log;
+    - the source did not tell its offsets.
+    A partition that was added since the copy was made waits until it is provisioned on the target. `leader_epochs` are
+    those of the records copied last.
     """
     ranges: list[RangeSpec] = []
     stopped: list[StoppedPartition] = []
@@ -194,7 +198,7 @@ def resolve(
 
 
 def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> StoppedPartition:
-    """A partition of the source that did not tell its offsets.  Pure."""
+    """Describe a partition of the source that did not tell its offsets. Pure."""
     message = (
         f"{topic.topic}-{number}: cluster {flow.source.alias} did not say where its log begins and ends; it needs a"
         " leader that answers"
@@ -213,7 +217,7 @@ def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None)
 def _trouble(
     topic: DiscoveredTopic, partition: DiscoveredPartition, start: int, *, known: bool
 ) -> StoppedPartition | None:
-    """What keeps a partition from being copied; only a partition with progress can have lost offsets."""
+    """Return what keeps a partition from being copied; only a partition with progress can have lost offsets."""
     name = f"{topic.topic}-{partition.partition}"
     if known and start < partition.source.log_start:
         last = partition.source.log_start - 1

@@ -1,4 +1,4 @@
-"""What a copy did: the lanes' reports of all rounds, added up by partition.  Pure."""
+"""The result of a copy: the lanes' reports of all rounds, added up by partition. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TRANSIENT_CODES = frozenset({
     "fence-again",
     "no-target-partition",
 })
-"""Trouble of a partition that may be gone at the next cycle."""
+"""Codes of partition errors that may be gone at the next cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCopy:
-    """What was copied of one partition in this run, over all its rounds."""
+    """The result for one partition in this run, over all its rounds."""
 
     topic: str
     remote_topic: str
@@ -46,12 +46,12 @@ class PartitionCopy:
 class CopyResult:
     """The outcome of a copy.
 
-    `state`: "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
-    copied).  `transient` says that every failure may go away by itself.  `lag_records` of a partition counts
-    upstream offsets between its last copied one and its end as it was when the ranges were settled.
-    `error` says why the last round ended, when it left something over, `error_code` what that is called.
-    `taken_over_by` names the run that follows the source from then on, if this one followed it and was taken over in
-    order.  `refused` says, of a run that followed, what the target did not let have its place.
+    `state` is "done", "nothing" (there was nothing to copy) or "failed" (some partitions stopped; the others are
+    copied). `transient` says that every failure may go away by itself. `lag_records` of a partition counts upstream
+    offsets between its last copied one and its end at the time the ranges were resolved. `error` says why the last
+    round ended, if work was left over; `error_code` is its code. `taken_over_by` names the run that follows the source
+    from then on, if this run followed it and was taken over in order. `refused` lists, for a run that followed, topics
+    and partitions that the target refused to provision.
     """
 
     flow: str
@@ -75,7 +75,7 @@ class CopyResult:
 
     @property
     def broke_off(self) -> bool:
-        """Whether its last round ended by what may go away by itself, and nothing else stands against it."""
+        """Whether its last round ended by an error that may go away by itself, with no other failure."""
         return bool(self.error) and self.transient
 
 
@@ -94,12 +94,12 @@ class Totals:
             self.ends[item.topic, item.partition] = item.end
 
     def end_at(self, ends: Mapping[tuple[str, int], int]) -> None:
-        """Note where the source ends as a run does that followed it; what it no longer shows ends with its copy."""
+        """Note the source's ends for a run that followed; a partition no longer there ends where its copy ends."""
         for place, it in self.ranges.items():
             self.ends[place] = max(ends.get(place, 0), it.next_upstream)
 
     def forget_gone(self, topics: Collection[str]) -> None:
-        """Take the deletion of topics for what it is: no trouble, once the source has only `topics`."""
+        """Clear the errors of deleted topics; `topics` are those the source still has."""
         for place, it in self.ranges.items():
             if it.error_code == TOPIC_DELETED and it.topic not in topics:
                 self.ranges[place] = replace(it, error_code="", error="")
@@ -107,9 +107,10 @@ class Totals:
     def troubles(
         self, well: Iterable[RangeSpec], progress: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], str]:
-        """Say by source partition what ended its newest range before its end, and is not known to be over.
+        """Return, by source partition, the error that ended its newest range, unless the error is known to be over.
 
-        It is over where `progress` (last copied upstream offset) has passed it, and in ranges that are followed `well`.
+        An error is over if `progress` (last copied upstream offset) has passed it, or if its range is in `well`, the
+        ranges that are followed without error.
         """
         over = {(it.topic, it.partition) for it in well}
         return {
@@ -128,7 +129,7 @@ class Totals:
 
 
 def _joined(before: RangeReport, after: RangeReport) -> RangeReport:
-    """The later report's positions and trouble, both reports' counts."""
+    """Join two reports: the later report's positions and error, both reports' counts."""
     return replace(
         after,
         records=before.records + after.records,
@@ -151,7 +152,7 @@ def result_of(
     seconds: float,
     refused: tuple[Refusal, ...] = (),
 ) -> CopyResult:
-    """Say what a copy did.  `stopped` and `failure` are those of the last round; `seconds` is wall time."""
+    """Build the result of a copy. `stopped` and `failure` are those of the last round; `seconds` is wall time."""
     partitions = tuple(_partition(report, tally, failure) for _, report in sorted(tally.ranges.items()))
     problems = tuple(problem for problem in discovery.problems if problem.blocking)
     codes = {item.error_code for item in partitions if item.error} | {item.code for item in stopped}

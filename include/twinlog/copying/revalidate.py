@@ -1,6 +1,6 @@
-"""Behind the fence: which of the topics found before it may still be copied.
+"""Decide, behind the fence, which of the topics found before it may still be copied.
 
-Discovery reads without a fence.  What somebody paused, rebuilt or recreated since must not be copied by what was
+Discovery reads without a fence. A topic that was paused, rebuilt or recreated since must not be copied by what was
 found before.
 """
 
@@ -19,15 +19,15 @@ from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import why_paused, why_standing_by
 
 MEANT = frozenset({"standing-by", "paused"})
-"""Reasons that are somebody's decision: no failure of the copy."""
+"""Reasons that are a person's decision: no failure of the copy."""
 
 
 def revalidated(
     flow: FlowSettings, clusters: Clusters, topics: Iterable[DiscoveredTopic]
 ) -> tuple[tuple[DiscoveredTopic, ...], tuple[StoppedPartition, ...], Ledger]:
-    """Return the topics that may be copied, the partitions of the others with the reason, and the ledger of now.
+    """Return the topics that may be copied, the partitions of the others with the reason, and the present ledger.
 
-    Raises TerminalError when other clusters answer than the flow is between.
+    Raises TerminalError if the clusters that answer are not those of the flow.
     """
     wanted = tuple(topics)
     ledger = read_ledger(flow, clusters.target)
@@ -47,7 +47,7 @@ def revalidated(
 
 
 def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | None) -> tuple[str, str] | None:
-    """Code and reason why a topic may not be copied by what was found of it; None when it may.  Pure."""
+    """Return code and reason why a topic may not be copied as it was found; None if it may. Pure."""
     known, rebuild = ledger.incarnations.get(topic.topic), ledger.rebuilds.get(topic.topic)
     held, paused = why_standing_by(ledger), why_paused(ledger, topic.topic)
     reasons = (
@@ -74,7 +74,7 @@ def why_not(ledger: Ledger, topic: DiscoveredTopic, copy: TopicDescription | Non
 
 
 def leader_epochs(ledger: Ledger) -> dict[TopicPartition, int]:
-    """The leader epochs of what was copied last, of the lives that are copied now.  Pure."""
+    """Return the leader epochs of the records copied last, for the incarnations that are copied now. Pure."""
     return {
         TopicPartition(it.topic, it.partition): it.epoch
         for it in ledger.leader_epochs

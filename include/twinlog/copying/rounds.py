@@ -1,8 +1,8 @@
-"""One round of a copy: fence, pack the ranges into lanes, and have a runner run them.
+"""Run one round of a copy: fence, pack the ranges into lanes, and have a runner run them.
 
-A round may be followed by another: a lane that stops in doubt costs nothing but time, because the next round
-fences again and reads what is committed.  Fence and lanes belong to one process, so producer epochs and
-sequences never travel further than to its own tasks.
+A round may be followed by another. A lane that stops with an indeterminate outcome costs only time, because the next
+round fences again and reads what is committed. Fence and lanes belong to one process, so producer epochs and sequences
+go only to that process's own tasks.
 """
 
 from __future__ import annotations
@@ -52,18 +52,24 @@ class LaneRunner(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many lanes can run at once."""
+        """Return how many lanes can run at once."""
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
-        """Run every lane to its end.  Raises TransientError (TASKS_DIED) when tasks died without a report."""
+        """Run every lane to its end.
+
+        Raises TransientError (TASKS_DIED) if tasks died without a report.
+        """
 
     def cancel(self) -> None:
-        """Kill all lanes that run, from another thread: their `run` raises TASKS_DIED."""
+        """Kill all running lanes, from another thread: their `run` raises TASKS_DIED."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What all rounds of one driver share.  `lanes` is how many it may use; `tally` adds up what they did."""
+    """State that all rounds of one driver share.
+
+    `lanes` is how many lanes it may use; `tally` adds up the lanes' reports.
+    """
 
     flow: FlowSettings
     runner: LaneRunner
@@ -77,19 +83,19 @@ class Rounds:
     def begin(
         cls, flow: FlowSettings, clusters: Clusters, runner: LaneRunner, run_id: str, lanes: int | None = None
     ) -> Rounds:
-        """Find the flow's state topics; use at most `lanes` lanes (twinlog.lanes, or slots, if not said).
+        """Find the flow's state topics; use at most `lanes` lanes (else twinlog.lanes, else the runner's slots).
 
-        Raises the refusal when sync_topics has not made them yet.
+        Raises the target's refusal if sync_topics has not created them yet.
         """
         state = state_topics(flow, clusters)
         count = lanes or flow.copy.lanes or runner.slots
         return cls(flow, runner, run_id, state, count, FenceLogs.of(state))
 
     def fence(self) -> Grant:
-        """Make sure that nobody else writes for the flow, and read its progress.
+        """Make sure that no other driver writes for the flow, and read the flow's progress.
 
-        Raises FencedError when another driver holds the flow, TerminalError `paused` when it was paused: behind the
-        fence, because a hand-over to MirrorMaker pauses it in a transaction of the gate lane.
+        Raises FencedError if another driver holds the flow. Raises TerminalError `paused` if the flow is paused. That
+        is checked behind the fence, because a migration to MM2 pauses the flow in a transaction of the control lane.
         """
         with Brokers(self.flow.target.connection) as target:
             grant = take_fence(
@@ -99,7 +105,7 @@ class Rounds:
             return grant
 
     def read_ahead(self) -> None:
-        """Read the state logs up to now, so that the fence, during which nobody copies, has only the rest to read."""
+        """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""
         with Brokers(self.flow.target.connection) as target:
             self.logs.ledger.catch_up(target)
             self.logs.progress.catch_up(target)
@@ -109,18 +115,18 @@ class Rounds:
     def without_lost_markers(
         self, clusters: Clusters, settled: ResolvedRanges, topics: Sequence[DiscoveredTopic], grant: Grant
     ) -> ResolvedRanges:
-        """See that the copies are as progress says, and hold no transaction of ours open; call behind the fence.
+        """Check that the copies agree with progress, and end our open transactions in them; call behind the fence.
 
-        Without transactions it cuts the maps where the ranges begin, and no lane of the flow may be writing.
+        For a flow without transactions, cut the maps where the ranges begin. No lane of the flow may be writing then.
 
-        Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError when another driver has
-        fenced since: what it copied looks like progress that was lost.
+        Raises as `copying.mend.copies.without_lost_markers` or `cut_maps`, and FencedError if another driver has
+        fenced since: records it copied look like a progress regression.
         """
         if not settled.ranges and not any(it.unended for it in topics):
             return settled
         with Brokers(self.flow.target.connection) as target:
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-                self._require_last(target, grant)  # lanes of whoever fenced since may be writing
+                self._require_last(target, grant)  # lanes of a driver that fenced since may be writing
                 at_least_once.cut_maps(target, self.state, settled.ranges, self.logs)
                 return settled
             sound = without_lost_markers(self.flow, clusters, target, settled, topics, grant)
@@ -129,12 +135,12 @@ class Rounds:
             return sound
 
     def progress(self) -> Mapping[tuple[str, int], int]:
-        """Read how far the flow has come by now: the last copied upstream offset of each partition."""
+        """Read the flow's progress as of now: the last copied upstream offset of each partition."""
         with Brokers(self.flow.target.connection) as target:
             return own_progress(self.logs.progress.read(target).committed, self.state)
 
     def run(self, specs: Sequence[LaneSpec]) -> TransientError | None:
-        """Run the lanes once and add up what they did; return why another round is needed, or None.
+        """Run the lanes once and add up their reports; return why another round is needed, or None.
 
         Raises as `judge`.
         """
@@ -142,13 +148,13 @@ class Rounds:
             reports = self.runner.run(specs)
         except TransientError as error:
             return error
-        # Not within: FencedError is transient for a scheduler, not for this driver.
+        # Outside the try: FencedError is transient for a scheduler, not for this driver.
         return self.judge(reports)
 
     def judge(self, reports: Sequence[LaneReport]) -> TransientError | None:
-        """Add up what lanes did; return why another round is needed, or None.
+        """Add up the lanes' reports; return why another round is needed, or None.
 
-        Raises FencedError when another driver took the flow over, ClusterRefused when the target refuses a lane.
+        Raises FencedError if another driver took the flow over, ClusterRefused if the target refuses a lane.
         """
         for report in reports:
             self.tally.add(report)
@@ -166,10 +172,10 @@ class Rounds:
         return None if doubtful is None else TransientError(doubtful.error, code="fence-again")
 
     def stop_if_taken(self) -> None:
-        """A lane was fenced: by another driver, whose name the ledger has, or by its transaction's time-out.
+        """Raise FencedError if the lane was fenced by another driver, not by its transaction's time-out.
 
-        Another driver fences lanes before the ledger names it; fencing it in turn meanwhile would begin a fight that
-        neither wins, so it is given `TAKING_SECONDS`.  Raises FencedError for another driver.
+        The ledger names the other driver, but only after its lanes are fenced. To fence it in turn meanwhile would
+        begin a fight that neither wins, so it is given `TAKING_SECONDS` to write its name.
         """
         patience = time.monotonic() + TAKING_SECONDS
         with Brokers(self.flow.target.connection) as target:
@@ -182,9 +188,9 @@ class Rounds:
                 time.sleep(0.1)
 
     def give_way(self, gives_way_to: Callable[[str], bool]) -> None:
-        """Check in the ledger whether a driver we give way to has fenced us: our next fence would take the flow back.
+        """Raise FencedError if a driver that we give way to has fenced us, by the ledger.
 
-        Raises FencedError if one has.
+        Without this check our next fence would take the flow back.
         """
         with Brokers(self.flow.target.connection) as target:
             rival = self._rival(target)
@@ -192,13 +198,13 @@ class Rounds:
             raise self._taken(rival)
 
     def _require_last(self, target: Brokers, grant: Grant) -> None:
-        """Raise FencedError unless the ledger's last fence, which is there before its lanes write, is this one."""
+        """Raise FencedError unless the ledger's last fence, which is written before its lanes write, is this one."""
         holder = last_fence(self.logs.ledger.read(target))
         if holder and not grant.mark.is_of(holder):
             raise self._taken(holder.run_id)
 
     def _rival(self, target: Brokers) -> str:
-        """Return the run id of the last fence in the ledger, empty when it is our own or there is none."""
+        """Return the run id of the ledger's last fence, empty if that is our own or if there is none."""
         holder = last_fence(self.logs.ledger.read(target))
         return "" if holder is None or holder.run_id == self.run_id else holder.run_id
 
@@ -223,9 +229,9 @@ def _require_not_paused(flow: FlowSettings, ledger: LogState) -> None:
 
 
 def state_topics(flow: FlowSettings, clusters: Clusters) -> StateTopics:
-    """Find the flow's state topics, and between which clusters it is.
+    """Find the flow's state topics, and the ids of its clusters.
 
-    Raises the refusal when sync_topics has not made them yet, and errors of the clusters.
+    Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
     aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
     names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *((aside,) if aside else ()))
@@ -253,7 +259,7 @@ def lane_specs(
     packed: Sequence[Sequence[RangeSpec]],
     follow: Follow | None = None,
 ) -> tuple[LaneSpec, ...]:
-    """Give each packed lane the identity the fence granted, and its share of the throttle.  Pure."""
+    """Give each packed lane the identity that the fence granted, and its share of the throttle. Pure."""
     settings = flow.copy
     shares = rate_shares(settings.bytes_per_second, packed, followed=follow is not None)
     return tuple(
@@ -286,9 +292,9 @@ def lane_specs(
 def rate_shares(
     rate: int | None, packed: Sequence[Sequence[RangeSpec]], *, followed: bool = False
 ) -> tuple[float | None, ...]:
-    """Share the throttle between lanes by what each has to copy, so that they end together.  Pure.
+    """Share the throttle between lanes by what each has to copy, so that they end together. Pure.
 
-    What lanes that follow will have to copy nobody knows: half of it is dealt evenly, so that each has some.
+    The future load of lanes that follow is unknown: half of the throttle is shared evenly, so that each has some.
     """
     if rate is None or not packed:
         return (None,) * len(packed)

@@ -1,8 +1,8 @@
-"""Topics that another flow copies into the same copy: one source by two aliases, where topics keep their names.
+"""Find topics that another flow copies into the same copy: one source under two aliases, topic names unchanged.
 
-Each alias has a ledger of its own on the target, so neither fence nor claim tells.  Topic ids do: they are random, and
-the same topic is the same whatever its cluster is called.  Both flows note a topic before they copy it, and look behind
-their fences; the one that noted it later stops.
+Each alias has a ledger of its own on the target, so neither fence nor claim shows the other flow. Topic ids show it:
+they are random, and a topic's id is the same under every name of its cluster. Both flows record a topic before they
+copy it, and look behind their fences. The flow that recorded it later stops.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COPIED_TWICE = "copied-twice"
 def copied_by_others(
     flow: FlowSettings, clusters: Clusters, ranges: Iterable[RangeSpec]
 ) -> Mapping[str, str]:
-    """Name the flow that copies a topic into the same copy, and did so first, by topic.
+    """Return, by topic, the other flow that copies it into the same copy, and did so first.
 
-    Ledgers that cannot be read are passed over.  Raises errors of the target.
+    Ledgers that cannot be read are skipped. Raises errors of the target.
     """
     wanted = {(it.topic, it.topic_id, it.remote_topic): it.remote_topic_id for it in ranges if it.topic_id}
     since = {topic: life.since_ms for topic, life in read_ledger(flow, clusters.target).incarnations.items()}
@@ -49,7 +49,7 @@ def copied_by_others(
 
 
 def stopped_by(item: RangeSpec, first: str) -> StoppedPartition:
-    """Say why a partition is not copied that another flow copies.  Pure."""
+    """Say why a partition that another flow copies is not copied. Pure."""
     message = (
         f"{item.topic}-{item.partition}: {first} copies the same topic into {item.remote_topic}, under another name of"
         " the source: everything would be there twice; exclude it from one of the two, or if that flow is gone, see"

@@ -1,4 +1,4 @@
-"""What a driver copies, settled behind its fence: progress, the ledger and the topics' lives as they are by now."""
+"""Resolve, behind the fence, the ranges that a driver copies: by progress, the ledger and incarnations as of now."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def resolve_now(
     *,
     follow: bool = False,
 ) -> ResolvedRanges:
-    """Settle the ranges of those topics that may still be copied; call behind the fence that `progress` is from.
+    """Resolve the ranges of topics that may still be copied; call behind the fence that `progress` is from.
 
-    The topics may have been seen before it, while another driver copied on.
+    The topics may have been read before the fence, while another driver copied on.
     """
     standing, stopped, ledger = revalidated(flow, clusters, topics)
     standing = with_later_ends(clusters.source, standing, progress)

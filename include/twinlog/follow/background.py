@@ -1,6 +1,6 @@
-"""What a followed flow does beside its copy, each step at its interval, over connections of its own.
+"""Run the background tasks of a followed flow, each at its interval, over connections of their own.
 
-A step that fails is reported and tried again at its next turn: nothing here can stop the copy, or hold it up.
+A task that fails is reported and tried again at its next turn. No task here can stop the copy, or delay it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from twinlog.monitoring import heartbeats
 from twinlog.offset_sync import emit, map_compaction
 
 OFFSET_SYNCS_SECONDS = 5.0
-"""MM2 writes them as records flow; nobody who reads them looks more often than every few seconds."""
+"""MM2 writes offset syncs as records flow; their readers read no more often than every few seconds."""
 
 REPORT_SECONDS = 60.0
-"""As often as a scheduled flow is reported, usually: the gate has no older numbers when the source is lost."""
+"""About as often as a scheduled flow is reported: if the source is lost, the gate has numbers no older than this."""
 
 UPKEEP_SECONDS = 600.0
 
 HEAD_START_SECONDS = 3.0
-"""What the copy has before the first turn: it fences then, and records wait for it."""
+"""Time the copy has before the first turn: it fences then, and records wait for it."""
 
 LAST_BEAT_SECONDS = 5.0
-"""How long the end waits for a beat to a cluster that is no end of the flow: nothing is lost by leaving it."""
+"""How long the end waits for a heartbeat to a cluster outside of the flow: an unfinished heartbeat loses nothing."""
 
 Step = Callable[[FlowSettings, Clusters], object]
 OnTrouble = Callable[[str, TwinlogError], None]
@@ -39,7 +39,7 @@ OnTrouble = Callable[[str, TwinlogError], None]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A step and how often it has its turn, in seconds."""
+    """A task and how often it has its turn, in seconds."""
 
     name: str
     every: float
@@ -47,10 +47,10 @@ class Turn:
 
 
 def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
-    """List what is done beside the copy of `flow`, at MM2's intervals, for the run that `run_state` tells of.  Pure.
+    """List the background tasks of `flow`, at MM2's intervals, for the run that `run_state` describes. Pure.
 
-    Heartbeats are written for the flow, and for a way back that only beats; checkpoints also commit the positions of
-    groups: each follows the shorter of the intervals that are switched on.
+    Heartbeats are written for the flow, and for a reverse flow that only emits heartbeats. The checkpoints task also
+    commits the positions of groups. Each of these two tasks has the shorter of the intervals that are switched on.
     """
     listed: list[Turn] = []
     beating = [it for it in (flow, flow.way_back) if it is not None and it.emit_heartbeats]
@@ -70,7 +70,7 @@ def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
 
 
 def due(listed: Sequence[Turn], last: dict[str, float], now: float) -> list[Turn]:
-    """Say whose turn it is at `now` (monotonic seconds), given when each had its last.  Pure."""
+    """Return the tasks that are due at `now` (monotonic seconds); `last` is when each had its last turn. Pure."""
     return [it for it in listed if now - last.get(it.name, float("-inf")) >= it.every]
 
 
@@ -82,10 +82,11 @@ def beside(
     *,
     head_start: float = 0.0,
 ) -> Iterator[None]:
-    """Keep the turns going, from `head_start` seconds on until the context ends; beat for the pairs the flow carries.
+    """Run the tasks from `head_start` seconds on until the context ends, and heartbeats of the pairs the flow carries.
 
-    These have turns and connections of their own: a cluster that is no end of the flow may be down for long.
-    `on_trouble` is told the name of a step that failed, and why; of carried pairs only when it is news.
+    Carried pairs have turns and connections of their own, because a cluster outside of the flow may be down for long.
+    `on_trouble` gets the name of a task that failed, and why. Of carried pairs it gets an error only if it differs
+    from the last one.
     """
     over = threading.Event()
     arguments = [(flow, listed, on_trouble, over, head_start)]
@@ -105,7 +106,7 @@ def beside(
 
 
 def only_news(on_trouble: OnTrouble, pair: str) -> OnTrouble:
-    """Return a listener that tells of the trouble of a carried pair once, until it is another."""
+    """Return a listener that reports a carried pair's error once, until the error changes."""
     told: dict[str, str] = {}
 
     def tell(step: str, error: TwinlogError) -> None:

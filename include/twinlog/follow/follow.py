@@ -1,13 +1,14 @@
 """Follow mode: lanes stay open, and a record waits for no scheduler (docs/architecture.md).
 
-    prepare   see both sides, make the topics and partitions that are missing
-    window    fence, settle, pack; one job a lane
-    look      every `twinlog.follow.seconds`, prepare again; when nothing has changed, the lanes just go on
-    again     when something has: fence anew, which the lanes hear of (lane/copy/fence_watch.py), and open another
+    prepare      read both sides, create the topics and partitions that are missing
+    generation   fence, resolve the ranges, assign them to lanes; one job for each lane
+    refresh      every `twinlog.follow.seconds`, prepare again; if nothing has changed, the lanes just go on
+    again        if something has changed: fence anew, which the lanes hear of (lane/copy/fence_watch.py), and
+                 open another lane generation
 
-Everything but the copy is done beside it, over connections of its own (follow/background.py): it cannot hold a record
-up.  A window that ends in doubt is followed by another at once; one that achieved nothing after a pause, which
-grows, because a cluster that is down comes back.
+All tasks but the copy run in the background, over connections of their own (follow/background.py), so they cannot
+delay a record. After a lane generation with an indeterminate outcome another follows at once. After one that achieved
+nothing, there is a pause first, which grows, because a cluster that is down comes back.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from twinlog.topics.discovery import Discovery, ProblemCode
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 10.0
-"""Between windows that achieve nothing."""
+"""Longest pause between lane generations that achieve nothing."""
 
 MAX_DEATHS = 3
-"""Windows in a row whose tasks died without a report before Spark is taken to be gone for good."""
+"""Lane generations in a row whose tasks died without a report, before Spark is taken to be gone for good."""
 
 
 def run(
@@ -57,18 +58,20 @@ def run(
     gives_way_to: Callable[[str], bool] = lambda run_id: False,
     run_state: RunState | None = None,
 ) -> CopyResult:
-    """Follow the source for `seconds`, window after window, with at most `lanes` lanes (slots, if not said).
+    """Follow the source for `seconds`, one lane generation after another, with at most `lanes` lanes (else slots).
 
-    Also where twinlog.lanes says more: a lane never gives its slot back, and one without would copy nothing.
+    That limit holds also if twinlog.lanes says more: a lane never gives its slot back, so a lane without a slot would
+    copy nothing.
 
-    `on_window` is told of each window whose lanes could report, `on_look` of one that goes on after a look; `run_state`
-    is kept up to date for whoever reports on the run meanwhile (follow/report.py).  Setting `stop` ends it early,
-    sooner if the runner's lanes are cancelled as well; what they had open is aborted at once.  `lag_records` of the
-    result counts what was not copied at the end.
+    `on_window` is called with each lane generation whose lanes could report, `on_look` with a line after each topic
+    refresh that changes nothing. `run_state` is kept up to date for reports on the run meanwhile (follow/report.py).
+    Setting `stop` ends the run early, sooner if the runner's lanes are cancelled as well. Their open transactions are
+    aborted at once. `lag_records` of the result counts what was not copied at the end.
 
-    A driver for whose run id `gives_way_to` is true may take over; this run then ends in order.  What a lane commits in
-    the moment it dies is counted in neither run's result.  Tasks that keep dying end the run with a failed result.
-    Raises FencedError when any other twinlog takes the flow, and TerminalErrors; clusters out of reach are waited for.
+    A driver for whose run id `gives_way_to` is true may take over; this run then ends in order. Records that a lane
+    commits in the moment it dies are counted in neither run's result. Tasks that keep dying end the run with a failed
+    result. Raises FencedError if any other twinlog takes the flow, and TerminalErrors. The run waits for clusters that
+    cannot be reached.
     """
     began = time.monotonic()
     end = began + seconds
@@ -97,7 +100,8 @@ def run(
                 raise window.taken
             return replace(_result(following, window, time.monotonic() - began), taken_over_by=successor)
         if stop.is_set():
-            # Its lanes were ended: that they failed is no news, and what they cannot report is counted by the map.
+            # Its lanes were ended, so their failure is no news. Records that they cannot report are counted by the
+            # map.
             window = replace(window, failure=None)
             if not following.unreported:
                 on_window(window)
@@ -116,15 +120,15 @@ def run(
 
 
 def owed_seconds(window: LaneGeneration, rate: int | None) -> float:
-    """Return how long nothing more may be sent: lanes that are called back do not wait for the throttle.  Pure."""
+    """Return how long to send nothing: lanes that are fenced do not wait for the throttle. Pure."""
     return 0.0 if rate is None else max(0.0, window.bytes / rate - window.seconds)
 
 
 def _count_unreported(following: Following) -> None:
     """Fence once more after lanes were ended, and count by the map what they committed but did not report.
 
-    Without the fence, readers would wait for the time-out of what the lanes had open.  Where a pause or a target out of
-    reach is in the way, what was reported is all there is to say.
+    Without the fence, readers would wait for the time-out of the lanes' open transactions. If the flow is paused or
+    the target cannot be reached, only what was reported is counted.
     """
     if not following.open_ranges:
         return
@@ -152,7 +156,7 @@ def _count(following: Following, grant: Grant) -> None:
 
 
 def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyResult:
-    """Say what was copied in all windows, and what is left."""
+    """Return the result: what was copied in all lane generations, and what is left."""
     tally, rounds = following.rounds.tally, following.rounds
     read_committed = following.flow.copy.read_committed
     unread: tuple[StoppedPartition, ...] = ()
@@ -160,7 +164,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
         discovery = discover.run(following.flow, following.clusters)
         unread = _unread(following, discovery)
     except TransientError:
-        # What was copied is not lost with a cluster; what is left is as of the last look.
+        # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.
         discovery = following.prepared.discovery
     there = {it.topic for it in discovery.topics}
     tally.forget_gone(there)
@@ -169,7 +173,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
         for topic in discovery.topics
         for it in topic.partitions
     })
-    # Nobody could tell the offsets of a topic that was just being deleted.
+    # A topic that was just being deleted had no offsets to tell: that is no error.
     stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
     told = {(it.topic, it.partition) for it in stopped}
     stopped += [it for it in unread if (it.topic, it.partition) not in told]
@@ -188,7 +192,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
 
 
 def _unread(following: Following, discovery: Discovery) -> tuple[StoppedPartition, ...]:
-    """Partitions of which nobody can tell now whether all was copied: their lane may not have noticed yet."""
+    """Return partitions for which it is unknown now whether all was copied: their lane may not have noticed yet."""
     return tuple(
         unavailable(following.flow, topic, number)
         for topic in choose(discovery, following.topics)

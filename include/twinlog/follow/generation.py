@@ -1,4 +1,4 @@
-"""A window of follow mode: lanes that are open at the same time, from the fence before to the fence behind them."""
+"""A lane generation of follow mode: lanes that are open together, from the fence before to the fence after them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 
 PREPARE_SECONDS = 3.0
-"""How long before lanes may end by themselves the driver looks what the next window would follow."""
+"""How long before lanes may end by themselves the driver prepares the next lane generation."""
 
 STRETCHES = 15
-"""After so many looks a window ends in any case."""
+"""Number of topic refreshes after which a lane generation ends in any case."""
 
 SHORTEST_SECONDS = 2.0
-"""A window with a lane in doubt is given up, but not earlier: the next one may be no better."""
+"""Shortest life of a lane generation with an indeterminate lane; a new one may be no better."""
 
 FENCE_AGAIN_SECONDS = 1.0
-"""After a fence that a cluster out of reach kept from calling the lanes back."""
+"""Pause before fencing again, if a cluster out of reach kept a fence from stopping the lanes."""
 
 LAST_WORD_SECONDS = 120.0
 """How long lanes may need to end that have to: they may be waiting for a broker, and then for another."""
 
 ATTENTION_SECONDS = 0.5
-"""How often the driver sees whether it has been told to stop."""
+"""How often the driver checks whether it has been told to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneGeneration:
-    """One window, for people who watch: what it copied, what it could not, and why it ended early.
+    """One lane generation, for people who watch: what it copied, what it could not copy, and why it ended early.
 
-    `taken` is how another driver took the flow; then there is no next window.
+    `taken` says that another driver took the flow; then there is no next lane generation.
     """
 
     flow: str
@@ -61,7 +61,7 @@ class LaneGeneration:
 
     @property
     def line(self) -> str:
-        """What a log says of it."""
+        """The line for a log."""
         reason = self.taken or self.failure
         ended = f"; {reason}" if reason is not None else ""
         stopped = f"; {len(self.stopped)} partitions stopped" if self.stopped else ""
@@ -75,10 +75,13 @@ class LaneGeneration:
 class Following:
     """One flow being followed until `end` (monotonic seconds).
 
-    `fenced` says that the flow was ours once; from then on it is left to a driver that we give way to.
-    `open_ranges` are those of the newest window, `unreported` those of its lanes that died.  `copied` are the bytes
-    of each partition up to its end, `last` those of that window alone.  `grant` is that of the fence which ended it,
-    `looked` the time of the newest look, `unprepared` why it failed.  `least_lanes` have turned out to be needed.
+    - `fenced` says that this driver has held the flow once; from then on it gives way to a driver that `gives_way_to`
+      accepts.
+    - `open_ranges` are those of the newest lane generation, `unreported` those of its lanes that died.
+    - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
+    - `grant` is that of the fence which ended it.
+    - `looked` is the time of the newest topic refresh, `unprepared` why it failed.
+    - `least_lanes` is the number of lanes that have turned out to be needed.
     """
 
     flow: FlowSettings
@@ -142,7 +145,7 @@ class Following:
         )
 
     def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
-        """Fence, and give every partition that can be followed to a lane."""
+        """Fence, and assign every partition that can be followed to a lane."""
         grant, self.grant = self.grant or self._fence(), None
         opening = resolve_open(self.flow, self.clusters, self.rounds, self.prepared, grant)
         self.open_ranges = opening.ranges
@@ -167,34 +170,37 @@ class Following:
         return lane_specs(self.flow, self.rounds.state, grant, packed, terms), opening
 
     def _fence(self) -> Grant:
-        """Fence, but not back from a driver that we give way to.  Raises FencedError when another has the flow."""
+        """Fence, unless a driver that we give way to has the flow.
+
+        Raises FencedError if another driver has the flow.
+        """
         if self.fenced:
             self.rounds.give_way(self.gives_way_to)
         try:
             grant = self.rounds.fence()
         except FencedError:
-            self.rounds.stop_if_taken()  # says who it is
+            self.rounds.stop_if_taken()  # names the other driver
             raise
         self.fenced = True
         return grant
 
     def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
-        """Run the lanes to their end; `renew` ends them at the first look."""
+        """Run the lanes to their end; `renew` ends them at the first topic refresh."""
         lanes = OpenLanes.start(self.rounds.runner, specs)
         called_back = False
         try:
             try:
                 self._attend(lanes, renew=renew)
-            finally:  # also when a look went wrong: lanes do not hear of that
+            finally:  # also if a topic refresh failed: lanes do not hear of that
                 called_back = self._call_back(lanes)
         except BaseException:
-            if not lanes.over:  # then nothing calls them back
+            if not lanes.over:  # then no fence ends them
                 self.rounds.runner.cancel()
             raise
         finally:
             reports = lanes.reports()
             self.unreported = tuple(lanes.unreported())
-            if called_back:  # then it was us who fenced them
+            if called_back:  # then this driver fenced them itself
                 reports = tuple(
                     replace(it, state=LaneOutcome.DONE) if it.state is LaneOutcome.FENCED else it
                     for it in reports
@@ -203,7 +209,7 @@ class Following:
         return lanes.death() or failure or self.unprepared
 
     def _attend(self, lanes: OpenLanes, *, renew: bool) -> None:
-        """Look every so often, until the lanes have ended or have to."""
+        """Refresh topics at intervals, until the lanes have ended or have to."""
         stretch = self.flow.copy.follow_seconds
         began = time.monotonic()
         look = began + stretch - PREPARE_SECONDS
@@ -220,9 +226,9 @@ class Following:
             self._look()
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
-        """Whether a window opened `age` seconds ago is over, or should be.
+        """Say whether a lane generation opened `age` seconds ago is over, or should be.
 
-        Lanes end by themselves in time; one whose process stands still does not, and Spark sees nothing of it.
+        Lanes end by themselves in time. A lane whose process is frozen does not, and Spark does not notice that.
         """
         if self.stop.is_set() or not lanes.jobs:
             return self.stop.is_set() or time.monotonic() >= self.end
@@ -234,15 +240,15 @@ class Following:
     def _call_back(self, lanes: OpenLanes) -> bool:
         """End the lanes that still run, by a new fence; return whether there were any.
 
-        Raises FencedError when another driver has taken the flow, TerminalError PAUSED when somebody has paused it; in
-        both cases there was a fence.  Raises other TerminalErrors with lanes that run on.
+        Raises FencedError if another driver has taken the flow, and TerminalError PAUSED if the flow is paused; in
+        both cases there was a fence. Other TerminalErrors are raised while lanes run on.
         """
         while not lanes.over:
             try:
                 if lanes.some_fenced:
                     self.rounds.stop_if_taken()
                 self.grant = self._fence()
-            except FencedError:  # the other driver's fence calls them back
+            except FencedError:  # the other driver's fence ends the lanes
                 self._see_out(lanes)
                 raise
             except TransientError:
@@ -254,21 +260,21 @@ class Following:
                 raise
             self._see_out(lanes)
             if self.flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
-                self.grant = None  # its progress is from before what they wrote last
+                self.grant = None  # its progress is older than what the lanes wrote last
             return True
         return False
 
     def _see_out(self, lanes: OpenLanes) -> None:
         """Wait until the lanes have ended; kill those that do not.
 
-        Behind a fence what they write is refused, so nothing but their report is lost.  At least once it is not: killed
-        ones have written down less than they copied, as after a death.
+        Behind a fence the target refuses their writes, so only their report is lost. With the guarantee at least once
+        more is lost: killed lanes have written less progress than they copied, as after a death.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
             self.rounds.runner.cancel()
 
     def _look(self) -> TransientError | None:
-        """See what there is to follow now; return why that failed."""
+        """Refresh the topics to follow; return why that failed."""
         self.looked, self.unprepared = time.monotonic(), None
         try:
             self.prepared = prepare(self.flow, self.clusters, self.topics, self.rounds.run_id)
@@ -277,9 +283,10 @@ class Following:
         return self.unprepared
 
     def _take_stock(self, lanes: OpenLanes, began: float) -> bool:
-        """See how far the lanes are, and say so; return whether to deal anew, then to more lanes if there are any.
+        """Read how far the lanes are, and tell `on_look`; return whether to assign the ranges anew.
 
-        One that has been in trouble ends at its first look: those that go on behind it are well.
+        With a new assignment the next generation has one more lane, if `rounds` allows more. A lane with an error ends
+        at its first topic refresh, so lanes that go on after it have none.
         """
         try:
             progress = self.rounds.progress()
@@ -300,14 +307,14 @@ class Following:
         return False
 
     def _tell_troubles(self, progress: Mapping[tuple[str, int], int], *, well: Sequence[RangeSpec]) -> None:
-        """Tell whoever reports on the run what an earlier window could not copy, as far as that is not over."""
+        """Pass to `run_state` the errors of earlier lane generations that are not over yet."""
         tally = self.rounds.tally
         tally.forget_gone({it.topic for it in self.prepared.discovery.topics})
         if self.run_state is not None:
             self.run_state.troubles = tally.troubles(well, progress)
 
     def _weigh(self) -> None:
-        """Note how much each partition had in this window, for the packing of the next."""
+        """Note the bytes of each partition in this lane generation, for the packing of the next."""
         total = {TopicPartition(*key): report.bytes for key, report in self.rounds.tally.ranges.items()}
         self.last = {item: size - self.copied.get(item, 0) for item, size in total.items()}
         self.copied = total

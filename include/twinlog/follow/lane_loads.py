@@ -1,4 +1,4 @@
-"""How open lanes come along from one look to the next, and whether they should be dealt anew.  Pure."""
+"""Measure how open lanes progress between topic refreshes, and say whether to assign ranges anew. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from twinlog.copying.packing import place_of
 from twinlog.lane.spec import RangeSpec
 
 IDLE_SHARE: Final = 0.1
-"""Of what a lane copies between two looks: so little is not worth a new window."""
+"""Share of what a lane copies between two refreshes that is too little to be worth a new lane generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneLoad:
-    """One lane between two looks, in upstream offsets: behind at the first one, copied since, and behind by now.
+    """One lane between two refreshes, in upstream offsets: its backlog at the first, copied since, backlog now.
 
-    `largest` is how far it is behind in one partition, the one that is furthest: that stays with one lane in any case.
+    `largest` is the backlog of the one partition with the largest: that stays with one lane in any case.
     """
 
     behind_before: int
@@ -28,7 +28,7 @@ class LaneLoad:
 
     @property
     def overloaded(self) -> bool:
-        """Whether it was, and is, further behind than it comes between two looks, with something to give away."""
+        """Whether its backlog stays larger than what it copies between two refreshes, and it has a part to give."""
         persists = min(self.behind_before, self.behind) > self.copied
         return persists and self.behind - self.largest > self.copied * IDLE_SHARE
 
@@ -39,16 +39,16 @@ class LaneLoad:
 
 
 def another_assignment_helps(loads: Sequence[LaneLoad], free: int) -> bool:
-    """Whether a lane is overloaded while another is idle, or while `free` more could be opened."""
+    """Say whether a lane is overloaded while another is idle, or while `free` more lanes could be opened."""
     return any(it.overloaded for it in loads) and (free > 0 or any(it.idle for it in loads))
 
 
 @dataclass(slots=True)
 class OpenLoads:
-    """The lanes of one window, as of the newest look.
+    """The lanes of one lane generation, as of the newest topic refresh.
 
-    `reached` is the next upstream offset of each partition, `behind` how far each lane was behind; a window that was
-    just opened counts as behind in nothing, so one look alone tells of no overload.
+    `reached` is the next upstream offset of each partition, `behind` each lane's backlog. A lane generation that was
+    just opened counts as having no backlog, so one refresh alone never shows an overload.
     """
 
     lanes: Sequence[Sequence[RangeSpec]]
@@ -62,7 +62,7 @@ class OpenLoads:
     def look(
         self, progress: Mapping[tuple[str, int], int], ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneLoad, ...]:
-        """Take in how far the flow has come (last copied upstream offsets) and where its partitions end."""
+        """Take in the flow's progress (last copied upstream offsets) and where its partitions end."""
         before = self.reached
         self.reached = {place: max(start, progress.get(place, -1) + 1) for place, start in before.items()}
         loads = []
@@ -75,7 +75,7 @@ class OpenLoads:
         return tuple(loads)
 
     def copied(self) -> int:
-        """Upstream offsets since the window was opened."""
+        """Return the upstream offsets copied since the lane generation was opened."""
         return sum(self.reached[place_of(it)] - it.start for it in self._ranges())
 
     def _ranges(self) -> Iterable[RangeSpec]:

@@ -1,4 +1,4 @@
-"""The lanes of one window, each run as a job of its own, so that the driver hears of each when it ends."""
+"""Run the lanes of one lane generation, each as a job of its own, so that the driver sees when each ends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
 Job = Future[tuple[LaneReport, ...]]
 
 IN_ORDER = frozenset({LaneOutcome.DONE, LaneOutcome.FAILED})
-"""Of lanes that came to their own end; all others want a new fence."""
+"""Outcomes of lanes that came to their own end; all others need a new fence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLanes:
-    """Lanes that run, or have run.  One whose job failed has died without a report."""
+    """Lanes that run, or have run. A lane whose job failed has died without a report."""
 
     specs: tuple[LaneSpec, ...]
     jobs: tuple[Job, ...]
@@ -44,7 +44,7 @@ class OpenLanes:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a lane has died, or ended in a way that wants a new fence."""
+        """Whether a lane has died, or ended in a way that needs a new fence."""
         return any(_in_doubt(job) for job in self.jobs if job.done())
 
     @property
@@ -54,7 +54,7 @@ class OpenLanes:
         return any(report.state is LaneOutcome.FENCED for job in ended for report in job.result())
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait for the next lane to end, up to `seconds`; without, for all of them."""
+        """Wait for the next lane to end, up to `seconds`; without `seconds`, wait for all lanes."""
         running = [job for job in self.jobs if not job.done()]
         wait_for(running, timeout=seconds, **({} if seconds is None else {"return_when": FIRST_COMPLETED}))
 
@@ -63,12 +63,15 @@ class OpenLanes:
         return not wait_for(self.jobs, timeout=seconds).not_done
 
     def reports(self) -> tuple[LaneReport, ...]:
-        """Return what the lanes answered that did not die.  Waits for all."""
+        """Wait for all lanes; return the reports of those that did not die."""
         self.wait()
         return tuple(report for job in self.jobs if not job.exception() for report in job.result())
 
     def death(self) -> TransientError | None:
-        """Return why a lane died, None when none did.  Waits for all.  Raises what is no TransientError."""
+        """Wait for all lanes; return why a lane died, None if none did.
+
+        Raises an error that is not a TransientError.
+        """
         self.wait()
         for error in filter(None, (job.exception() for job in self.jobs)):
             if not isinstance(error, TransientError):
@@ -77,7 +80,7 @@ class OpenLanes:
         return None
 
     def unreported(self) -> Iterator[RangeSpec]:
-        """Give the ranges of the lanes that died.  Waits for all."""
+        """Wait for all lanes; yield the ranges of those that died."""
         self.wait()
         for spec, job in zip(self.specs, self.jobs, strict=True):
             if job.exception():

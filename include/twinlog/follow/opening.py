@@ -1,4 +1,4 @@
-"""Behind the fence: which ranges a window of follow mode opens, over how many lanes, and what it leaves out."""
+"""Choose, behind the fence, which ranges a lane generation opens, over how many lanes, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from twinlog.topics.discovery import DiscoveredTopic
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a window follows, of `topics` as they were seen last, and what is `stopped`.
+    """Ranges that a lane generation follows, and partitions that are `stopped`.
 
-    `partial` says that it leaves out something that was prepared: the next look must not take it for what it would open
-    again.
+    `topics` are as they were read last. `partial` says that a prepared partition is left out: the next topic refresh
+    must not take this opening for what it would open again.
     """
 
     ranges: tuple[RangeSpec, ...]
@@ -38,9 +38,10 @@ class Opening:
 def resolve_open(
     flow: FlowSettings, clusters: Clusters, rounds: Rounds, prepared: Prepared, grant: Grant
 ) -> Opening:
-    """Settle a range for every prepared partition that can be followed; call behind the fence that gave `grant`.
+    """Resolve a range for every prepared partition that can be followed; call behind the fence that gave `grant`.
 
-    Raises TransientError when the source answers for none of them, and as the steps `settling` and `lost_ends`.
+    Raises TransientError if the source answers for none of them, and as `resolve_now`, `with_loopback` and
+    `Rounds.without_lost_markers`.
     """
     progress = {TopicPartition(*key): last for key, last in grant.progress.items()}
     seen = _seen_now(clusters.source, prepared.topics)
@@ -51,14 +52,14 @@ def resolve_open(
         TopicPartition(it.topic, it.partition) for it in settled.stopped
     }
     wanted = {TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
-    # What is neither was paused just now: nobody's trouble, but it may be resumed before the next look.
+    # A partition in neither list was paused just now: that is no error, but it may be resumed before the next refresh.
     return Opening(settled.ranges, settled.stopped, seen, bool(settled.stopped or wanted - told))
 
 
 def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
-    """Return how many lanes a window has whatever there is to copy, at most `most`; None where that depends.  Pure.
+    """Return how many lanes a generation has for any backlog, at most `most`; None if the backlog decides. Pure.
 
-    Under a throttle more lanes would copy no more, and what one does not use of its share is no other's.
+    Under a throttle more lanes would copy no more, and a lane's unused share of the rate does not pass to another.
     """
     if flow.copy.lanes:
         return min(flow.copy.lanes, most)
@@ -66,10 +67,10 @@ def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
 
 
 def _seen_now(source: ClusterReader, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
-    """See where the source's logs begin and end behind the fence.
+    """Read again, behind the fence, where the source's logs begin and end.
 
-    What was prepared is older than what the last window copied, and progress beyond the end of a log would
-    look like a truncated log.
+    The prepared offsets are older than what the last lane generation copied, and progress beyond the end of a log
+    would look like a truncated log.
     """
     names = [TopicPartition(topic.topic, it.partition) for topic in topics for it in topic.partitions]
     answers = source.offsets(names)

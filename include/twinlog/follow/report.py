@@ -1,7 +1,7 @@
-"""The report of a run that follows, made while it does: for the gate, for `status`, and for metrics.
+"""Report on a run in follow mode while it runs: for the gate, for `status`, and for metrics.
 
-A cycle is reported at its end.  A run that follows may go on for days, and when the source is lost in the middle of it
-its last report must not be as old as that.
+A cycle is reported at its end. A run in follow mode may go on for days. If the source is lost in the middle of it, its
+last report must not be as old as that.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from twinlog.state.progress import SourceIncarnation
 
 @dataclass(slots=True)
 class RunState:
-    """What the driver of a run tells whoever reports on it meanwhile; another thread reads it, so fields change whole.
+    """The state of a run, which its driver keeps up to date for the reporter.
 
-    `started_ms` is when the run began (epoch ms), `stopped` are partitions that the open window does not copy, and
-    `troubles` say by source partition what ended its copy in an earlier one and is not over.
+    Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
+    `stopped` are partitions that the open lane generation does not copy. `troubles` are, by source partition, errors
+    that ended its copy in an earlier lane generation and are not over.
     """
 
     run_id: str
@@ -44,8 +45,8 @@ class RunState:
 class Reporter:
     """Judges and reports a run as it stands; one for each run.
 
-    `reached` is how far the map had each partition at the last report (upstream offset), `copied` how many records came
-    since the first one.
+    `reached` is how far the map had each partition at the last report (upstream offset). `copied` counts the records
+    that came since the first report.
     """
 
     run_state: RunState
@@ -72,7 +73,7 @@ class Reporter:
             )
 
     def outcome(self, seen: Survey) -> Mapping[str, Any]:
-        """Say what the copy has come to, as a CopyResult does at its end: of bytes nothing, which only lanes know."""
+        """Return the copy's outcome so far, like a CopyResult at its end; bytes are 0: only lanes know them."""
         self._count(seen)
         stopped, troubles = self.run_state.stopped, self.run_state.troubles
         records = self.copied.total()
@@ -93,7 +94,7 @@ class Reporter:
         }
 
     def _count(self, seen: Survey) -> None:
-        """Count what the map has got since the last report."""
+        """Count the records that the map has gained since the last report."""
         ids = {topic.topic: topic.topic_id for topic in seen.discovery.topics}
         for row in seen.rows:
             it = _place(row)

@@ -1,4 +1,4 @@
-"""What a window needs to know of the clusters, and whether that has changed since it was opened."""
+"""Prepare what a lane generation needs to know of the clusters, and say whether that has changed since."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinlog.topics.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The topics to follow, how large their records may be, and what has no place on the target."""
+    """The topics to follow, how large their records may be, and what could not be provisioned on the target."""
 
     discovery: Discovery
     topics: tuple[DiscoveredTopic, ...]
@@ -24,9 +24,10 @@ class Prepared:
     refused: tuple[Refusal, ...] = ()
 
     def asks_for_lanes_unlike(self, other: Prepared) -> bool:
-        """Whether lanes opened for `other` would do something else: another topic, life, place or limit.  Pure.
+        """Say whether lanes opened for `other` would do something else. Pure.
 
-        Where logs begin and end does not matter to lanes that are open.
+        A topic, an incarnation, a provisioned partition or a size limit may differ. The start and end of logs do not
+        matter to open lanes.
         """
         return _shape(self) != _shape(other)
 
@@ -40,7 +41,10 @@ def _shape(prepared: Prepared) -> object:
 
 
 def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | None, run_id: str) -> Prepared:
-    """Make what is missing on the target, and see both sides.  Raises as the steps sync_topics and discover."""
+    """Create what is missing on the target, and read both sides.
+
+    Raises as the steps sync_topics and discover.
+    """
     synced = sync_topics.run(flow, clusters, run_id=run_id)
     discovery = discover.run(flow, clusters)
     chosen = choose(discovery, topics)

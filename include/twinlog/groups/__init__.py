@@ -1,1 +1,1 @@
-"""Consumer groups: where each goes on at the target, and what was committed there."""
+"""Consumer groups: the position at which each goes on at the target, and what was committed there."""

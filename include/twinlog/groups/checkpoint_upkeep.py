@@ -1,9 +1,10 @@
-"""Delete the checkpoints of groups that ended long ago: what bounds `A.checkpoints.internal` (decision 14).
+"""Delete the checkpoints of groups that ended long ago; this bounds `A.checkpoints.internal` (decision 14).
 
-No tombstone says that a group is gone, since MM2's client fails on one.  But whatever is still true is written again
-once in `refresh.groups.interval.seconds`, so everything true lies near the end of the log, and its old beginning can be
-deleted as a whole, by offset.  What lies there and may still be needed (of a group that is hidden from this user, of a
-topic that has vanished from the source) is written again at the end first, with the time it had.
+No tombstone says that a group is gone, since MM2's client fails on one. But every checkpoint that is still true is
+written again once in `refresh.groups.interval.seconds`. So all true checkpoints lie near the end of the log, and its
+old beginning can be deleted as a whole, by offset. Some old checkpoints may still be needed: of a group that is hidden
+from this user, or of a topic that has vanished from the source. These are first written again at the end, with their
+original time.
 
     offset   0 ........ 40,000 ............ 52,000
              | ended, long ago  | young: ended or alive
@@ -26,10 +27,10 @@ from twinlog.state.mm2_topics import DatedCheckpoint
 DAY_MS = 24 * 3600 * 1000
 
 KEPT_MS = 30 * DAY_MS
-"""For so long checkpoints stay after the group was seen last; Kafka forgets a group's own offsets after seven days."""
+"""How long checkpoints stay after the group was last seen; Kafka forgets a group's own offsets after seven days."""
 
 WORTH_IT = 1_000
-"""Checkpoints from which on deleting pays for its requests."""
+"""Number of ended checkpoints from which on a deletion is worth its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,11 @@ def plan_cut(
     renewed: Collection[GroupPartition],
     now_ms: int,
 ) -> Cut | None:
-    """Say what to delete, None while it is not worth it.  Pure.
+    """Plan what to delete, None while it is not worth it. Pure.
 
-    `renewed` are keys that were written again since `checkpoints` were read.  Nothing is deleted where nobody has
-    written a checkpoint for a day: then nobody has looked, and that a group is gone may mean that the source is
-    another one.
+    `renewed` are keys that were written again since `checkpoints` were read. If no checkpoint was written for a day,
+    nothing is deleted. The groups were then not looked at, and a missing group may mean that the source is another
+    cluster.
     """
     newest = max((it.at_ms for it in checkpoints.values()), default=0)
     if newest < now_ms - DAY_MS:
@@ -65,7 +66,7 @@ def plan_cut(
 
 
 def apply_cut(target: Cluster, topic: str, cut: Cut) -> str:
-    """Write what is carried, let the topic's records be deleted, delete; return why not, "" when it is done.
+    """Write the carried checkpoints again, allow deletion in the topic, and delete; return why not, "" if done.
 
     Each part may be repeated: after a failure the next step plans anew.
     """
@@ -84,7 +85,10 @@ def apply_cut(target: Cluster, topic: str, cut: Cut) -> str:
 
 
 def _let_delete(target: Cluster, topic: str) -> None:
-    """Set what a topic of MM2's, or of an older release, does not have.  That nothing expires is set first."""
+    """Set the configs for deletion by offset that a topic of MM2's, or of an older release, lacks.
+
+    The settings by which nothing expires are set first, and `cleanup.policy` last.
+    """
     configs = target.topic_configs([topic]).require()[topic]
     wrong = {name: value for name, value in CUT_BY_OFFSET.items() if configs[name].value != value}
     for name in sorted(wrong, key=lambda it: it == "cleanup.policy"):

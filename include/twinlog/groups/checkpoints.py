@@ -1,8 +1,8 @@
-"""Step `checkpoints`: where every group of the source stands, in target offsets.
+"""Step `checkpoints`: translate every group's position on the source into target offsets.
 
-Writes MM2's checkpoints (`A.checkpoints.internal`), and commits the positions on the target for groups that nobody is
-in there (KIP-545, `sync.group.offsets.enabled`).  Everything is decided in `twinlog.groups.plan`; what was
-decided about every position is in the result.
+The step writes MM2's checkpoints (`A.checkpoints.internal`), and commits the positions on the target for groups that
+have no members there (KIP-545, `sync.group.offsets.enabled`). Everything is decided in `twinlog.groups.plan`. The
+result holds the decision about every position.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ CHECKPOINTS_PARTITION = 0
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> CheckpointsResult:
     """Translate, commit and write checkpoints; with `dry_run` only report what would be done.
 
-    Positions that a rebuild has kept come first: what the copy has come to by now is committed.
-
-    Raises ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is
-    written then.  What goes wrong with one group is in its rows.
+    Positions that a rebuild has kept come first: those that the copy has reached by now are committed. Raises
+    ClusterUnreachable, ClusterRefused, and FormatError for an offset map that cannot be read: nothing is written then.
+    An error with one group is in its rows.
     """
     if not dry_run:
         rebuild.restore_reached(flow, clusters)
@@ -61,10 +60,11 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Che
 
 
 def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapping[str, TwinlogError | None]:
-    """Name the copies that are gone, or others, since they were looked at: a rebuild asks nobody.
+    """Return the copies that are gone, or were replaced, since they were read: a rebuild may delete one at any time.
 
-    Also those that the target does not show any more, with its refusal: they may be.  The compare in a commit does not
-    find it out: with a topic its positions are forgotten, and a group that had none and one that lost it look the same.
+    The result also has the copies that the target no longer shows, with its refusal: they may be gone too. The
+    comparison in a commit does not detect this. A deleted topic's positions are forgotten, so a group that had no
+    position looks like one that lost it.
     """
     due = {it.standing.remote.topic for it in plan.decided if it.writes or it.checkpoint is not None}
     known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
@@ -78,7 +78,7 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
 
 
 def _refusals_told(plan: CheckpointPlan, others: Mapping[str, TwinlogError | None]) -> CheckpointPlan:
-    """Give the rows of copies that the target does not show its reason: nobody knows that they were made anew."""
+    """Give the rows of copies that the target does not show its refusal: they are not known to be made anew."""
     stopped = tuple(
         replace(row, reason=SyncReason.REFUSED, text=str(error))
         if row.reason is SyncReason.RECREATED and (error := others.get(row.remote_topic)) is not None
@@ -89,7 +89,7 @@ def _refusals_told(plan: CheckpointPlan, others: Mapping[str, TwinlogError | Non
 
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
-    """Commit what was decided; return what became of those that were not taken."""
+    """Commit the decided positions; return the verdicts on those that the target refused."""
     changes: defaultdict[str, dict[TopicPartition, OffsetChange]] = defaultdict(dict)
     for it in decided:
         if it.verdict.write is not None:
@@ -116,10 +116,10 @@ def _why_refused(error: TwinlogError) -> PositionVerdict:
 
 
 def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:
-    """Write checkpoints; behind the commits, so that none tells of a step back that failed.
+    """Write checkpoints; call this after the commits, so that no checkpoint tells of a rewind that failed.
 
-    One of a step forward says where the group stands, as MM2's does, whatever became of the commit.
-    Those of groups that are gone get no tombstone: it makes MM2's client fail for every group
+    A checkpoint of a step forward says where the group stands, as MM2's does, whether or not the commit succeeded.
+    Checkpoints of groups that are gone get no tombstone: it makes MM2's client fail for every group
     (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
     """
     at_ms = {it.row.at_ms for it in plan.decided}
@@ -132,14 +132,14 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many checkpoints were deleted, and what kept them from being, "" when nothing did."""
+    """How many checkpoints were deleted, and what prevented a deletion, "" if nothing did."""
 
     checkpoints: int = 0
     note: str = ""
 
 
 def _delete_old(flow: FlowSettings, target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Deleted:
-    """Delete checkpoints of groups that ended long ago, where the flow is active and nothing strange is among them."""
+    """Delete checkpoints of groups that ended long ago, if the flow is active and all records are checkpoints."""
     if not flow.emit_checkpoints or not seen.ledger.copies or seen.notes:
         return Deleted()
     renewed = {it.key for it in plan.decided if it.checkpoint is not None}
@@ -177,7 +177,7 @@ def _result(
 
 
 def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
-    """How old the oldest of a group's checkpoints is, those written in this very step included."""
+    """Return the age of each group's oldest checkpoint; those written in this step count as new."""
     fresh = {it.key for it in plan.decided if it.checkpoint is not None}
     oldest: dict[str, int] = {}
     for key in {*seen.checkpoints, *fresh} - set(plan.ended):
@@ -188,5 +188,5 @@ def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
 
 
 def counts(result: CheckpointsResult) -> Mapping[str, int]:
-    """Count rows by state and reason, as `synced/unchanged`: what a task log and XCom show of thousands of groups."""
+    """Count rows by state and reason, as `synced/unchanged`: a task log and XCom show this of thousands of groups."""
     return dict(sorted(Counter(f"{row.state}/{row.reason}" for row in result.rows).items()))

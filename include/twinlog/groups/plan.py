@@ -1,4 +1,4 @@
-"""What is to be done about all groups of a flow.  Pure."""
+"""Plan what to do about all groups of a flow. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from twinlog.topics.incarnations import about_incarnation, differ
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One position: where it stands, what becomes of it, its row, and the checkpoint that is due, if one is."""
+    """One position: as it stands, its verdict, its row, and the checkpoint that is due, if any."""
 
     standing: GroupStanding
     verdict: PositionVerdict
@@ -49,7 +49,7 @@ class Decided:
 
     @property
     def takes_ours_back(self) -> bool:
-        """Whether what is to be committed lies before the position we wrote last, which still stands there."""
+        """Whether the commit is a rewind: it lies before the position we wrote last, which is still there."""
         there = self.standing.there
         return (
             self.standing.ours
@@ -61,7 +61,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
-    """Everything decided, what stands against single positions, and checkpoints of groups that are gone."""
+    """All decisions, the positions that cannot be translated now, and checkpoints of groups that are gone."""
 
     decided: tuple[Decided, ...]
     stopped: tuple[GroupPartitionRow, ...]
@@ -69,7 +69,7 @@ class CheckpointPlan:
 
 
 def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
-    """Decide about every position.  Pure."""
+    """Decide about every position. Pure."""
     by_partition: defaultdict[TopicPartition, list[str]] = defaultdict(list)
     for group, offsets in seen.committed.items():
         for partition in offsets:
@@ -98,10 +98,10 @@ def make_plan(flow: FlowSettings, seen: GroupView) -> CheckpointPlan:
 
 
 def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> CheckpointPlan:
-    """Leave out checkpoints of positions that were to be taken back, and were refused.  Pure.
+    """Leave out the checkpoints of rewinds that the target refused. Pure.
 
-    The checkpoint is how we know our own last write: with one that tells the rewind already the position there would be
-    somebody else's from then on, and policy `follow` would never take it back.
+    The checkpoint is how we recognise our own last write. If it told of the rewind already, the position on the target
+    would look like another user's from then on, and policy `follow` would never rewind it.
     """
     return replace(
         plan,
@@ -113,7 +113,7 @@ def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> 
 
 
 def without(plan: CheckpointPlan, seen: GroupView, made_anew: Collection[str]) -> CheckpointPlan:
-    """Leave out what was decided about copies that are not there any more: their offsets are of another log.  Pure."""
+    """Leave out decisions about copies that do not exist any more: their offsets are of another log. Pure."""
     kept = tuple(it for it in plan.decided if it.standing.remote.topic not in made_anew)
     stopped = [
         _stopped(
@@ -130,12 +130,12 @@ def without(plan: CheckpointPlan, seen: GroupView, made_anew: Collection[str]) -
 
 
 def row_order(row: GroupPartitionRow) -> tuple[str, str, int]:
-    """Order of the report."""
+    """Return the sort key of a report row."""
     return row.group, row.topic, row.partition
 
 
 def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
-    """Say whether positions are written on the target at all.  Pure."""
+    """Say whether positions are written on the target at all. Pure."""
     if seen.ledger.phase.failed_over:
         return SyncSwitch(
             on=False, why_not=f"the flow is {seen.ledger.phase}: its groups belong to the target now"
@@ -158,7 +158,7 @@ def _of_partition(
         if checkpoint is not None and (refused := too_long(checkpoint)) is not None:
             verdict, checkpoint = refused, None
         if group in seen.there_refused and sync.on and _rewinds(standing, checkpoint):
-            checkpoint = None  # as `after_commits`: whether the position there is ours is not known now
+            checkpoint = None  # as in `after_commits`: it is not known now whether the position there is ours
         again, skipped = _again(route, standing, verdict), _skipped(route, standing, verdict)
         row = row_of(standing, verdict, again, seen.at_ms, skipped)
         yield Decided(standing, verdict, row, checkpoint)
@@ -206,7 +206,7 @@ def _standing(
 def _last(
     seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition
 ) -> DatedCheckpoint | None:
-    """The last checkpoint about the life that is copied now."""
+    """Return the last checkpoint, if it is about the incarnation that is copied now."""
     last, life = (
         seen.checkpoints.get(GroupPartition(group, *remote)),
         seen.ledger.incarnations.get(partition.topic),
@@ -215,7 +215,7 @@ def _last(
 
 
 def _kept(seen: GroupView, group: str, partition: TopicPartition, remote: TopicPartition) -> bool:
-    """Whether a rebuild has yet to restore where the group stood on the copy."""
+    """Say whether a rebuild has yet to restore the group's position on the copy."""
     rebuild, life = seen.ledger.rebuilds.get(partition.topic), seen.ledger.incarnations.get(partition.topic)
     return (
         rebuild is not None
@@ -234,7 +234,7 @@ def _refused_there(seen: GroupView, group: str) -> PositionVerdict | None:
 
 
 def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
-    """Whether a checkpoint lies before the last one, where policy may take the position there back as well."""
+    """Say whether a checkpoint lies before the last one, while policy may rewind the position there as well."""
     return (
         checkpoint is not None
         and standing.last is not None
@@ -244,7 +244,7 @@ def _rewinds(standing: GroupStanding, checkpoint: Checkpoint | None) -> bool:
 
 
 def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int | None:
-    """Count mapped records the group would read again; None when it has no position there, or no translation."""
+    """Count mapped records the group would read again; None if it has no position there, or no translation."""
     there = (
         verdict.write
         if verdict.write is not None
@@ -256,9 +256,9 @@ def _again(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> i
 
 
 def _skipped(route: Route, standing: GroupStanding, verdict: PositionVerdict) -> int:
-    """Count mapped records the group would not read: from its translation to a position beyond it.
+    """Count mapped records the group would not read: from its translation to its later position on the target.
 
-    Also where that position is to be taken back: it stands until it is.
+    Records are counted also if that position is to be rewound: it stays until the commit.
     """
     beyond = verdict.reason in {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND, SyncReason.WRITTEN}
     if not beyond or standing.there is None or standing.position is None:
@@ -286,7 +286,7 @@ def _stopped(
 
 
 def _ended(seen: GroupView) -> Iterator[GroupPartition]:
-    """Checkpoints of groups that are gone, and of partitions that a group has left while others of it go on.
+    """Yield checkpoints of groups that are gone, and of partitions that a group has left while it reads others.
 
     A topic that has vanished from the source keeps its checkpoints: that may be the disaster they are for.
     """

@@ -1,6 +1,6 @@
-"""What every group's position on the target is worth: one row per group and partition, and what is not covered.
+"""The state of every group's position on the target: one row per group and partition, and groups not covered.
 
-The `checkpoints` step makes these rows, the readiness gate and `twinlog groups` read them.
+The `checkpoints` step makes these rows; the readiness gate and `twinlog groups` read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SyncState(StrEnum):
 
 
 class SyncReason(StrEnum):
-    """Why a position stands as it does."""
+    """Why a position has its state."""
 
     WRITTEN = "written"
     UNCHANGED = "unchanged"
@@ -50,15 +50,20 @@ class SyncReason(StrEnum):
 class GroupPartitionRow:
     """One group's position in one partition.
 
-    `topic` is the source's name, `remote_topic` the target's.  `upstream_offset` is committed on the source,
-    `downstream_offset` its translation (None: there is none), `committed_there` what is committed on the target
-    (None: nothing).  `exact`: the translation is the first record the group has not read; `ahead`: the group had
-    read beyond what is copied.  `expected_duplicates` counts the records the group would read again if it started
-    on the target now: exact where `exact` and not `ahead`, at most this many otherwise, None when unknown.
-    `committed_there` below the translation costs duplicates, never records.  Beyond it, where nobody is in the group,
-    `records_skipped` counts what it would not read any more, though it stands before that on the source; also where a
-    policy takes it back, until that is written.  `records_missing` counts, at most, what it has not read and the
-    source still has, and the target has not: expired there, or never copied.
+    - `topic` is the source's name, `remote_topic` the target's.
+    - `upstream_offset` is committed on the source; `downstream_offset` is its translation (None: there is none).
+    - `committed_there` is the offset committed on the target (None: nothing).
+    - `exact`: the translation is the first record the group has not read.
+    - `ahead`: the group had read beyond what is copied.
+    - `expected_duplicates` counts the records the group would read again if it started on the target now. It is exact
+      if `exact` and not `ahead`, at most this many otherwise, None if unknown.
+    - `records_skipped` counts the records the group would not read any more, though its position on the source is
+      before them. It is counted if `committed_there` is beyond the translation and the group has no members there. If
+      a policy rewinds the position, it is counted until the rewind is written.
+    - `records_missing` is an upper bound of the records that the group has not read and the source still has, but not
+      the target: they expired there, or were never copied.
+
+    A `committed_there` below the translation costs duplicates, never records.
     """
 
     group: str
@@ -83,7 +88,7 @@ class GroupPartitionRow:
 class UncoveredGroup:
     """A group of the source whose progress is not followed, and why.
 
-    `refused`: it may well have positions, the source would not tell them.
+    `refused`: it may well have positions, but the source does not tell them.
     """
 
     group: str
@@ -103,12 +108,12 @@ class CheckpointAge:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsResult:
-    """What the step `checkpoints` saw and did.
+    """The result of the step `checkpoints`.
 
-    `rows` are in order of group, topic, partition.  `checkpoints` counts records written to
-    `A.checkpoints.internal`, `ended` those that stand there of groups (or of partitions of theirs) that are gone,
-    `deleted` the oldest of these, which now are (twinlog.groups.checkpoint_upkeep).  `committed` counts positions
-    committed on the target; `groups_synced` names their groups.
+    `rows` are in order of group, topic, partition. `checkpoints` counts records written to `A.checkpoints.internal`.
+    `ended` counts the checkpoints there of groups that are gone, or of partitions that a group has left. `deleted`
+    counts the oldest of these, which this step deleted (twinlog.groups.checkpoint_upkeep). `committed` counts
+    positions committed on the target; `groups_synced` names their groups.
     """
 
     flow: str
@@ -126,5 +131,5 @@ class CheckpointsResult:
 
     @property
     def wrongly(self) -> tuple[GroupPartitionRow, ...]:
-        """The rows something must be done about."""
+        """The rows that need action."""
         return tuple(row for row in self.rows if row.state is SyncState.WRONGLY_NOT)

@@ -1,4 +1,4 @@
-"""Where a group goes on at the other side: the map's answer, held within the log that is there.  Pure."""
+"""Translate a group's position to the other side: the map's answer, clamped to the log there. Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation
 
 LOST = frozenset({GapCause.RETENTION, GapCause.DELETE_RECORDS})
-"""Gaps in which nothing was ever copied."""
+"""Causes of lost ranges that were never copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The next offset to read on the other side.
 
-    `offset` lies within the log there.  `slack` is how many records may come again although the group starts right
-    there: 0 when `exact` and not `ahead`; beyond the copy what the group had read beyond it, in a hole what lies
-    behind the last record known to be read.  Both are counted in offsets, so at most that many records.
+    `offset` lies within the log there.
 
-    `missing` is at most how many records that the group has not read, and that its own side still has, are not on
-    the other side: they have expired there, or were never copied.  Such a position is not `exact`.
+    `slack` is how many records may be read again although the group starts exactly at `offset`. It is 0 if `exact` and
+    not `ahead`. For a group ahead of the copy, it is what the group has read beyond the copy. In a range that no map
+    segment covers, it is the distance from the last record known to be read. Both are counted in offsets, so they are
+    upper bounds.
+
+    `missing` is an upper bound of the records that the group has not read, and its own side still has, but not the
+    other side: they have expired there, or were never copied. Such a position is not `exact`.
     """
 
     offset: int
@@ -40,9 +43,10 @@ class Position:
 
 
 def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[int, int]]]:
-    """List the upstream offsets [first, end) that the ledger knows to be in no copy, by partition of a life.
+    """List the upstream offsets [first, end) that the ledger knows to be in no copy, by partition of an incarnation.
 
-    Gaps, and what the source had deleted when the copy of a topic began, if nobody else had written into that copy.
+    These are the gaps, and the offsets that the source had deleted when the copy of a topic began, if that copy was
+    empty then.
     """
     found: defaultdict[SourceIncarnation, list[tuple[int, int]]] = defaultdict(list)
     for it in ledger.beginnings.values():
@@ -56,9 +60,10 @@ def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[in
 
 
 def begun_empty(ledger: Ledger) -> frozenset[SourceIncarnation]:
-    """List the partitions of lives whose copy held no record when it began: all that is in it was copied by the flow.
+    """List the partitions of incarnations whose copy held no record at its beginning: the flow copied all it holds.
 
-    Not where the source was truncated since: its copy keeps what it has lost, and the map forgets that.
+    Partitions whose source was truncated since are left out: the copy keeps the records the source lost, and the map
+    has forgotten them.
     """
     truncated = {(it.topic, it.partition) for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
     return frozenset(
@@ -78,12 +83,12 @@ def positions(
 ) -> list[Position | None]:
     """Translate the committed offsets of one partition; `there` is the other side's log.
 
-    `gaps` are upstream offsets [first, end) that are known to be lost.  `here` is the log the offsets are from, None
-    while it cannot be asked: what has expired there as well is missed by nobody.
+    `gaps` are upstream offsets [first, end) that are known to be lost. `here` is the log the offsets are from, None if
+    it cannot be read: records that have expired in it as well do not count as missing.
 
-    None where nothing is known: an offset below everything mapped, while records that nobody mapped may still be read
-    there (somebody else copied them).
-    Raises FormatError and TerminalError for a map that cannot be used.
+    The result is None for an offset whose translation is unknown: an offset below everything mapped, while records
+    without a map, copied by another writer, may still be read there. Raises FormatError and TerminalError for a map
+    that cannot be used.
     """
     unread = _still_unread(committed, here)
     opened = packed.opened_at([*committed, *unread]).with_gaps(gaps) if packed is not None else None
@@ -111,10 +116,10 @@ def positions_back(
     *,
     begun_empty: bool = False,
 ) -> list[Position | None]:
-    """Translate committed offsets of a copy back to the partition it was copied from; as `positions`.
+    """Translate committed offsets of a copy back to the partition it was copied from; otherwise as `positions`.
 
-    With `begun_empty` the copy held no record when it began.  Where the map tells all from upstream offset 0 on, too,
-    nothing can be read in front of the first mapped record: markers, and records that were aborted.
+    With `begun_empty` the copy held no record at its beginning. If the map also covers all from upstream offset 0 on,
+    then no readable record lies before the first mapped one: only markers, and records that were aborted.
     """
     unread = _still_unread(committed, here)
     opened = packed.opened_back_at([*committed, *unread]).with_gaps(gaps) if packed is not None else None
@@ -143,13 +148,19 @@ def positions_both_ways(
     gaps: Iterable[tuple[int, int]] = (),
     here: PartitionOffsets | None = None,
 ) -> list[Position | None]:
-    """Translate where flows run both ways with unchanged names: each log holds its own records and the other's.
+    """Translate between logs of flows both ways with unchanged names: each log has its own records and the other's.
 
-    A group that goes over must find every record it has not read: those of the source, by the map of the way there,
-    and those of the other side, by the map of the way back (`way_back`).  The position is the earlier of the two, never
-    a later one; `slack` counts exactly the copied records behind it that the group had read already, and beyond the
-    copy the offsets it had read.  None below everything that was copied there, as in `positions`: the way back knows
-    nothing of the source's own records.
+    A group that moves over must find every record it has not read: the source's, by the map of the flow there, and the
+    other side's own, by the map of the reverse flow (`way_back`). So the position is the earlier of the two:
+
+        there:   ...... others ............ own ......
+                        |                   translation by the map of the flow there
+                        first unread record of the other side, by the map of the reverse flow
+                 the group goes on at min(others, own)
+
+    `slack` counts exactly the copied records after that position that the group has read already, and, for a group
+    ahead of the copy, the offsets read beyond it. The result is None below everything that was copied there, as in
+    `positions`: the reverse flow's map knows nothing of the source's own records.
     """
     opened = way_back.open()
     unread = _still_unread(committed, here)
@@ -177,10 +188,11 @@ def positions_both_ways(
 
 
 def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: int) -> int:
-    """Offset there of the first record whose copy here lies at `committed` or behind it, or which has none yet.
+    """Return the offset there of the other side's first record whose copy here is missing, or at or after `committed`.
 
-    What the map covers without a run is nothing to read: echoes, which the way there places.  Before a
-    hole in the map, where others may have copied: their copies may lie behind `committed`, too.
+    Offsets that the map covers without an extent need no reading: they are loopback records, placed by the map of the
+    flow there. The result lies before a range that the map does not cover: other writers may have copied there, and
+    their copies here may also lie after `committed`.
     """
     if not len(way_back.length):
         return _covered_to(way_back, log_start)
@@ -196,7 +208,7 @@ def _unread_of_the_other_side(way_back: OffsetMap, committed: int, log_start: in
 
 
 def _covered_to(way_back: OffsetMap, offset: int) -> int:
-    """Up to where the map says what became of every record there, from `offset` on; `offset` itself in a hole."""
+    """Return the end of the covered range that `offset` lies in; `offset` itself if the map does not cover it."""
     stretch = int(np.searchsorted(way_back.covered_from, offset, side="right")) - 1
     return max(offset, int(way_back.covered_to[stretch])) if stretch >= 0 else offset
 
@@ -208,9 +220,9 @@ def _copied_back(way_back: OffsetMap, start: int, end: int) -> int:
 
 
 def _gone_there(way_back: OffsetMap, unread: int, log_start: int) -> int:
-    """Count records of the other side that have expired there, and whose copies here lie at `unread` or behind it.
+    """Count records of the other side that have expired there, and whose copies here lie at or after `unread`.
 
-    The offsets, where a hole lies among them: others' copies of them may be unread here.
+    If the map does not cover their whole range, count offsets instead: copies by other writers may be unread here.
     """
     first = _unread_of_the_other_side(way_back, unread, log_start)
     known = way_back.covers_all(first, min(log_start, way_back.end_upstream))
@@ -218,10 +230,10 @@ def _gone_there(way_back: OffsetMap, unread: int, log_start: int) -> int:
 
 
 def _upstream_of(opened: OffsetMap, downstream: int) -> int:
-    """Upstream offset of the first mapped record at `downstream` or behind it; the end of the copy behind them all.
+    """Return the upstream offset of the first mapped record at or after `downstream`, or the copy's end if none.
 
-    Right behind a record it is the next upstream offset, whatever became of that.  A later one, which more has to be
-    known for, where the map is opened only in part.
+    Right after a mapped record this is the next upstream offset, whether or not that was copied. If the map is opened
+    only in part, the result may be later; the map must then cover more for an exact answer.
     """
     row = int(np.searchsorted(opened.downstream + opened.length, downstream))
     if row == len(opened.length):
@@ -230,17 +242,19 @@ def _upstream_of(opened: OffsetMap, downstream: int) -> int:
 
 
 def _still_unread(committed: Sequence[int], here: PartitionOffsets | None) -> list[int]:
-    """Where readers would go on in their own log: what has expired there is behind all of them."""
+    """Return where readers would go on in their own log: after all records that have expired in it."""
     begins = here.log_start if here is not None else 0
     return [max(offset, begins) for offset in committed]
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One way over: translations, the count of mapped records between two offsets there, runs, and the log there.
+    """One direction of translation, with the extents of its map and the log there.
 
-    `known` says of an unread offset and its translation whether one stretch of the map holds all from there on to where
-    the log there begins: in a hole others may have copied.  Runs are from where, to where, and how long.
+    `count` counts the mapped records between two offsets there. `known` says, for an unread offset and its
+    translation, whether one covered range of the map reaches from there to the start of the log there. Otherwise other
+    writers may have copied in between. Extents are given as columns: from where (`froms`), to where (`tos`), and how
+    long (`length`).
     """
 
     translate: Callable[[Sequence[int]], Translations]
@@ -252,7 +266,15 @@ class _Way:
     there: PartitionOffsets
 
     def placed(self, committed: Sequence[int], unread: Sequence[int]) -> list[Position | None]:
-        """Hold translations within the log; `unread` is where each reader would go on in its own."""
+        """Clamp translations to the log there; `unread` is where each reader would go on in its own log.
+
+        A position is never outside of the log there:
+
+            log there:         log_start ................. end
+            translation:   x                                          -> log_start; records in between are `missing`
+                                          x                           -> itself
+                                                                 x    -> end; not `exact`
+        """
         found, following = self.translate(committed), self.translate(unread)
         after = np.searchsorted(self.froms, np.asarray(committed, dtype=np.int64), side="right")
         read_to = np.where(after > 0, self.froms[after - 1] + self.length[after - 1], 0).tolist()
@@ -262,7 +284,7 @@ class _Way:
             one = found.one(row)
             below = offset < first and not one.exact
             if below and int(self.tos[0]) > there.log_start:
-                result.append(None)  # what lies there before the first mapped record may be what comes next
+                result.append(None)  # the unread records may lie there before the first mapped record
                 continue
             slack = max(0, offset - read_to[row]) if one.ahead or not (one.exact or below) else 0
             missing = self._missing(following.one(row), unread[row])
@@ -272,7 +294,7 @@ class _Way:
         return result
 
     def _missing(self, following: Translation, unread: int) -> int:
-        """Count the unread records that are not there; the offsets, where the map does not know which are records."""
+        """Count the unread records that are not there; count offsets if the map does not know which are records."""
         unmapped = 0 if following.exact else max(0, int(self.froms[0]) - unread)
         lost = max(0, self.there.log_start - following.offset)
         if lost and self.known(unread, following):
@@ -283,10 +305,11 @@ class _Way:
 def _without_records(
     opened: OffsetMap | None, committed: int, unread: int, there: PartitionOffsets
 ) -> Position | None:
-    """No record is mapped: the next copied record comes at the end, unless somebody else wrote there.
+    """Return a position although no record is mapped: the log's end, if the log there is empty, else None.
 
-    Nothing was copied yet, or what was copied has expired there and the map forgot it: then all of it that the map does
-    not tell may be missing.
+    If the log there is not empty, another writer may have written there. If it is empty, either nothing was copied
+    yet, or what was copied has expired there and the map forgot it. Then every unread offset that the map does not
+    cover may be missing.
     """
     if there.log_start != there.end:
         return None

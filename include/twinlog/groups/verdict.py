@@ -1,6 +1,6 @@
-"""What becomes of a group's position in one partition: committed on the target, put into a checkpoint, or left.  Pure.
+"""Decide about a group's position in one partition: commit it on the target, write a checkpoint, or leave it. Pure.
 
-Rules: KIP-545 and MM2's MirrorCheckpointTask, made careful (docs/decisions/0006-group-positions.md).
+The rules are KIP-545's and those of MM2's MirrorCheckpointTask, made careful (docs/decisions/0006-group-positions.md).
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from twinlog.state.mm2_topics import DatedCheckpoint
 class GroupStanding:
     """One group's position in one partition, as both clusters have it.
 
-    `source` and `target` are the partition's logs (`target` None: there is none), `position` the translation of
-    `committed` (None: unknown), `there` what is committed on the target, `last` the last checkpoint about
-    this life of topic and copy.  `kept` says that a rebuild keeps the group's place, and has not restored it yet.
+    - `source` and `target` are the partition's logs (`target` None: there is none).
+    - `position` is the translation of `committed` (None: unknown).
+    - `there` is what is committed on the target.
+    - `last` is the last checkpoint about this incarnation of topic and copy.
+    - `kept` says that a rebuild keeps the group's position, and has not restored it yet.
     """
 
     group: str
@@ -41,10 +43,10 @@ class GroupStanding:
 
     @property
     def ours(self) -> bool:
-        """Whether the position on the target is the one we wrote last, so that nobody has moved it since.
+        """Whether the position on the target is the one we wrote last, so that it has not been moved since.
 
-        What we write is what the checkpoint says: a position equal to the last checkpoint is ours, or a consumer
-        there stands exactly where we would have put it.
+        Every position we write is also in the checkpoint. If a position equals the last checkpoint, it is ours, or a
+        consumer there stands exactly where we would have put it.
         """
         last = self.last.checkpoint.downstream_offset if self.last is not None else None
         return self.there is not None and self.there.offset == last
@@ -52,7 +54,7 @@ class GroupStanding:
 
 @dataclass(frozen=True, slots=True)
 class PositionVerdict:
-    """What becomes of a position: `write` is the offset to commit on the target, None to leave it."""
+    """The decision about a position: `write` is the offset to commit on the target, None to leave it."""
 
     state: SyncState
     reason: SyncReason
@@ -76,7 +78,7 @@ def judge(standing: GroupStanding, sync: SyncSwitch) -> PositionVerdict:
 
 
 def _impossible(standing: GroupStanding) -> PositionVerdict | None:
-    """Say why there is no position to write, None when there is one."""
+    """Return why there is no position to write, None if there is one."""
     if standing.committed.offset > standing.source.end:
         committed, end = standing.committed.offset, standing.source.end
         text = f"committed {committed}, beyond the source's end {end}: made anew, or cut"
@@ -98,7 +100,8 @@ def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> 
     if standing.there_state.active:
         return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
     if standing.kept and sync.on:
-        # It may have read on there, further than on the source; what we wrote now would pass for its own choice.
+        # The group may have read on there, further than on the source. A position written now would pass for its own
+        # choice.
         return _leave(
             SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
         )
@@ -112,7 +115,7 @@ def _possible(standing: GroupStanding, position: Position, sync: SyncSwitch) -> 
 def _when_before(
     standing: GroupStanding, position: Position, there: int, sync: SyncSwitch
 ) -> PositionVerdict:
-    """The translation lies before the position there: a rewind, which only a policy allows."""
+    """Decide if the translation lies before the position there: that is a rewind, which only a policy allows."""
     rewinds = standing.policy is GroupSyncPolicy.FORCE or (
         standing.policy is GroupSyncPolicy.FOLLOW and standing.ours
     )
@@ -143,11 +146,12 @@ def _wrong(reason: SyncReason, text: str) -> PositionVerdict:
 
 
 def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Checkpoint | None:
-    """Make the checkpoint that is due, None when the topic says it already.
+    """Make the checkpoint that is due, None if the topic has it already.
 
-    MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a first one, a group that was rewound on the source, or
-    progress on the target.  Beside it: a last one that points beyond the target's end is corrected, and one that still
-    holds is repeated after `repeat_ms`, so that its age tells that somebody looked.
+    MM2's rule (MirrorCheckpointTask.checkpointIsMoreRecent): a checkpoint is due if it is the first, if the group was
+    rewound on the source, or if it moved on on the target. Two rules are twinlog's own. A last checkpoint that points
+    beyond the target's end is corrected. One that still holds is repeated after `repeat_ms`, so that its age shows
+    when the group was last looked at.
     """
     if (
         standing.position is None
@@ -175,7 +179,7 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
 
 
 def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
-    """Say why a checkpoint cannot be written, None when it can."""
+    """Return why a checkpoint cannot be written, None if it can."""
     try:
         checkpoint.key()
         checkpoint.value()
@@ -191,8 +195,8 @@ def row_of(
 ) -> GroupPartitionRow:
     """Make the row of the report.
 
-    `again` counts mapped records from the position there to the translation, `skipped` those from the translation to
-    a position beyond it.
+    `again` counts mapped records from the position there to the translation; `skipped` counts those from the
+    translation to a position beyond it.
     """
     position = standing.position
     missing = position.missing if position is not None else 0
@@ -252,9 +256,9 @@ def stopped_row(
 def settled(
     row: GroupPartitionRow, verdict: PositionVerdict, refused: PositionVerdict | None
 ) -> GroupPartitionRow:
-    """Say in the row what came of a write: where it was taken nothing is skipped any more."""
+    """Put the outcome of a write into the row; if the target accepted the write, no record is skipped any more."""
     if refused is not None:
-        # Where somebody else has just committed, nobody knows what that leaves out.
+        # If another user has just committed, the records which that skips are not known.
         skipped = row.records_skipped if refused.reason is SyncReason.REFUSED else 0
         return replace(
             row, state=refused.state, reason=refused.reason, text=refused.text, records_skipped=skipped

@@ -1,4 +1,4 @@
-"""What both clusters say about the flow's groups, read once.  Changes nothing."""
+"""Read once what both clusters say about the flow's groups. This changes nothing."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
 from twinlog.topics.reverse_flows import read_reverse_state
 
 ASKED_SECONDS = 3_600
-"""After this long without a checkpoint a group is not asked for by its name any more."""
+"""Age of a group's newest checkpoint after which a missing group is not asked for by name any more."""
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where one partition of the source is on the target, and the map of the way.
+    """The way of one partition of the source to the target, and the map to translate by.
 
-    `back` for a topic that is itself a copy from the target (`B.t` on A is `t` on B): then the map is that of the
-    flow which copied it, read backwards.  `way_back` is the map of the flow the other way where both keep the topic's
-    name.  Either may be the reason why it cannot be read.  `gaps` are offsets that are in no copy, by the ledger of the
-    flow whose map that is; `begun_empty` says of one that goes `back` that its copy held no record when it began.
-    `trouble` says why nothing can be translated.  `remote_id` is the life of the topic on the target that this is
-    about, "" where it is not known.
+    - `back` is set for a topic that is itself a copy from the target (`B.t` on A is `t` on B). Then the map is that of
+      the flow which copied it, read backwards.
+    - `way_back` is the map of the reverse flow if both flows keep the topic's name.
+    - Either map may instead be the reason why it cannot be read.
+    - `gaps` are offsets that are in no copy, by the ledger of the flow that has the map.
+    - `begun_empty`, for a partition that goes `back`, says that its copy held no record at its beginning.
+    - `trouble` says why positions cannot be translated.
+    - `remote_id` is the topic's incarnation on the target, "" if unknown.
     """
 
     remote: TopicPartition
@@ -66,8 +68,9 @@ class GroupView:
     """The flow's groups at `at_ms`.
 
     `committed` are the positions on the source of all groups the flow follows, `there` those on the target, `states`
-    the target's groups.  `routes` has the partitions they can go to, `unread` those nobody can tell about now.
-    `checkpoints` is the topic's content; `gone` are groups in it that no longer exist on the source.
+    the target's groups. `routes` has the partitions on the target to which the positions go. `unread` has the
+    partitions whose offsets cannot be read now. `checkpoints` is the topic's content; `gone` are groups in it that no
+    longer exist on the source.
     """
 
     at_ms: int
@@ -87,7 +90,7 @@ class GroupView:
 def look(flow: FlowSettings, clusters: Clusters) -> GroupView:
     """Read groups, positions, topics, maps and checkpoints.
 
-    Committed offsets are read before the logs' ends, so that no honest position lies beyond an end.  Raises
+    Committed offsets are read before the logs' ends, so that no valid position lies beyond an end. Raises
     ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
     """
     at_ms = clock.now_ms()
@@ -136,11 +139,12 @@ def _gone(
     checkpoints: Mapping[GroupPartition, DatedCheckpoint],
     at_ms: int,
 ) -> frozenset[str]:
-    """Groups that have checkpoints, and do not exist on the source any more.
+    """Return groups that have checkpoints, and do not exist on the source any more.
 
-    A listing that hides nothing answers for those that it has not had for `ASKED_SECONDS`, a hundred thousand of them
-    as well as none.  Younger ones are asked for: one whose coordinator moves meanwhile is in nobody's listing.  So is
-    everybody where the listing leaves out what this user may not see: such a group is refused, and not gone.
+    A complete listing decides about groups whose newest checkpoint is older than `ASKED_SECONDS`: one listing, for any
+    number of groups. Groups with younger checkpoints are asked for by name: while a group's coordinator moves, no
+    listing has the group. If the listing leaves out groups that this user may not see, all missing groups are asked
+    for by name: a hidden group is refused, and not gone.
     """
     newest: dict[str, int] = {}
     known = set(listed)
@@ -191,7 +195,7 @@ def _routes(
 def _unread(
     flow: FlowSettings, discovery: Discovery, wanted: set[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, Unread]]:
-    """Partitions whose topic the source would not describe, or whose offsets it would not tell."""
+    """Yield partitions whose topic the source would not describe, or whose offsets it did not tell."""
     codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
     problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
     found = {
@@ -206,7 +210,7 @@ def _unread(
 def _ways_back(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery
 ) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
-    """Maps of the flow the other way, of topics that both flows call the same; nothing when there is no such flow."""
+    """Return maps of the reverse flow, for topics that both flows call the same; empty if there is no such flow."""
     same = [
         topic for topic in discovery.topics if topic.remote_topic == topic.topic and topic.remote is not None
     ]
@@ -228,7 +232,7 @@ def _ways_back(
 
 
 def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:
-    """Name on the target of a topic that was copied from there, None for every other one; one hop only."""
+    """Return the target's name of a topic that was copied from there, None for any other topic; one hop only."""
     return policy.upstream_topic(topic) if policy.topic_source(topic) == target_alias else None
 
 

@@ -1,1 +1,1 @@
-"""Topics as they live: created, grown, recreated, deleted, rebuilt; and the gaps between."""
+"""Topics created, grown, recreated, deleted and rebuilt; and the gaps between their incarnations."""

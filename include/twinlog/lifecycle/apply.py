@@ -1,6 +1,6 @@
-"""What a cycle does about topics as they live, before it copies: part of the step `sync_topics`.
+"""Apply what a cycle does about recreated and deleted topics and gaps before it copies: part of `sync_topics`.
 
-`twinlog.lifecycle.plan` decides; this does it.  What changes the meaning of progress is planned a second time
+`twinlog.lifecycle.plan` decides; this module does it. Changes to the meaning of progress are planned a second time
 behind the fence, from what is read there, and written in one transaction.
 """
 
@@ -35,15 +35,15 @@ from twinlog.topics.other_writers import other_writers
 from twinlog.topics.refusal import Refusal
 
 SHARED = "copy-shared"
-"""Code of the refusal to delete a copy that others write to, too."""
+"""Code of the refusal to delete a copy that has other writers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleResult:
-    """What was done (in a dry run: would be), source topics by name.
+    """The changes made (in a dry run: that would be made), source topics by name.
 
-    `appended` go on behind their earlier life, `rebuilt` are copied anew, `deleted_copies` (names on the target)
-    outlived their source topic for long enough.  `gaps` were noted in this cycle.
+    `appended` are copied on after their earlier incarnation. `rebuilt` are copied anew. `deleted_copies` (names on the
+    target) outlived their source topic for long enough. `gaps` were recorded in this cycle.
     """
 
     appended: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class LifecycleResult:
 
     @property
     def changed(self) -> bool:
-        """Whether what is copied, or where to, is not what it was."""
+        """Whether the topics that are copied, or their copies, changed."""
         return bool(
             self.appended or self.rebuilt or self.deleted_copies or any(g.copied_past for g in self.gaps)
         )
@@ -69,11 +69,11 @@ def run(
     dry_run: bool = False,
     run_id: str | None = None,
 ) -> LifecycleResult:
-    """Bring the flow's memory of its topics up to date, and do what its policies say.
+    """Update the flow's records about its topics, and do what its policies say.
 
-    What needs the fence takes it, as `run_id` when the caller is a driver that holds it itself: its lanes then end
-    in doubt and fence again.
-    Raises FencedError when another twinlog takes the flow meanwhile, and errors of clusters.
+    Changes that need the fence take it. If the caller is a driver that holds the fence itself, they take it as the
+    caller's `run_id`. The driver's lanes then end with an indeterminate outcome and fence again. Raises FencedError if
+    another twinlog takes the flow meanwhile, and errors of clusters.
     """
     progress = read_progress(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
@@ -101,10 +101,10 @@ def make_plan(
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
 ) -> LifecyclePlan:
-    """Read what planning needs beyond that, and plan.
+    """Read what planning needs besides the arguments, and plan.
 
-    A copy may go on meanwhile, and must not look like a source that lost records.  So logs' beginnings are read first
-    (in the discovery), then progress, then the ledger with the leader epochs of what was copied, then logs' ends.
+    A copy may go on meanwhile, and must not look like a source that lost records. So the order of reading is: log
+    starts (in the discovery), progress, the ledger with the leader epochs of what was copied, log ends.
     """
     topics = discover.with_later_ends(clusters.source, discovery.topics, progress)
     noted = {TopicPartition(it.topic, it.partition): it.epoch for it in epochs_of(discovery, ledger)}
@@ -114,7 +114,7 @@ def make_plan(
 
 
 def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> LifecycleResult:
-    """What doing the plan would come to."""
+    """Return what doing the plan would change."""
     kept = [
         refusal
         for it in todo.due
@@ -132,14 +132,14 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger
 
 
 def _note_gaps(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger: Ledger) -> Iterable[Gap]:
-    """Note gaps a partition stops in front of: that needs no fence, since nothing goes on."""
+    """Record gaps at which a partition stops: this needs no fence, since the copy does not go on."""
     found = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
     write_ledger(flow, clusters.target, found)
     return found
 
 
 def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None) -> LifecycleResult:
-    """Adopt lives and cross gaps, as everything is once nobody else can write."""
+    """Adopt incarnations and cross gaps, by the state read once no other writer is left."""
     with held(flow, clusters, "lives", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
         discovery = discover.run(flow, clusters)
@@ -194,7 +194,7 @@ def _delete_due(
     done: LifecycleResult,
     run_id: str | None,
 ) -> LifecycleResult:
-    """Delete copies that outlived their source topic, if they are still the ones that were written."""
+    """Delete copies that outlived their source topic, if they are still the ones the flow wrote."""
     for it in due:
         seen = clusters.target.describe_topics([it.remote_topic])
         found = seen.found.get(it.remote_topic)
@@ -216,7 +216,7 @@ def _delete_due(
 
 
 def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topic_id: str) -> Refusal | None:
-    """Say why a copy that is due stays: others' records in it have not lost their source."""
+    """Return why a copy that is due stays: records of other writers in it have not lost their source."""
     writers = other_writers(flow, clusters, due.topic, due.remote_topic, remote_topic_id)
     if not writers:
         return None
@@ -225,7 +225,7 @@ def _kept(flow: FlowSettings, clusters: Clusters, due: DeletedTopic, remote_topi
 
 
 def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
-    """Delete a copy; say why it could not be."""
+    """Delete a copy; return why it could not be deleted, or None."""
     error = clusters.target.delete_topics([remote_topic]).refused.get(remote_topic)
     return None if error is None else Refusal.of(remote_topic, error)
 
@@ -233,7 +233,7 @@ def _deleted(clusters: Clusters, remote_topic: str) -> Refusal | None:
 def _rebuild(
     flow: FlowSettings, clusters: Clusters, topics: Iterable[str], done: LifecycleResult, run_id: str | None
 ) -> LifecycleResult:
-    """Begin the rebuilds that policy asks for, and go on with those that were begun."""
+    """Begin the rebuilds that policy asks for, and continue those that were begun."""
     for topic in topics:
         try:
             result = rebuild.run(

@@ -1,10 +1,11 @@
 """Forget a topic that both clusters have lost: by hand (`twinlog forget`), or when policy says that it is time.
 
-    1. plan      both sides are asked by name; refused while either has it, or cannot say, and while the flow is not
-                 active: a failover may need what is known
-    2. forget    behind the fence, looked at once more, one transaction: progress, map and ledger records of the topic
+    1. plan      both sides are asked by name; refused while either has the topic, or cannot say, and while the
+                 flow is not active: a failover may need what is known
+    2. forget    behind the fence, checked once more, in one transaction: progress, map and ledger records of the
+                 topic
 
-A topic of the same name is then one that was never seen.
+A topic of the same name is then treated as never seen.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What was forgotten of a source topic (in a dry run: would be), counted by what it is.
+    """The records forgotten of a source topic (in a dry run: to be forgotten), counted by kind.
 
     `dropped` counts records of `progress` and `map`, and those of the ledger by their kind.
     """
@@ -65,8 +66,8 @@ def run(
 ) -> ForgetResult:
     """Forget all that the flow knows of a source topic.
 
-    Raises UsageError for a topic it knows nothing of, TerminalError `forget-refused` while either cluster has it or its
-    state may be needed, FencedError, and errors of clusters.  Nothing is changed then.
+    Raises UsageError for a topic the flow does not know, TerminalError `forget-refused` while either cluster has the
+    topic or its state may be needed, FencedError, and errors of clusters. Nothing is changed then.
     """
     ledger = read_ledger(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
@@ -84,9 +85,9 @@ def run(
 def forget_due(
     flow: FlowSettings, clusters: Clusters, gone: Collection[str], run_id: str | None = None
 ) -> tuple[str, ...]:
-    """Note since when topics are missed on both sides, forget those whose time has come; return lines for people.
+    """Record since when topics are missing on both sides, forget those that are due, and return lines for people.
 
-    `gone` are the source topics that were asked for just now and do not exist.  Raises as `run`; a refusal is a line.
+    `gone` are the source topics that were asked for just now and do not exist. Raises as `run`; a refusal is a line.
     """
     after = flow.lives.forget_after_ms
     if after is None:
@@ -94,7 +95,7 @@ def forget_due(
     ledger, now = read_ledger(flow, clusters.target), clock.now_ms()
     deleted = [it for it in ledger.deleted.values() if it.topic in gone]
     asked = clusters.target.fresh.describe_topics([it.remote_topic for it in deleted])
-    # One that may not be seen counts as there.
+    # A copy that this user may not see counts as existing.
     there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
     noted = [seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it]
     write_ledger(flow, clusters.target, noted)
@@ -114,23 +115,26 @@ def forget_due(
 
 
 def due(deleted: Collection[DeletedTopic], now_ms: int, after_ms: int) -> Iterator[DeletedTopic]:
-    """Choose the topics that both sides have been missing for so long.  Pure."""
+    """Choose the topics that have been missing on both sides for `after_ms`. Pure."""
     return (it for it in deleted if 0 < it.copy_gone_ms <= now_ms - after_ms)
 
 
 def told(done: ForgetResult) -> str:
-    """Say in one line what was forgotten.  Pure."""
+    """Return a line that says what was forgotten. Pure."""
     what = ", ".join(f"{count} of {kind}" for kind, count in done.dropped.items())
     return f"{done.topic} {'would be' if done.dry_run else 'is'} forgotten ({what})"
 
 
 def _seen(it: DeletedTopic, there: bool, now_ms: int) -> DeletedTopic:
-    """Note that a copy is missed since now, or that it is there again."""
+    """Record that a copy is missing since now, or that it exists again."""
     return replace(it, copy_gone_ms=0 if there else it.copy_gone_ms or now_ms)
 
 
 def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic: str) -> tuple[str, ...]:
-    """See that neither cluster has the topic and nobody needs what is known; name its copies."""
+    """Check that both clusters have lost the topic and that its state is not needed.
+
+    Return the names of its copies. Raises as `run`.
+    """
     lives = [it for it in ledger.lives if it.topic == topic]
     copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
     if not lives and not copied:
@@ -150,7 +154,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
             f"{flow.source.alias} is another cluster than the one it was copied from, and has deleted nothing"
         )
         raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
-    # Of a topic that only progress tells of, as MM2's, the copy has the name that the policy gives.
+    # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
     remotes = tuple(dict.fromkeys(it.remote_topic for it in lives)) or (remote_name(flow, topic),)
     if topic not in _missing(clusters.source, [topic]):
         raise _refused(flow, topic, f"{flow.source.alias} has it", "delete it there, or exclude it")
@@ -161,7 +165,10 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
 
 
 def _missing(cluster: ClusterReader, names: Collection[str]) -> set[str]:
-    """Name the topics that a cluster says do not exist.  Raises what else it refuses: nobody knows then."""
+    """Return the topics that a cluster says do not exist.
+
+    Raises any other refusal: the cluster does not say then whether the topic exists.
+    """
     refused = cluster.fresh.describe_topics(names).refused
     for error in refused.values():
         if error.code != NO_SUCH_TOPIC:
@@ -203,7 +210,7 @@ def _records(
     remotes: Collection[str],
     stored: Mapping[TopicPartition, int],
 ) -> list[tuple[str, StateRecord]]:
-    """Read what there is of the topic."""
+    """Read all stored records about the topic, and make their tombstones."""
     pieces = stored_segments(flow, clusters.target)
     ledger = latest_or_empty(clusters.target, flow.ledger_topic)
     return [*tombstones(state, topic, remotes, stored, pieces, ledger)]
@@ -217,7 +224,7 @@ def tombstones(
     pieces: Stored,
     ledger: Collection[bytes],
 ) -> Iterator[tuple[str, StateRecord]]:
-    """Yield a tombstone for everything that is about a topic, of whichever of its lives, and what it is.  Pure."""
+    """Yield, with its kind, a tombstone for each record about a topic, of any of its incarnations. Pure."""
     for partition in sorted(stored):
         if partition.topic == topic:
             yield "progress", progress(state, partition, None)

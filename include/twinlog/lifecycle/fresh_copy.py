@@ -1,4 +1,4 @@
-"""A copy deleted and made again, empty, under the same name and with its own settings."""
+"""Delete a copy and create it again, empty, under the same name and with its own settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GONE_SECONDS = 30.0
 
 
 def own_configs(target: ClusterReader, remote_topic: str) -> dict[str, str]:
-    """The settings somebody gave to the copy itself; empty when it is gone."""
+    """Return the settings that were made on the copy itself; empty if the copy is gone."""
     entries = target.topic_configs([remote_topic]).found.get(remote_topic, {})
     return {
         it.name: it.value
@@ -35,9 +35,10 @@ def own_configs(target: ClusterReader, remote_topic: str) -> dict[str, str]:
 
 
 def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
-    """Delete the old copy.  One that has another id is a new one: made by an earlier try, or by somebody else.
+    """Delete the old copy; a copy with another id is a new one, and stays.
 
-    Raises TerminalError `rebuild-refused` when others write to it: they may have begun after it was noted.
+    The new copy was created by an earlier try, or by another user. Raises TerminalError `rebuild-refused` if there are
+    other writers: they may have begun after the rebuild was recorded.
     """
     found = _described(clusters.target, begun.remote_topic)
     if found is None or found.topic_id != begun.old_remote_topic_id:
@@ -61,7 +62,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
 def make_copy(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, topic: DiscoveredTopic, begun: Rebuild
 ) -> TopicDescription:
-    """Make the copy again, empty, and describe it; it may be there already."""
+    """Create the copy again, empty, and describe it; it may exist already."""
     configs = dict(begun.configs)
     if not begun.old_remote_topic_id:
         entries = clusters.source.topic_configs([topic.topic]).require()[topic.topic]
@@ -74,9 +75,9 @@ def make_copy(
 
 
 def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescription, begun: Rebuild) -> None:
-    """See that the copy is still the one that was made, and holds nothing; call behind the fence.
+    """Check that the copy is still the one that was created, and is empty; call this behind the fence.
 
-    Raises TransientError when it is another one, TerminalError `rebuild-refused` when it holds records.
+    Raises TransientError if the copy is another one, TerminalError `rebuild-refused` if it holds records.
     """
     found = _described(clusters.target, created.name)
     if found is None or found.topic_id != created.topic_id:

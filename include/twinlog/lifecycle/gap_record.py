@@ -1,4 +1,4 @@
-"""A gap as the ledger keeps it: with its cause, and between which times its records lay."""
+"""Make a gap's ledger record: with its cause, and the times between which its records lay."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from twinlog.lifecycle.plan import Lost, gap_of
 from twinlog.state.ledger import Ledger
 
 LOOK_BACK = 64
-"""Downstream offsets looked through for the last copied record: the very last ones may be transaction markers."""
+"""Downstream offsets searched for the last copied record: the very last offsets may be transaction markers."""
 
 
 def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap:
-    """Say what is lost, since when it is known, how much it was at most, and why."""
+    """Describe a lost range: its offsets, its time range, and its cause.
+
+    The number of offsets is an upper bound of its records. If the ledger knows the range already, it keeps the time
+    when it was found.
+    """
     known = gap_of(ledger, lost)
     before = newest_time(clusters.target, lost.remote)
     after = None if lost.truncated else first_time(clusters.source, lost.source, lost.last_offset + 1)
@@ -42,18 +46,18 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
 
 
 def _grown(known: Gap | None, last_offset: int, now_ms: int) -> int | None:
-    """Say when a gap was last found longer than it was known to be.  Pure."""
+    """Return when a gap was last found longer than it was recorded. Pure."""
     if known is None:
         return None
     return known.grown_ms if last_offset <= known.last_offset else now_ms
 
 
 def deletion_cause(configs: Mapping[str, ConfigValue], newest_copied_ms: int | None, now_ms: int) -> GapCause:
-    """Tell DeleteRecords from retention, as far as the topic's settings allow.  Pure.
+    """Tell DeleteRecords from retention, as far as the topic's settings allow. Pure.
 
-    Retention deletes what is older than retention.ms, or what lies beyond retention.bytes, where cleanup.policy has
-    delete.  The lost records are not older than the last copied one: as long as that one has not expired, and size is
-    not limited, it was DeleteRecords.  In doubt it was retention.
+    Retention deletes records older than retention.ms, or beyond retention.bytes, if cleanup.policy has delete. The
+    lost records are not older than the last copied one. So if that one has not expired, and size is not limited,
+    DeleteRecords was the cause. In doubt the cause is retention.
     """
     if not configs:
         return GapCause.RETENTION
@@ -68,7 +72,7 @@ def deletion_cause(configs: Mapping[str, ConfigValue], newest_copied_ms: int | N
 
 
 def newest_time(cluster: ClusterReader, partition: TopicPartition) -> int | None:
-    """Timestamp of the last record of a partition; None when it has none near its end."""
+    """Return the timestamp of the last record of a partition; None if there is no record near its end."""
     try:
         bounds = cluster.offsets([partition]).require()[partition]
         start = max(bounds.log_start, bounds.stable_end - LOOK_BACK)
@@ -79,7 +83,7 @@ def newest_time(cluster: ClusterReader, partition: TopicPartition) -> int | None
 
 
 def first_time(cluster: ClusterReader, partition: TopicPartition, offset: int) -> int | None:
-    """Timestamp of the first record from `offset` on."""
+    """Return the timestamp of the first record from `offset` on; None if there is none."""
     try:
         records = cluster.read_records({partition: offset}, 1).get(partition, ())
     except TwinlogError:

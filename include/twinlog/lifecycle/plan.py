@@ -1,7 +1,7 @@
-"""What has to be noted, or decided by policy, before a cycle may copy: recreated topics, gaps, deletions.  Pure.
+"""Plan what to record, or to decide by policy, before a cycle copies: recreated topics, gaps, deletions. Pure.
 
-Nothing here guesses an offset: what the source lost is bounded by its own log start, or by its own leader epochs;
-where neither tells, the partition stops whatever the policy.
+No offset is guessed here. A range lost by the source is bounded by the source's own log start, or by its own leader
+epochs. If neither gives a bound, the partition stops whatever the policy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Disco
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Upstream offsets first_offset..last_offset that cannot be copied from where the copy stands.
+    """Upstream offsets first_offset..last_offset that cannot be copied from the copy's position on.
 
-    `truncated` says that they were copied, and that the source lost them since.  `past` says that the copy goes on
-    behind them, by policy; `epoch` is the leader epoch that a truncated log has right before them, -1 unknown.
+    `truncated` says that they were copied, and that the source has lost them since. `past` says that, by policy, the
+    copy goes on after them. `epoch` is the leader epoch that a truncated log has right before them, -1 if unknown.
     """
 
     topic: str
@@ -48,11 +48,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class LifecyclePlan:
-    """What a cycle does before it copies.
+    """The work of a cycle before it copies.
 
-    `adopted` are topics whose new life goes on behind the old one, `rebuilt` topics whose copy is made anew (to be
-    begun, or to be gone on with), `lost` what has to be noted of gaps, `gone` source topics first seen to be deleted,
-    `back` those that are there again, `due` those whose copy is deleted now.
+    `adopted` are topics whose new incarnation is copied after the old one. `rebuilt` are topics whose rebuild is to be
+    begun or continued. `lost` are gaps to record. `gone` are source topics first seen to be deleted. `back` are
+    deleted topics that exist again. `due` are deleted topics whose copy is to be deleted now.
     """
 
     adopted: tuple[DiscoveredTopic, ...] = ()
@@ -69,7 +69,7 @@ class LifecyclePlan:
 
     @property
     def fenced(self) -> bool:
-        """Whether something of it must be written behind the fence."""
+        """Whether a part of the plan must be written behind the fence."""
         return bool(self.adopted or any(it.past for it in self.lost))
 
 
@@ -81,7 +81,10 @@ def plan_lifecycle(
     ends: Mapping[TopicPartition, EpochEnd],
     now_ms: int,
 ) -> LifecyclePlan:
-    """Say what to note and to change.  `ends` are where the leader epochs of what was copied last end now."""
+    """Plan what to record and to change.
+
+    `ends` are the present ends of the leader epochs of the records copied last.
+    """
     if discovery.stands_by:
         return LifecyclePlan()
     problems: dict[str, set[ProblemCode]] = {}
@@ -93,7 +96,8 @@ def plan_lifecycle(
     ]
     on_recreated = flow.lives.on_recreated
     anew = [it.topic for it in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
-    # One that is being copied would be begun anew for a topic that was recreated since: that is for the policy to say.
+    # If the topic of a rebuild that is being copied was recreated since, the rebuild is not begun anew: the policy
+    # decides.
     begun = [
         it.topic
         for it in ledger.rebuilds.values()
@@ -108,7 +112,7 @@ def plan_lifecycle(
         for partition in topic.partitions
         if (found := find_lost(flow, topic, partition, progress, epochs, ends)) is not None
     ]
-    # A gap that has grown is noted again, under its first offset.
+    # A gap that has grown is recorded again, under its first offset.
     noted = {_place(gap) for gap in ledger.gaps}
     gone, back, due = _deletions(flow, discovery, ledger, now_ms)
     return LifecyclePlan(
@@ -122,7 +126,7 @@ def plan_lifecycle(
 
 
 def epochs_of(discovery: Discovery, ledger: Ledger) -> Iterator[LeaderEpoch]:
-    """The leader epochs of what was copied last, of the lives that are copied now."""
+    """Return the leader epochs of the records copied last, for the incarnations that are copied now."""
     ids = {topic.topic: topic.topic_id for topic in discovery.topics if not topic.blocked}
     return (it for it in ledger.leader_epochs if ids.get(it.topic) == it.topic_id)
 
@@ -135,7 +139,7 @@ def find_lost(
     epochs: Mapping[TopicPartition, LeaderEpoch],
     ends: Mapping[TopicPartition, EpochEnd],
 ) -> Lost | None:
-    """Say what lies between where the copy of a partition stands and where the source's log can go on."""
+    """Return the range between the copy's position in a partition and where the source's log can go on, or None."""
     it = TopicPartition(topic.topic, partition.partition)
     last = progress.get(it)
     start = partition.begins if last is None else last + 1
@@ -151,13 +155,13 @@ def find_lost(
     if diverged is not None and diverged >= 0:
         return Lost(*names, diverged, last or 0, truncated=True, past=goes_on, epoch=ends[it].epoch)
     if start > partition.source.end or diverged is not None:
-        # Where the two logs part is not known: the end the source has now may have grown over it.
+        # It is not known where the two logs part: the source's present end may have grown past that place.
         return Lost(*names, min(start - 1, partition.source.end), start - 1, truncated=True)
     return None
 
 
 def told(lost: Lost) -> str:
-    """Say in one line what is lost, and where."""
+    """Return a line that says what is lost, and where."""
     where = f"{lost.topic}-{lost.partition}: upstream offsets {lost.first_offset} to {lost.last_offset}"
     if not lost.truncated:
         return f"{where} were deleted before they could be copied"
@@ -170,7 +174,7 @@ def _place(it: Lost | Gap) -> tuple[str, str, int, int, int]:
 
 
 def gap_of(ledger: Ledger, lost: Lost) -> Gap | None:
-    """The gap as the ledger has it, of whatever length."""
+    """Return the ledger's record of the gap, of any length."""
     wanted = lost.topic_id, lost.first_offset
     there = of_partition(ledger.gaps, lost.topic, lost.partition)
     return next((gap for gap in there if (gap.topic_id, gap.first_offset) == wanted), None)
@@ -179,7 +183,7 @@ def gap_of(ledger: Ledger, lost: Lost) -> Gap | None:
 def _deletions(
     flow: FlowSettings, discovery: Discovery, ledger: Ledger, now_ms: int
 ) -> tuple[tuple[DeletedTopic, ...], tuple[DeletedTopic, ...], tuple[DeletedTopic, ...]]:
-    """Topics first seen to be gone, topics that are there again, and topics whose copies are due to be deleted."""
+    """Return topics first seen to be gone, topics that exist again, and topics whose copies are due to be deleted."""
     gone = {it.topic: it for it in discovery.problems if it.code is ProblemCode.DELETED}
     lives = ledger.incarnations
     new = tuple(
@@ -202,14 +206,14 @@ def _deletions(
 
 
 def _same_cluster(discovery: Discovery, ledger: Ledger, topic: str) -> bool:
-    """Whether the source is the cluster the topic was seen on: an empty new one has not deleted anything."""
+    """Say whether the source is the cluster the topic was seen on: an empty new cluster has deleted nothing."""
     return ledger.incarnations[topic].source_cluster_id == discovery.source_cluster_id
 
 
 def lost_tails(ledger: Ledger, topic: str) -> Iterable[tuple[int, int, int]]:
-    """What of a life that ended was known to be there and not copied: (partition, first, last offset).
+    """Return what was known of an ended incarnation and not copied: (partition, first offset, last offset).
 
-    As the last cycle report saw it: what was written after that nobody has counted.
+    The source is the last cycle report: records written after it are not counted.
     """
     summary = ledger.last_report.summary if ledger.last_report is not None else {}
     next_upstream = summary.get("next_upstream", {}).get(topic, {})

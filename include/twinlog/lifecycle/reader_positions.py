@@ -1,7 +1,7 @@
-"""Where groups of the target stand on a copy, kept over a rebuild of it.
+"""Keep the positions of the target's groups on a copy over a rebuild of that copy.
 
-Brokers forget committed offsets with a deleted topic; a reader with auto.offset.reset=latest would then skip
-all of the new copy.  So positions are turned into upstream offsets by the old copy's map, and back by the new one's.
+Brokers forget committed offsets with a deleted topic. A reader with auto.offset.reset=latest would then skip all of
+the new copy. So positions are turned into upstream offsets by the old copy's map, and back by the new one's.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from twinlog.topics.incarnations import differ
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group with committed offsets on a copy; `active` when it has members, or may have."""
+    """A group with committed offsets on a copy; `active` if it has members, or may have."""
 
     active: bool
     committed: Mapping[int, int]
 
 
 def readers(target: ClusterReader, remote_topic: str) -> dict[str, Reader]:
-    """Groups of the target that have committed offsets on a topic."""
+    """Return the groups of the target that have committed offsets on a topic."""
     listed = {it.group: it for it in target.groups() if it.type.commits_offsets}
     found: dict[str, Reader] = {}
     for group, offsets in target.committed_offsets(listed).require().items():
@@ -49,10 +49,10 @@ def upstream_positions(
     same_life: bool,
     same_copy: bool,
 ) -> tuple[GroupPosition, ...]:
-    """Say where each group stands, upstream.  Pure.
+    """Return each group's upstream position. Pure.
 
-    Exact or not at all: in a copy that is not the one we wrote, positions are among somebody else's records.  When
-    the source topic lives another life nothing of it was read yet: every group begins at its first record.
+    The position is exact or None. In a copy that the flow did not write, positions are among foreign records. If the
+    source topic has a new incarnation, no group has read any of it: every group begins at its first record.
     """
     begins = {it.partition: it.source.log_start for it in topic.partitions}
     found = []
@@ -75,9 +75,9 @@ def upstream_positions(
 def carried_over(
     before: Rebuild | None, topic: DiscoveredTopic, using: Mapping[str, Reader]
 ) -> tuple[GroupPosition, ...]:
-    """Positions that an earlier rebuild kept and has not committed yet.  Pure.
+    """Return the positions that an earlier rebuild kept and has not committed yet. Pure.
 
-    They are about the life that it copied: of one that began since, nothing was read yet.
+    They are about the incarnation that rebuild copied. If the topic was recreated since, no group has read any of it.
     """
     begins = {it.partition: it.source.log_start for it in topic.partitions}
     same_life = before is not None and not differ(before.topic_id, topic.topic_id)
@@ -92,17 +92,17 @@ def carried_over(
 def _upstream(known: OffsetMap | UnreadableMap | None, downstream: int) -> int | None:
     if not isinstance(known, OffsetMap):
         return None
-    # Ahead of the map lie the last commit's markers, or others' records: everything of ours was read.
+    # Past the map's end lie the last commit's markers, or foreign records: all our records were read.
     back = known.reverse(downstream)
     return back.offset if back is not None and back.exact else None
 
 
 def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Mapping[str, int]) -> Rebuild:
-    """Commit what the new copy has come to; the rebuild is done when no position is waiting.
+    """Commit the positions that the new copy has reached; the rebuild is done if no position is waiting.
 
-    `begins` are the upstream offsets the new copy begins at, by partition.  A group that has committed something by
-    itself meanwhile keeps that; one that has members waits until they are gone, and one in a partition whose new map
-    cannot be read until it can be.
+    `begins` are the upstream offsets at which the new copy begins, by partition. A group that has committed an offset
+    of its own meanwhile keeps that. A group with members waits until they are gone. A group in a partition whose new
+    map cannot be read waits until the map can be read.
     """
     lives = {SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
     maps = read_maps(flow, clusters.target, lives)
@@ -125,9 +125,10 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
 def new_position(
     upstream: int, begins: int, known: OffsetMap | UnreadableMap | None, last: int | None
 ) -> int | None:
-    """Where a reader goes on in the new copy; None while it has not come that far, or nobody can tell.  Pure.
+    """Return where a reader goes on in the new copy, None if that is not known yet. Pure.
 
-    Without a map nothing was copied before that place: the reader begins with the copy.
+    It is not known while the copy has not reached the position, or while the map cannot be read. Without a map, no
+    record before that position was copied: the reader begins at the copy's first record.
     """
     if upstream <= begins:
         return 0
@@ -140,7 +141,7 @@ def new_position(
 def _commit(
     clusters: Clusters, remote_topic: str, ready: Mapping[GroupPosition, int]
 ) -> frozenset[GroupPosition]:
-    """Commit positions of groups that have none; return those that are settled, by us or by the group itself."""
+    """Commit positions of groups that have none; return those that are final, by this commit or by the group's own."""
     changes: dict[str, dict[TopicPartition, OffsetChange]] = {}
     for it, offset in ready.items():
         partition = TopicPartition(remote_topic, it.partition)

@@ -1,15 +1,15 @@
-"""Copying a topic anew: its copy is deleted, made again under the same name, and filled from the source's log start.
+"""Rebuild a topic: delete its copy, create it again under the same name, and copy from the source's log start.
 
-    1. plan      what would be deleted and what can be copied again; refused while anybody reads the copy, and
-                 where others write to it
-    2. note      behind the fence: Rebuild(deleting), with where every group of the target stands, upstream
+    1. plan      what would be deleted and what can be copied again; refused while groups read the copy, and if
+                 it has other writers
+    2. note      behind the fence: Rebuild(deleting), with the upstream position of every group of the target
     3. delete    the copy, if it is still the one that was noted, and make it again with its own settings
-    4. begin     behind the fence, one transaction: progress, map, gaps of the old copy are forgotten, the new life of
-                 the copy is noted, Rebuild(copying); from here on ordinary cycles copy the topic
-    5. restore   in later cycles: each group goes on exactly where it stood, once the copy has come that far
+    4. begin     behind the fence, one transaction: progress, map, gaps of the old copy are forgotten, the new
+                 incarnation of the copy is noted, Rebuild(copying); from here on ordinary cycles copy the topic
+    5. restore   in later cycles: each group goes on exactly at its position, once the copy has reached it
 
-Every step finds out by itself whether it is done; a run that died is gone on with by the next cycle, or by hand.
-While Rebuild(deleting) stands in the ledger nothing is copied into the topic (docs/decisions/0011-rebuild.md).
+Every step checks for itself whether it is done. If a run died, the next cycle continues its rebuild, or a person does.
+While Rebuild(deleting) is in the ledger, nothing is copied into the topic (docs/decisions/0011-rebuild.md).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from twinlog.topics.pauses import why_paused, why_standing_by
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What was done; `deleted` says that the old copy is gone and the new one stands empty.
+    """The result of a rebuild so far; `deleted` says that the old copy is gone and the new one exists, empty.
 
-    `restored` groups stand where they stood, `waiting` ones wait for the copy to come that far, `unknown` ones had a
-    position that the map could not tell: nothing was committed for them.
+    `restored` groups have their positions again. `waiting` groups wait for the copy to reach theirs. For `unknown`
+    groups the map gave no exact position, and nothing was committed.
     """
 
     flow: str
@@ -69,13 +69,14 @@ def run(
     request: str,
     run_id: str | None = None,
 ) -> RebuildResult:
-    """Begin a rebuild, or go on with the one that was begun.
+    """Begin a rebuild, or continue the one that was begun.
 
-    One of the same `request` is not begun again; without any ("") none that is being copied is.
+    A rebuild of the same `request` is not begun again. Without a request (""), a rebuild that is being copied is not
+    begun again either.
 
-    Raises TerminalError `rebuild-refused` when it cannot be begun (the source does not have the topic, somebody
-    reads the copy, others write to it, the flow is not active), FencedError, and errors of clusters.  The state is then
-    as it was; a rebuild that was noted stays noted, and goes on when what kept it has gone.
+    Raises TerminalError `rebuild-refused` if the rebuild cannot be begun: the source does not have the topic, groups
+    read the copy, it has other writers, or the flow is not active. Raises FencedError, and errors of clusters. The
+    state is then as it was. A rebuild that was recorded stays recorded, and continues when its obstacle is gone.
     """
     ledger = read_ledger(flow, clusters.target)
     before = ledger.rebuilds.get(topic)
@@ -101,9 +102,9 @@ def _note(
     request: str,
     run_id: str | None,
 ) -> Rebuild:
-    """Step 2; `before` is what the ledger said when it was decided to begin or to go on.
+    """Do step 2; `before` is the ledger's rebuild at the time it was decided to begin or to continue.
 
-    What it returns is not `deleting` when another run has done that since.
+    If another run has done step 2 since, the rebuild returned is not `deleting`.
     """
     with held(flow, clusters, "rebuild", run_id) as fence:
         ledger = read_ledger(flow, clusters.target)
@@ -111,7 +112,7 @@ def _note(
         if begun is not None and (begun.phase is RebuildPhase.DELETING or overtaken(before, begun, request)):
             joined = begun.joined_by(request)
             if joined != begun:
-                # Else its retry would find a rebuild of somebody else's, and begin anew.
+                # Otherwise a retry of this request would find a rebuild of another request, and begin anew.
                 fence.write([noted(fence.state, joined)])
             return joined
         todo = plan_of(flow, clusters, discover.run(flow, clusters), ledger, topic)
@@ -135,11 +136,11 @@ def _note(
 
 
 def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str | None) -> RebuildResult:
-    """Steps 3 (second half) and 4.
+    """Do the second half of step 3, and step 4.
 
-    What counts is looked at behind the fence: another run may have come here first, and its copy be filled by now.
-    Raises TerminalError `rebuild-refused` when the new copy holds records that nobody copied, and TransientError when
-    copy or rebuild are others by now.
+    The ledger is read behind the fence: another run may have come here first, and its copy may hold records by now.
+    Raises TerminalError `rebuild-refused` if the new copy holds records that the flow did not copy, and TransientError
+    if the copy or the rebuild was replaced meanwhile.
     """
     discovery = discover.run(flow, clusters)
     topic = wanted(flow, discovery, begun.topic)
@@ -169,9 +170,9 @@ def _begin(flow: FlowSettings, clusters: Clusters, begun: Rebuild, run_id: str |
 
 
 def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
-    """Commit the positions that copies made anew have come to by now: behind a copy, before groups are begun there.
+    """Commit the positions that rebuilt copies have reached: after a copy, and before groups are started there.
 
-    Nothing of what is paused.  Raises errors of clusters.
+    Paused topics are skipped. Raises errors of clusters.
     """
     ledger = read_ledger(flow, clusters.target)
     for it in ledger.rebuilds.values():
@@ -181,7 +182,7 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
 
 
 def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> RebuildResult:
-    """Step 5, as far as the copy has come."""
+    """Do step 5, as far as the copy has come."""
     begins = ledger.beginnings.get(rebuilt.topic)
     after = restore(flow, clusters, rebuilt, begins.offsets if begins is not None else {})
     if after != rebuilt:

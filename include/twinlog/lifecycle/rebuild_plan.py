@@ -1,4 +1,4 @@
-"""What a rebuild of a topic would do, and why it may not be begun: its pure half, but for what is read.
+"""Plan what a rebuild of a topic would do, and say why it may not be begun; this only reads.
 
 `twinlog.lifecycle.rebuild` does it.
 """
@@ -35,11 +35,12 @@ LIFE_CODES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What a rebuild of one topic would do.
+    """A plan to rebuild one topic.
 
-    `copied_records` lie in the copy (as downstream offsets, an upper bound), `source_records` can be copied again;
-    `begins` is the upstream offset the new copy begins at, by partition.  `groups` are positions on the copy, those
-    without an upstream offset cannot be kept.  `active_groups` and `other_writers` keep it from being rebuilt.
+    `copied_records` lie in the copy (as downstream offsets, an upper bound). `source_records` can be copied again.
+    `begins` is the upstream offset at which the new copy begins, by partition. `groups` are positions on the copy;
+    those without an upstream offset cannot be kept. If there are `active_groups` or `other_writers`, the rebuild is
+    refused.
     """
 
     flow: str
@@ -58,20 +59,23 @@ class RebuildPlan:
 
 
 def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
-    """Say what a rebuild would do.  Raises TerminalError `rebuild-refused` for a topic the flow does not copy."""
+    """Return what a rebuild would do.
+
+    Raises TerminalError `rebuild-refused` for a topic the flow does not copy.
+    """
     discovery = discover.run(flow, clusters)
     return plan_of(flow, clusters, discovery, read_ledger(flow, clusters.target), topic)
 
 
 def stale(discovery: Discovery, topic: str) -> bool:
-    """Whether what was rebuilt is not what is there any more."""
+    """Say whether the topic or its copy is no longer the one that was rebuilt."""
     return any(it.topic == topic and it.code in LIFE_CODES for it in discovery.problems)
 
 
 def plan_of(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger, topic: str
 ) -> RebuildPlan:
-    """Say what a rebuild would do, by what was discovered and by a ledger that was read behind the fence."""
+    """Return what a rebuild would do, by the discovery and by a ledger that was read behind the fence."""
     found = wanted(flow, discovery, topic)
     life = ledger.incarnations.get(topic)
     same_life = life is not None and not differ(life.topic_id, found.topic_id)
@@ -127,7 +131,7 @@ def _notes(
     same_life: bool,
     groups: Iterable[GroupPosition],
 ) -> Iterator[str]:
-    """What does not come back."""
+    """Describe what a rebuild does not bring back."""
     if any(begins.values()):
         yield (
             f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
@@ -143,7 +147,10 @@ def _notes(
 def _writers(
     flow: FlowSettings, clusters: Clusters, found: DiscoveredTopic, begun: Rebuild | None
 ) -> tuple[str, ...]:
-    """Others who write to the copy that would be deleted; with a rebuild `begun` that is the noted one only."""
+    """Return the other writers of the copy that would be deleted.
+
+    If a rebuild is `begun`, only the copy that it recorded would be deleted. For any other copy the result is empty.
+    """
     remote = found.remote
     if remote is None or (begun is not None and begun.old_remote_topic_id != remote.topic_id):
         return ()
@@ -151,7 +158,10 @@ def _writers(
 
 
 def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTopic:
-    """Return the topic, if it can be read as a whole.  Raises TerminalError `rebuild-refused`."""
+    """Return the topic, if all its partitions can be read.
+
+    Raises TerminalError `rebuild-refused`.
+    """
     if discovery.stands_by:
         raise TerminalError(
             f"flow {flow.name} is {discovery.stands_by}", hint="resume it first", code=REFUSED, flow=flow.name
@@ -191,13 +201,13 @@ def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
 
 
 def refuse_while_shared(flow: FlowSettings, todo: RebuildPlan) -> None:
-    """Raise TerminalError `rebuild-refused` when others write to the copy, too."""
+    """Raise TerminalError `rebuild-refused` if the copy has other writers."""
     if todo.other_writers:
         raise shared(flow, todo.topic, todo.remote_topic, todo.other_writers)
 
 
 def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str, ...]) -> TerminalError:
-    """Make the error for a copy that holds records of others, which would go with it."""
+    """Make the error for a copy that holds records of other writers, which would be deleted with it."""
     return TerminalError(
         f"{remote_topic} on {flow.target.alias} is also written by {'; '.join(writers)}: their records would go, too",
         hint=f"when they may go, stop who writes there and delete {remote_topic} by hand first",
@@ -209,25 +219,25 @@ def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str
 
 
 def overtaken(before: Rebuild | None, now: Rebuild, request: str) -> bool:
-    """Whether another run has since done what is asked for; `now` is behind `deleting`.  Pure."""
+    """Say whether another run has done the request since; `now` is past `deleting`. Pure."""
     if before is not None and before.at_ms == now.at_ms:
         return before.phase is RebuildPhase.DELETING
     return serves(now, request)
 
 
 def serves(now: Rebuild, request: str) -> bool:
-    """Whether a rebuild behind `deleting` is what a request asks for, so that nothing is to be begun.  Pure.
+    """Say whether a rebuild past `deleting` serves a request, so that none has to be begun. Pure.
 
-    A cycle, which has no request, goes on with whatever is being copied.  Who asks anew means the copy as it is by now:
-    it may have stopped, and would keep its groups waiting for ever.
+    A cycle has no request, and continues any rebuild that is being copied. A new request means the copy as it is now:
+    a rebuild that is being copied may have stopped, and would keep its groups waiting for ever.
     """
     return now.asked_by(request) or (not request and now.phase is RebuildPhase.COPYING)
 
 
 def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
-    """Return the rebuild that was begun as the ledger has it now: another run may have brought it further.  Pure.
+    """Return the ledger's present version of a rebuild: another run may have advanced it. Pure.
 
-    Raises TransientError when another one was begun since.
+    Raises TransientError if another rebuild was begun since.
     """
     standing = ledger.rebuilds.get(begun.topic)
     if standing is None or (standing.phase is RebuildPhase.DELETING and standing.at_ms != begun.at_ms):

@@ -1,6 +1,6 @@
-"""The records that change which life stored progress and the offset map are about.  Pure.
+"""Make the records that change which incarnation stored progress and the offset map are about. Pure.
 
-All of a change goes into one transaction behind the fence: progress, map and ledger never tell different stories.
+All records of a change go into one transaction behind the fence, so progress, map and ledger always agree.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredTopic
 
 Stored = Mapping[SourceIncarnation, Sequence[int]]
-"""First upstream offsets of the pieces that are stored of each map."""
+"""First upstream offsets of the stored segments of each map."""
 
 
 def noted(state: StateTopics, record: LedgerRecord) -> StateRecord:
-    """Write a ledger record."""
+    """Make the record that writes a ledger entry."""
     return StateRecord.of_ledger(state.ledger_topic, record)
 
 
 def forgotten(state: StateTopics, record: LedgerRecord) -> StateRecord:
-    """Forget a ledger record."""
+    """Make the record that forgets a ledger entry."""
     return StateRecord(state.ledger_topic, LEDGER_PARTITION, record.key(), None)
 
 
 def progress(state: StateTopics, partition: TopicPartition, last: int | None) -> StateRecord:
-    """Set the last copied upstream offset; None (or one below 0) forgets it."""
+    """Make the record that sets the last copied upstream offset; None (or one below 0) forgets it."""
     return progress_record(state, *partition, None if last is None or last < 0 else last)
 
 
 def piece(
     state: StateTopics, life: SourceIncarnation, first_upstream: int, made: MapSegment | None
 ) -> StateRecord:
-    """Write the map piece that begins at an upstream offset; None forgets it."""
+    """Make the record of the map segment that begins at an upstream offset; None forgets it."""
     return map_record(state, MapKey(*life, first_upstream), None if made is None else encode_segment(made))
 
 
 def current_incarnation(
     topic: DiscoveredTopic, ledger: Ledger, source_cluster_id: str, now_ms: int, reason: IncarnationReason
 ) -> Incarnation:
-    """The life that is copied from now on, into the copy as it is."""
+    """Return the incarnation that is copied from now on, into the copy as it is."""
     before = ledger.incarnations.get(topic.topic)
     return Incarnation(
         topic.topic,
@@ -69,7 +69,7 @@ def current_incarnation(
 
 
 def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False) -> Beginning | None:
-    """Where the copy of a life begins; None while offsets of some partitions cannot be read."""
+    """Return where the copy of an incarnation begins; None while offsets of some partitions cannot be read."""
     if len(topic.partitions) < topic.partition_count:
         return None
     starts = {str(it.partition): it.source.log_start for it in topic.partitions}
@@ -87,9 +87,10 @@ def adoption(
     source_cluster_id: str,
     now_ms: int,
 ) -> Iterator[StateRecord]:
-    """Let a recreated topic go on behind its earlier life, from its own first record.
+    """Copy a recreated topic after its earlier incarnation, from the new one's first record.
 
-    Progress of the earlier life is forgotten in the same transaction: from then on progress is the new life's.
+    Progress of the earlier incarnation is forgotten in the same transaction: from then on progress is about the new
+    one.
     """
     for partition in stored:
         if partition.topic == topic.topic:
@@ -105,14 +106,17 @@ def adoption(
 
 
 def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
-    """What is noted of lives of which nothing more is copied; else a topic made anew each night grows for ever."""
+    """Yield ledger records of incarnations that are no longer copied.
+
+    Unless these are forgotten, the ledger of a topic that is recreated each night grows for ever.
+    """
     yield from (it for it in ledger.leader_epochs if it.topic == topic)
     if topic in ledger.beginnings:
         yield ledger.beginnings[topic]
 
 
 def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
-    """What is known to have been lost with the life that ended."""
+    """Yield the gaps known to be lost with the incarnation that ended."""
     life = ledger.incarnations[topic]
     for partition, first, last in lost_tails(ledger, topic):
         yield Gap(
@@ -129,7 +133,7 @@ def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
 
 
 def crossing(state: StateTopics, lost: Lost, gap: Gap) -> Iterator[StateRecord]:
-    """Go on behind offsets the source has deleted; the map says that nothing of them was copied."""
+    """Go on after offsets the source has deleted; the map says that none of them was copied."""
     life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     yield noted(state, gap)
     yield progress(state, lost.source, lost.last_offset)
@@ -141,9 +145,9 @@ def rewinding(
 ) -> Iterator[StateRecord]:
     """Go on where a truncated log and its copy part.
 
-    The copy keeps what the source has lost, but the map forgets it: those upstream offsets hold other records now.
-    What was audited is forgotten with it: the next audit begins anew, and none of the new records counts as proved.
-    Raises UnreadableMap when what it knows cannot be told.
+    The copy keeps the records that the source has lost, but the map forgets them: those upstream offsets hold other
+    records now. Audit results are forgotten too: the next audit begins anew, and none of the new records counts as
+    proved. Raises UnreadableMap if the map cannot be read.
     """
     life = SourceIncarnation(lost.topic, lost.topic_id, lost.partition)
     packed = maps.get(life)
@@ -171,7 +175,7 @@ def erasure(
     stored_pieces: Stored,
     ledger: Ledger,
 ) -> Iterator[StateRecord]:
-    """Forget all that is about the copy of a topic: progress, map, gaps, audits, what was left out, where it begins.
+    """Forget all that is about a topic's copy: progress, map, gaps, audits, offsets left out, and where it begins.
 
     A map that cannot be read is forgotten like any other.
     """
@@ -197,7 +201,7 @@ def erasure(
     )
     yield from (forgotten(state, it) for it in records)
     for one in ledger.lives:
-        if one.topic == topic:  # the ledger shows the beginning of the newest life only
+        if one.topic == topic:  # the ledger shows the beginning of the newest incarnation only
             yield forgotten(state, Beginning(topic, one.topic_id, {}, {}, 0))
     if topic in ledger.deleted:
         yield forgotten(state, ledger.deleted[topic])

@@ -1,7 +1,7 @@
 """Step `sync_topics`: give every replicated topic its copy on the target, with enough partitions.
 
-`plan` (twinlog.topics.plan) lists the changes, `apply` walks exactly that list.  One refused topic does
-not stop the others.
+`plan` (twinlog.topics.plan) lists the changes; `apply` makes exactly those. One refused topic does not stop the
+others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from twinlog.topics.reverse_flows import unknown_ledgers
 
 @dataclass(frozen=True, slots=True)
 class SyncTopicsResult:
-    """What was changed on the target (in a dry run: would be), what was refused, and lines for people."""
+    """The changes made on the target (in a dry run: that would be made), the refusals, and lines for people."""
 
     flow: str
     dry_run: bool
@@ -44,19 +44,18 @@ class SyncTopicsResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every topic of the flow has its place on the target."""
+        """Whether every topic of the flow is provisioned on the target."""
         return not self.refused and not any(problem.blocking for problem in self.problems)
 
 
 def run(
     flow: FlowSettings, clusters: Clusters, dry_run: bool = False, run_id: str | None = None
 ) -> SyncTopicsResult:
-    """Create remote and internal topics, add partitions, and bring the memory of topics' lives up to date.
+    """Create remote and internal topics, add partitions, and update the records of topics' incarnations.
 
-    A flow that is paused, or failing over, changes nothing.  `run_id` is the caller's when it holds the fence itself.
-
-    Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused when a topic that
-    exactly-once rests on cannot be had.
+    A flow that is paused, or failing over, changes nothing. `run_id` is the caller's if the caller holds the fence
+    itself. Raises TerminalError `cleanup-policy`, ClusterUnreachable, and ClusterRefused if a topic that exactly-once
+    depends on cannot be created.
     """
     discovery = discover.run(flow, clusters)
     if discovery.stands_by:
@@ -85,7 +84,7 @@ def run(
 
 
 def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...]:
-    """Ledgers on the source that may be of a flow the other way, where that matters."""
+    """Return warnings about ledgers on the source that may be a reverse flow's, if the flow keeps topic names."""
     keeps_names = any(topic.remote_topic == topic.topic for topic in discovery.topics)
     return unknown_ledgers(flow, clusters) if keeps_names else ()
 
@@ -103,7 +102,7 @@ def make_plan(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> T
 
 
 def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:
-    """Read how the flow's own topics stand on the target."""
+    """Read the flow's own topics on the target."""
     topics = target.describe_topics(topic.name for topic in internal_topics(flow))
     return InternalState(topics, target.topic_configs(topics.found))
 
@@ -113,7 +112,7 @@ def apply(
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...], tuple[str, ...]]:
     """Make the changes of the plan in its order; return those made, those refused with the reason, and notes.
 
-    A note, no more, are settings of an internal topic that stay as they are: nothing is copied wrongly because of them.
+    If an internal topic refuses settings, that is only a note: no record is copied wrongly because of it.
     """
     errors: dict[str, TwinlogError] = {}
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE_INTERNAL)]).refused
@@ -141,7 +140,7 @@ def apply(
 
 
 def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
-    """Set what internal topics lack; say of those that refuse, by name, what to set by hand."""
+    """Set what internal topics lack; return, by name, what to set by hand on those that refuse."""
     wanted = {it.name: it.configs or {} for it in _of(todo, ChangeKind.CONFIGURE_INTERNAL)}
     refused = target.alter_topic_configs(wanted).refused if wanted else {}
     return {
@@ -153,7 +152,7 @@ def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
 def _first_incarnations(
     flow: FlowSettings, todo: TopicPlan, target: Cluster, discovery: Discovery, failed: Collection[str]
 ) -> list[LedgerRecord]:
-    """The lives seen for the first time, each with the copy it goes into and where that begins."""
+    """Return incarnations seen for the first time, each with its copy and where that copy begins."""
     topics = {it.topic: it for it in discovery.topics}
     seen = [it for it in todo.first_seen if it.remote_topic not in failed]
     copies = target.describe_topics(it.remote_topic for it in seen).found
@@ -189,7 +188,10 @@ def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:
 
 
 def _hint(error: TwinlogError) -> str:
-    """A copy is not made with fewer settings than its topic has: some of them decide how long records live."""
+    """Return a hint for a refused creation.
+
+    A copy is not created with fewer settings than its topic: some of them decide how long records are kept.
+    """
     if error.data.get("kafka_error") == "INVALID_CONFIG":
         return "leave that config out by config.properties.exclude, or create the topic by hand"
     return ""

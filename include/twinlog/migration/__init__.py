@@ -1,1 +1,1 @@
-"""From MirrorMaker 2 and back to it."""
+"""Migrate flows from MirrorMaker 2 and back to it."""

@@ -1,13 +1,18 @@
-"""Where a copy ends, proved by comparing records: which source records the end of the target's log holds.  Pure.
+"""Prove where a copy ends, by comparing records: which source records the end of the target's log holds. Pure.
 
-MM2 copies a partition in order and goes on, after a restart, behind the position it wrote last: so the log of a copy
-is the source's records in order, now and then falling back and repeating some.  Two bounds are kept while the
-target's records are walked: the furthest source record they can be (`upper`), and the furthest they must be
-(`lower`), given that everything up to the position MM2 wrote is there.  Records that cannot be told apart push the
-two away from each other; only when both meet is the end proved.
+MM2 copies a partition in order, and after a restart goes on behind the position it wrote last. So the log of a copy is
+the source's records in order, now and then falling back and repeating some:
 
-Compacted topics may lack records on either side: a record with a key may be gone from the source, and one behind
-MM2's position may be missing from the target if a later one there has its key.
+    source    a b c d e f
+                  ^ the position MM2 wrote last
+    target    a b c d | d e      restarted behind c: repeated d, went on to e
+
+While the target's records are walked, two bounds are kept: the furthest source record they can be (`upper`), and the
+furthest they must be (`lower`), given that everything up to the position MM2 wrote is there. Records that cannot be
+told apart push the two bounds away from each other. The end is proved only if both meet.
+
+Compacted topics may lack records on either side. A record with a key may be gone from the source. A record after MM2's
+position may be missing from the target if a later one there has its key.
 """
 
 from __future__ import annotations
@@ -22,11 +27,12 @@ from twinlog.offsets.run import Extent
 
 
 class Verdict(StrEnum):
-    """What a comparison came to.
+    """The outcome of a comparison.
 
-    `proved`: the copy ends at `last_upstream`.  `not-compared`: there is nothing left to compare on one side, and
-    nothing speaks against what MM2 says.  `look-further-back`: a record of the target lies before the part of the
-    source that was looked at.  The others say why nothing is proved.
+    - `proved`: the copy ends at `last_upstream`.
+    - `not-compared`: one side has no record left to compare, and nothing contradicts MM2's position.
+    - `look-further-back`: a record of the target lies before the part of the source that was read.
+    - The others say why nothing is proved.
     """
 
     PROVED = "proved"
@@ -39,12 +45,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is compared of one partition.
+    """The records of one partition to compare.
 
-    `source` and `target` are records in order of their offsets; `from_source_start` says that nothing older is left
-    on the source, `from_first_record` that both begin with the first record there ever was: the copy began there.
-    `progress` is the last upstream offset MM2 says it has copied, None when it says nothing.  `timestamps` false
-    leaves them out of the comparison: the target's topic stamps records by itself.
+    `source` and `target` are records in order of their offsets. `from_source_start` says that nothing older is left on
+    the source. `from_first_record` says that both begin with the first record there ever was: the copy began there.
+    `progress` is the last upstream offset MM2 says it has copied, None if it has no position. If `timestamps` is false
+    they are not compared: the target's topic stamps records by itself.
     """
 
     source: Sequence[Fingerprint]
@@ -58,13 +64,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The outcome.
+    """The result of a comparison.
 
-    `last_upstream` is the upstream offset up to which the copy is complete, -1 for nothing.  `compared` counts
-    records of the target that were found on the source, `duplicates` those of them that repeat an earlier one,
-    `beyond` those behind the position MM2 wrote.  `pairs` are (upstream, downstream) of all of them, `runs` of the
-    first copy of each record; empty where a repetition of records that cannot be told apart leaves it open which.
-    `at` is the downstream offset of the record in the way, -1 when there is none.
+    - `last_upstream` is the upstream offset up to which the copy is complete, -1 for nothing.
+    - `compared` counts records of the target that were found on the source, `duplicates` those of them that repeat an
+      earlier one, `beyond` those behind the position MM2 wrote.
+    - `pairs` are (upstream, downstream) of all of them.
+    - `runs` are extents of the first copy of each record. They are empty if records that cannot be told apart are
+      repeated, so that the first copy is not known.
+    - `at` is the downstream offset of the record that prevents a proof, -1 if there is none.
     """
 
     verdict: Verdict
@@ -97,7 +105,7 @@ class _Walk:
             self._places.setdefault(self._identity(record), []).append(place)
         self._said_place = bisect_right(self._source, said, key=lambda it: it.offset) - 1
         while self._said_place >= 0 and self._source[self._said_place].aborted:
-            self._said_place -= 1  # who reads what is committed has passed it, and copied nothing
+            self._said_place -= 1  # a read_committed reader has passed it, and copied nothing
         self._upper = -1
         self._lower = self._said_place
         self._at = -1  # the place of the record before, to prefer going on over falling back
@@ -119,7 +127,7 @@ class _Walk:
         return (record.content, record.timestamp) if self._window.timestamps else record.content
 
     def _candidates(self, record: Fingerprint, *, first: bool) -> list[int]:
-        """Which places of the source the record can be: those it could have got to without leaving one out."""
+        """Return the source places that the record can be: those reached without leaving a record out."""
         places = self._places.get(self._identity(record), [])
         if self._window.compacted or (first and not self._window.from_first_record):
             return places
@@ -127,7 +135,7 @@ class _Walk:
         return places[: bisect_right(places, limit)]
 
     def _following(self, place: int) -> int:
-        """Where the next record after `place` is that must be copied; aborted ones may be left out."""
+        """Return the place of the next record after `place` that must be copied; aborted ones may be left out."""
         place += 1
         while place < len(self._source) and self._source[place].aborted:
             place += 1
@@ -149,7 +157,7 @@ class _Walk:
     def _stopped(self, record: Fingerprint) -> Alignment:
         known = self._places.get(self._identity(record))
         if known:
-            verdict = Verdict.INCOMPLETE  # it is there, but beyond a record that was never copied
+            verdict = Verdict.INCOMPLETE  # the record is there, but beyond a record that was never copied
         elif self._window.from_source_start:
             verdict = Verdict.DIFFERENT
         else:
@@ -167,7 +175,7 @@ class _Walk:
             return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=missing)
         last = max(
             self._said, self._source[self._upper].offset
-        )  # up to what was said only aborted ones follow
+        )  # up to MM2's position only aborted ones follow
         return Alignment(
             Verdict.PROVED,
             last,
@@ -179,13 +187,13 @@ class _Walk:
         )
 
     def _nothing_found(self) -> Alignment:
-        """No record of the target is on the source: fine when the source has none left of those MM2 copied."""
+        """Judge a copy of which no record is on the source: fine if the source has none left of those MM2 copied."""
         if self._said_place >= 0 or self._said < 0:
             return Alignment(Verdict.DIFFERENT, self._said, at=self._window.target[-1].offset)
         return Alignment(Verdict.NOT_COMPARED, self._said)
 
     def _missing(self) -> int:
-        """Give the upstream offset of a record that was left out, and not because a later one has its key."""
+        """Return the upstream offset of a record that was left out although no later record has its key, or -1."""
         copied = {upstream for upstream, _ in self._pairs}
         later = {record.key for record in self._window.target}
         for record in self._source[self._said_place + 1 : self._upper]:

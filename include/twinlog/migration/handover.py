@@ -1,8 +1,8 @@
-"""Handing a flow back to MirrorMaker 2: prove that the copies end where progress says, and leave what MM2 reads.
+"""Migrate a flow to MirrorMaker 2: prove that the copies end where progress says, and leave what MM2 reads.
 
-Progress is in MM2's own format already.  What is added: the same under MM2's own connector name and offsets topic
-where these differ, offset-syncs and checkpoints of now, and a note in the ledger that pauses the flow, so that no
-cycle of ours copies beside MM2.
+Progress is in MM2's own format already. This adds the same positions under MM2's own connector name and offsets topic
+if these differ, up-to-date offset-syncs and checkpoints, and a record in the ledger that pauses the flow, so that no
+cycle of twinlog copies beside MM2.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(
     dry_run: bool = False,
     watch_seconds: float | None = None,
 ) -> TakeoverReport:
-    """Hand the flow over to `origin`; with `dry_run` only say what would be done.
+    """Migrate the flow to `origin`; with `dry_run` only say what would be done.
 
     Raises TerminalError `mm2-running`, `nothing-to-hand-over` or `phase`, and what clusters refuse.
     """
@@ -77,7 +77,7 @@ def run(
     )
     if report.refused or dry_run:
         return report if report.refused else replace(report, state="dry-run")
-    # Before the pause: a paused flow does not do this, and MM2 reads both when it starts.
+    # Before the pause: a paused flow writes neither, and MM2 reads both when it starts.
     syncs = emit.run(flow, clusters)
     followed = checkpoints_step.run(flow, clusters) if flow.emit_checkpoints else None
     positions = _positions(flow, clusters, origin, state, proved)
@@ -99,7 +99,10 @@ def _rows(proved: Sequence[Proved], refused: Sequence[PartitionProof]) -> tuple[
 
 
 def _strictly(proof: PartitionProof) -> PartitionProof:
-    """Our progress is in the data's transaction: a copy that goes further was written by somebody else."""
+    """Refuse a copy that goes beyond progress.
+
+    twinlog's progress is in the data's transaction, so another program wrote the records beyond it.
+    """
     if proof.state is not ProofState.PROVED or not proof.beyond:
         return proof
     return replace(
@@ -114,7 +117,7 @@ def _strictly(proof: PartitionProof) -> PartitionProof:
 def _positions(
     flow: FlowSettings, clusters: Clusters, origin: Origin, state: StateTopics, proved: Sequence[Proved]
 ) -> list[StateRecord]:
-    """Positions under MM2's name, where that is not ours or says something else."""
+    """Return positions under MM2's name, if that is not ours and they differ from what is stored."""
     if (origin.connector, origin.offsets_topic) == (state.connector_name, state.offsets_topic):
         return []
     described = clusters.target.describe_topics([origin.offsets_topic]).require()
@@ -135,7 +138,7 @@ def _positions(
 
 
 def _pause(state: StateTopics, origin: Origin) -> StateRecord:
-    """From here on no cycle of ours copies; in the same transaction, so that none has begun meanwhile."""
+    """Pause the flow in the same transaction, so that no cycle of twinlog begins to copy meanwhile."""
     now = clock.now_ms()
     reason = f"handed over to MirrorMaker 2 ({origin.connector}); `twinlog takeover` takes it back"
     record = FlowState(FlowPhase.PAUSED, now, "twinlog handover", reason)

@@ -1,4 +1,4 @@
-"""Which MirrorMaker 2 it is, how far it says it has copied, and whether it still runs."""
+"""Find out which MirrorMaker 2 it is, how far it says it has copied, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from twinlog.formats.mm2.heartbeat import Heartbeat
 from twinlog.state.ledger import latest_or_empty
 
 WATCH_SECONDS = 3.0
-"""The least time to watch whether anything moves; MM2 beats every second by default."""
+"""Least time to watch for changes; MM2 emits heartbeats every second by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Which MM2: its source connector's name, where its worker keeps offsets, and the group of its workers.
 
-    `dedicated` says that the workers do nothing but this flow, so that one of them is enough to say it runs.
+    `dedicated` says that the workers serve only this flow, so that one live worker shows that it runs.
     """
 
     connector: str
@@ -40,7 +40,7 @@ class Origin:
     def of(
         cls, flow: FlowSettings, connector: str = "", offsets_topic: str = "", worker_group: str = ""
     ) -> Origin:
-        """Take what is given, and dedicated mode's names for what is not."""
+        """Use the names given, and dedicated mode's names for the others."""
         own = f"{flow.source.alias}-mm2"
         return cls(
             connector or flow.connector_name,
@@ -66,7 +66,7 @@ def read_positions(flow: FlowSettings, target: ClusterReader, origin: Origin) ->
 def _positions(
     flow: FlowSettings, origin: Origin, latest: Mapping[bytes, bytes | None]
 ) -> dict[TopicPartition, int]:
-    """What the offsets topic (value by key) says this connector has copied of the flow's source."""
+    """Return what the offsets topic (value by key) says this connector has copied of the flow's source."""
     keys = ((parse_source_key(data, origin.connector, flow.source.alias), data) for data in latest)
     offsets = ((key, parse_offset_value(latest[data])) for key, data in keys if key is not None)
     return {TopicPartition(key.topic, key.partition): it for key, it in offsets if it is not None}
@@ -97,7 +97,7 @@ def _source_keys(keys: Iterable[bytes]) -> Iterable[SourceOffsetKey]:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a running MM2 would move: positions, its last beat, and the ends of the copies."""
+    """Signs of a running MM2: positions, its last heartbeat, and the ends of the copies."""
 
     positions: Mapping[TopicPartition, int]
     beat_ms: int | None
@@ -111,10 +111,10 @@ def require_stopped(
     copies: Iterable[TopicPartition],
     watch_seconds: float | None = None,
 ) -> Traces:
-    """Make sure that nobody else copies: no worker runs the connector, and nothing moves while we watch.
+    """Make sure that no other program copies: no worker runs the connector, and nothing moves while we watch.
 
-    Returns what was seen last.  Raises TerminalError `mm2-running`, and the refusal of a target that does not
-    tell who is in the workers' group: not knowing is no reason to go on.
+    Returns what was read last. Raises TerminalError `mm2-running`, and the refusal of a target that does not tell who
+    is in the workers' group: without that answer it is not safe to go on.
     """
     _require_no_workers(flow, clusters.target, origin)
     watched = list(copies)
@@ -130,14 +130,14 @@ def require_stopped(
 def traces(
     flow: FlowSettings, target: ClusterReader, origin: Origin, copies: Iterable[TopicPartition]
 ) -> Traces:
-    """Look at what a running MM2 would move."""
+    """Read what a running MM2 would change."""
     positions = _positions(flow, origin, latest_or_empty(target, origin.offsets_topic))
     beat = _last_beat(flow, target)
     return Traces(positions, beat, {it: offsets.end for it, offsets in target.offsets(copies).found.items()})
 
 
 def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
-    """Raise TerminalError `mm2-running` for the first thing that has moved between two looks.  Pure."""
+    """Raise TerminalError `mm2-running` for the first change between two readings. Pure."""
     moved = [it for it, end in after.ends.items() if end != before.ends.get(it, end)]
     if moved:
         _fail(flow, f"records still arrive in {moved[0].topic}-{moved[0].partition}")

@@ -1,4 +1,4 @@
-"""Which partitions are to be proved, and which are refused before anything is compared."""
+"""Choose which partitions are to be proved, and which are refused before any comparison."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRY_AGAIN = "wait until it has a leader that answers, and try again"
 def discover_all(
     flow: FlowSettings, clusters: Clusters, positions: Iterable[TopicPartition] = ()
 ) -> Discovery:
-    """Discover as a cycle does, of a flow that is paused too: handing over is what paused it.
+    """Discover as a cycle does, also for a paused flow: a migration to MM2 is what paused it.
 
     Topics of `positions` that the source does not list are asked for by name: a missing DESCRIBE is no deletion.
     """
@@ -50,10 +50,11 @@ def places(
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None = None,
 ) -> tuple[list[Place], list[PartitionProof]]:
-    """Sort the flow's partitions into those to prove and those refused at once; copies nobody began are neither.
+    """Sort the flow's partitions into those to prove and those refused at once.
 
-    What could not be looked at is refused: it may be copied further than anybody knows.  Raises UsageError for a name
-    in `topics` that the flow does not replicate.
+    Partitions without a copy and without a position are in neither list. A partition that could not be read is
+    refused: its copy may go further than is known. Raises UsageError for a name in `topics` that the flow does not
+    replicate.
     """
     hidden = [it for it in discovery.problems if it.code is ProblemCode.SOURCE_REFUSED]
     known = {it.topic for it in discovery.topics} | {it.topic for it in hidden}
@@ -94,7 +95,7 @@ def _by_topic(positions: Mapping[TopicPartition, int]) -> Mapping[str, Mapping[i
 
 
 def _hidden(flow: FlowSettings, problem: Problem, said: Mapping[int, int]) -> Iterator[PartitionProof]:
-    """Refuse the known partitions of a topic the source does not describe; its first where none is known."""
+    """Refuse the known partitions of a topic the source does not describe; partition 0 if none is known."""
     for number in sorted(said) or [0]:
         remote = remote_name(flow, problem.topic)
         yield refusal_of(
@@ -135,7 +136,7 @@ def _sorted(
 
 
 def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:
-    """Why a partition has no offsets on the source: message and hint."""
+    """Return why a partition has no offsets on the source: message and hint."""
     if number < topic.partition_count:
         return f"the offsets of {topic.topic}-{number} cannot be read on the source", TRY_AGAIN
     return (
@@ -146,7 +147,7 @@ def _unseen(topic: DiscoveredTopic, number: int) -> tuple[str, str]:
 
 
 def _against(topic: DiscoveredTopic, it: DiscoveredPartition, said: int | None) -> tuple[str, str] | None:
-    """What keeps a partition from being compared at all: message and hint; None when nothing does."""
+    """Return what keeps a partition from being compared at all: message and hint; None if nothing does."""
     name = f"{topic.topic}-{it.partition}"
     copy = f"{topic.remote_topic}-{it.partition}"
     if it.target is None and topic.remote is not None and it.partition < topic.remote.partitions:

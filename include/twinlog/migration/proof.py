@@ -1,4 +1,4 @@
-"""Proving one partition: read as much of both logs as the comparison needs, and say what it came to."""
+"""Prove one partition: read as much of both logs as the comparison needs, and compare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.migration.alignment import Alignment, Verdict, Window, align
 
 FIRST_RECORDS = 50
-"""Of those the source still has before the position, so many at most may have been compacted away in the copy."""
+"""Of the source's first records before the position, how many at most compaction may have removed from the copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Place:
 def prove(clusters: Clusters, place: Place, depth: int) -> Alignment:
     """Compare the last records, from `depth` source records before the position on to the end of the copy.
 
-    Looks further back on its own where MM2 repeated more than that.
+    If MM2 repeated more than that, read further back without being asked.
     """
     back = depth
     while True:
@@ -56,7 +56,7 @@ def prove(clusters: Clusters, place: Place, depth: int) -> Alignment:
 
 
 def _from(place: Place, back: int) -> int:
-    """The first upstream offset to look at."""
+    """Return the first upstream offset to read."""
     start = place.source_offsets.log_start
     return start if place.said is None else max(start, place.said + 1 - back)
 
@@ -86,9 +86,9 @@ def _window(clusters: Clusters, place: Place, back: int) -> Window:
 
 
 def _far_enough(place: Place, source: Sequence[Fingerprint], target: Sequence[Fingerprint]) -> bool:
-    """Whether the copy was read back to before the first source records looked at: it holds them in order.
+    """Say whether the copy was read back to before the first source records read: it holds them in order.
 
-    Where the source has none left of those MM2 says it copied, it is enough that the copy does not end in later ones.
+    If the source has none left of those MM2 says it copied, it is enough that the copy does not end in later ones.
     """
     known = {it.content for it in source}
     if source and place.said is not None and source[0].offset > place.said:

@@ -1,4 +1,4 @@
-"""MM2's offset-syncs and checkpoints, held against what was proved.  Pure."""
+"""Compare MM2's offset-syncs and checkpoints with what was proved. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinlog.state.mm2_topics import Checkpoints
 
 @dataclass(slots=True)
 class _Pairs:
-    """Where the records of one partition that were compared have their copies."""
+    """The compared records of one partition, each with its copies."""
 
     alignment: Alignment
     copies: dict[int, set[int]] = field(default_factory=dict)
@@ -29,11 +29,11 @@ class _Pairs:
         self.firsts = sorted((upstream, min(found)) for upstream, found in self.copies.items())
 
     def knows(self, upstream: int) -> bool:
-        """Whether the record at `upstream`, or the next one, was compared."""
+        """Say whether the record at `upstream`, or the next one, was compared."""
         return bool(self.firsts) and self.firsts[0][0] <= upstream <= self.alignment.last_upstream + 1
 
     def next_copy(self, upstream: int) -> int:
-        """Where a group that has read everything before `upstream` goes on."""
+        """Return where a group that has read everything before `upstream` goes on."""
         at = bisect_left(self.firsts, (upstream, -1))
         return self.firsts[at][1] if at < len(self.firsts) else max(d for _, d in self.alignment.pairs) + 1
 
@@ -58,9 +58,10 @@ def review_syncs(proof: PartitionProof, found: Alignment, syncs: Iterable[Offset
 
 
 def syncs_by_partition(syncs: Iterable[OffsetSync]) -> Mapping[TopicPartition, list[OffsetSync]]:
-    """Sort syncs by source partition, in their order; those before a step back upstream count no more.
+    """Sort syncs by source partition, in their order; those before a step back upstream are dropped.
 
-    MM2's store forgets them (OffsetSyncStore.updateSyncArray): they are of an earlier life, or of a copy made anew.
+    MM2's store forgets them (OffsetSyncStore.updateSyncArray): they are of an earlier incarnation, or of a copy made
+    anew.
     """
     result: defaultdict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     for sync in syncs:
@@ -94,7 +95,7 @@ def review_checkpoints(
 
 
 def _distance(checkpoint: Checkpoint, pairs: _Pairs | None) -> int | None:
-    """How many downstream offsets the checkpoint lies before the right one; None where nothing was compared."""
+    """Return how many downstream offsets the checkpoint lies before the right one; None if that was not compared."""
     if pairs is None or not pairs.knows(checkpoint.upstream_offset):
         return None
     return pairs.next_copy(checkpoint.upstream_offset) - checkpoint.downstream_offset

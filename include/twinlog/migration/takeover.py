@@ -1,9 +1,9 @@
-"""Taking a flow over from MirrorMaker 2: prove where its copies end, and go on from there.
+"""Migrate a flow from MirrorMaker 2: prove where its copies end, and go on from there.
 
-MM2 writes its positions a minute apart and copies at least once, so a copy may go further than its position says, and
-may hold records twice.  Going on from the positions alone would copy records again.  Here the ends of both logs are
-compared record by record; positions and a first stretch of the exact offset map are then written in one
-transaction, behind the fence.  Unless every partition is proved, nothing is written.
+MM2 writes its positions a minute apart and copies at least once. So a copy may go further than its position says, and
+may hold records twice. Going on from the positions alone would copy records again. Here the ends of both logs are
+compared record by record. Positions and a first part of the exact offset map are then written in one transaction,
+behind the fence. Unless every partition is proved, nothing is written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from twinlog.state.progress import SourceIncarnation, read_packed
 from twinlog.topics.discovery import Discovery
 
 DEPTH = 10_000
-"""Records compared before the position.  Must be more than MM2 copies of one partition between two flushes (60 s)."""
+"""Records compared before the position. Must be more than MM2 copies of one partition between two flushes (60 s)."""
 
 RUNS_PER_PIECE = 4_000
 PARTITIONS_AT_ONCE = 4
@@ -53,7 +53,7 @@ PARTITIONS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A place and what comparing it came to."""
+    """A place and the result of its comparison."""
 
     place: Place
     found: Alignment
@@ -70,10 +70,10 @@ def run(
     dry_run: bool = False,
     watch_seconds: float | None = None,
 ) -> TakeoverReport:
-    """Take the flow over from `origin`; with `dry_run` only say what would be done.
+    """Migrate the flow from `origin`; with `dry_run` only say what would be done.
 
-    Raises TerminalError `mm2-running`, `no-positions`, `no-internal-topic` or `phase`, FencedError when another
-    twinlog runs the flow, UsageError for a depth below 1, and what clusters refuse.  Nothing is written then.
+    Raises TerminalError `mm2-running`, `no-positions`, `no-internal-topic` or `phase`, FencedError if another twinlog
+    runs the flow, UsageError for a depth below 1, and what clusters refuse. Nothing is written then.
     """
     require_phase(flow, clusters, {FlowPhase.ACTIVE, FlowPhase.PAUSED})
     positions = mirror_maker.read_positions(flow, clusters.target, origin)
@@ -82,7 +82,7 @@ def run(
     state, grant = (None, None) if dry_run else fenced(flow, clusters, run_id)
     if not dry_run:
         positions = mirror_maker.read_positions(flow, clusters.target, origin)
-        discovery = discover_all(flow, clusters, positions)  # copies of new topics are there now
+        discovery = discover_all(flow, clusters, positions)  # copies of new topics exist now
     wanted, refused = places(flow, clusters, discovery, positions, topics)
     proved = prove_all(clusters, wanted, depth)
     syncs = read_syncs(flow, clusters)
@@ -118,7 +118,7 @@ def run(
 
 
 def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[FlowPhase]) -> None:
-    """Raise TerminalError `phase` for a flow that was failed over: who copies is not the question there."""
+    """Raise TerminalError `phase` for a flow that was failed over: such a flow does not change who copies."""
     phase = read_ledger(flow, clusters.target).phase
     if phase not in allowed:
         raise TerminalError(
@@ -129,7 +129,7 @@ def require_phase(flow: FlowSettings, clusters: Clusters, allowed: Collection[Fl
 
 
 def copies_of(discovery: Discovery) -> list[TopicPartition]:
-    """Every copy that is there."""
+    """Return every copy partition that exists."""
     return [
         TopicPartition(topic.remote_topic, it.partition)
         for topic in discovery.topics
@@ -139,7 +139,7 @@ def copies_of(discovery: Discovery) -> list[TopicPartition]:
 
 
 def fenced(flow: FlowSettings, clusters: Clusters, run_id: str) -> tuple[StateTopics, Grant]:
-    """Make sure of the flow's own topics, and fence it: whoever copied for twinlog stops here."""
+    """Make sure that the flow's own topics exist, and fence the flow: another driver of twinlog stops here."""
     if read_ledger(flow, clusters.target).phase is FlowPhase.ACTIVE:
         sync_topics.run(flow, clusters)
     state = state_topics(flow, clusters)
@@ -189,7 +189,7 @@ def _notes(
 def _pieces(
     flow: FlowSettings, clusters: Clusters, proved: Sequence[Proved]
 ) -> list[tuple[Place, tuple[MapSegment, ...]]]:
-    """Make map pieces of what was proved, behind what the map knows already."""
+    """Make map segments of what was proved, after what the map knows already."""
     known = {
         (life.topic, life.topic_id, life.partition): it
         for life, it in read_packed(flow, clusters.target).items()
@@ -204,16 +204,16 @@ def _pieces(
 
 
 def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
-    """Cut the proved runs into pieces that cover everything from the first one to the end of the copy.  Pure.
+    """Cut the proved extents into segments that cover everything from the first one to the end of the copy. Pure.
 
-    Nothing below upstream offset `floor` is said again.
+    Upstream offsets below `floor` are left out.
     """
     runs = [_above(run, floor) for run in found.runs if run.upstream_end > floor]
     for at in range(0, len(runs), RUNS_PER_PIECE):
         part = runs[at : at + RUNS_PER_PIECE]
         behind = runs[at + RUNS_PER_PIECE : at + RUNS_PER_PIECE + 1]
         end = behind[0].upstream if behind else found.last_upstream + 1
-        # From the floor on where the proof reaches down to it: then there is no hole between the two.
+        # Begin at the floor if the proof reaches down to it: then no uncovered range is left between the two.
         first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
         yield MapSegment(first, end, tuple(part))
 
@@ -236,7 +236,7 @@ def _with_map(
 
 
 def _progress(state: StateTopics, grant: Grant, proved: Sequence[Proved]) -> Iterator[StateRecord]:
-    """Positions that differ from what stands there."""
+    """Yield positions that differ from the stored ones."""
     for it in proved:
         topic, partition = it.place.source
         last = it.found.last_upstream
@@ -251,11 +251,12 @@ def left_as_they_are(
     positions: Mapping[TopicPartition, int],
     topics: Collection[str] | None,
 ) -> Iterator[StateRecord]:
-    """Positions of topics that are not taken over now, where MirrorMaker 2 kept them under other names than the flow.
+    """Yield positions of topics that are left out now, if MirrorMaker 2 kept them under other names than the flow's.
 
-    Without them the flow, which is active then, would copy these topics a second time from their first record; and
-    with its own of before a hand-over, all that MirrorMaker 2 has copied since.  Where the flow itself came further,
-    that counts.  No map covers what lies between, and nothing says where the copies end.
+    The flow is active afterwards. Without these positions it would copy such topics a second time from their first
+    record. With its own positions from before a migration to MM2, it would copy again all that MirrorMaker 2 has
+    copied since. If the flow itself came further, its own position counts. No map covers the records between, and
+    progress does not say where the copies end.
     """
     if topics is None or (origin.connector, origin.offsets_topic) == (
         state.connector_name,
@@ -280,9 +281,9 @@ def _map_records(
 def _taken_over(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, proved: Sequence[Proved]
 ) -> Iterator[TakenOver]:
-    """What a flow the other way must know of copies that keep their names: how much of them is the source's.
+    """Yield records for the reverse flow about copies that keep their names: how much of them is the source's.
 
-    What an earlier take-over left uncompared counts as compared as far as this one reached.
+    What an earlier migration left uncompared counts as compared as far as this one reached.
     """
     known = read_packed(flow, clusters.target)
     before = read_ledger(flow, clusters.target).taken_over
@@ -310,9 +311,9 @@ def left_unmapped(
     left: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> Iterator[MapHole]:
-    """Say what of MirrorMaker 2's copies the map leaves out: from where it ended up to what could be proved.  Pure.
+    """Yield what the map leaves out of MirrorMaker 2's copies: from the map's end up to what could be proved. Pure.
 
-    Of partitions that are `left` as they are: up to MirrorMaker 2's position.
+    For partitions that are `left` as they are, the range reaches up to MirrorMaker 2's position.
     """
     for place, found in pieces:
         life = SourceIncarnation(place.source.topic, place.topic_id, place.source.partition)
@@ -331,7 +332,7 @@ def _noted(state: StateTopics, record: TakenOver | MapHole) -> StateRecord:
 
 
 def _active(state: StateTopics) -> StateRecord:
-    """The flow is ours: also when it was paused because it had been handed over."""
+    """Make the flow active again, also if it was paused by a migration to MM2."""
     now = clock.now_ms()
     record = FlowState(FlowPhase.ACTIVE, now, "twinlog takeover", "taken over from MirrorMaker 2")
     return StateRecord.of_ledger(state.ledger_topic, record)

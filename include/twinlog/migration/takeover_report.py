@@ -1,4 +1,4 @@
-"""What a take-over or a hand-over found, partition by partition: plain values, and the words for them."""
+"""The findings of a migration from or to MM2, partition by partition: plain values, and the words for them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from twinlog.migration.proof import Place
 
 
 class ProofState(StrEnum):
-    """What is known of where one copy ends.
+    """The state of the proof where one copy ends.
 
-    `proved` by comparing records.  `not-compared`: nothing was left to compare, the position is the word of who
-    copied.  `nothing-copied`: there is neither a position nor a record.  `refused`: nothing may be built on it.
+    - `proved`: found by comparing records.
+    - `not-compared`: nothing was left to compare; the position is the word of MM2, or of twinlog.
+    - `nothing-copied`: there is neither a position nor a record.
+    - `refused`: the copy's end is not known, and no work may rely on it.
     """
 
     PROVED = "proved"
@@ -24,13 +26,15 @@ class ProofState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionProof:
-    """One partition.
+    """The proof of one partition.
 
-    `position` is the last upstream offset its copier says it has copied (None: it says nothing), `last_upstream` the
-    one found by comparing, -1 for nothing.  `compared` counts records found equal; `duplicates` those among them that
-    are in the copy more than once, `beyond` those copied after the position was written.  `mapped` counts records
-    the offset map was given.  `syncs` counts MM2's offset-syncs in the part that was compared, `wrong_syncs` those
-    that name another record.  `message` and `hint` say why a partition is refused, or what else is noteworthy.
+    - `position` is the last upstream offset its copier says it has copied (None: it has no position).
+    - `last_upstream` is the one found by comparing, -1 for nothing.
+    - `compared` counts records found equal; `duplicates` those among them that are in the copy more than once,
+      `beyond` those copied after the position was written.
+    - `mapped` counts records the offset map was given.
+    - `syncs` counts MM2's offset-syncs in the part that was compared, `wrong_syncs` those that name another record.
+    - `message` and `hint` say why a partition is refused, or what else is noteworthy.
     """
 
     topic: str
@@ -51,11 +55,11 @@ class PartitionProof:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReview:
-    """MM2's checkpoints, held against what was proved.
+    """MM2's checkpoints, compared with what was proved.
 
-    Of `partitions` positions of `groups` groups, `exact` name the first record not yet read; `early` ones would have
-    groups read again, at most `most_early` records; `beyond` ones would have them miss records.  `not_compared`
-    lie outside of what was compared.
+    Of `partitions` positions of `groups` groups, `exact` name the first record not yet read. `early` ones would make
+    groups read records again, at most `most_early`. `beyond` ones would make them miss records. `not_compared` lie
+    outside of what was compared.
     """
 
     topic: str
@@ -71,10 +75,10 @@ class CheckpointReview:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverReport:
-    """What `twinlog takeover` or `twinlog handover` found and did.
+    """The findings and the result of `twinlog takeover` or `twinlog handover`.
 
-    `state` is "done", "dry-run", or "refused" (then nothing was written).  `positions_written` and
-    `records_mapped` count what was written; `notes` are lines for people.
+    `state` is "done", "dry-run", or "refused" (then nothing was written). `positions_written` and `records_mapped`
+    count what was written; `notes` are lines for people.
     """
 
     flow: str
@@ -91,7 +95,7 @@ class TakeoverReport:
 
     @property
     def refused(self) -> tuple[PartitionProof, ...]:
-        """The partitions nothing may be built on."""
+        """The refused partitions."""
         return tuple(it for it in self.partitions if it.state is ProofState.REFUSED)
 
     @property
@@ -106,7 +110,7 @@ class TakeoverReport:
 
 
 def proof_of(place: Place, found: Alignment) -> PartitionProof:
-    """Say what a comparison means for a partition.  Pure."""
+    """Say what a comparison means for a partition. Pure."""
     message, hint = _words(place, found)
     if found.verdict is Verdict.PROVED:
         state = ProofState.PROVED

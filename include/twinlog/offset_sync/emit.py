@@ -1,7 +1,7 @@
-"""Step `offset_syncs`: the pairs of offsets MM2's own checkpoint connector translates by, derived from the map.
+"""Step `offset_syncs`: derive from the map the offset syncs that MM2's own checkpoint connector translates by.
 
-twinlog does not need them: it translates by the map.  They are written for MM2, and for whoever reads its topics.
-So nothing here ever stops a copy: a source that cannot be written to is a warning.
+twinlog does not need them: it translates by the map. They are written for MM2, and for other readers of its topics. So
+this step never stops a copy: if the source cannot be written to, that is a warning.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SYNCS_PARTITION = 0
 
 @dataclass(frozen=True, slots=True)
 class OffsetSyncsResult:
-    """What was written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
+    """The syncs written: `syncs` records about `partitions` partitions into `topic` on `cluster`.
 
-    `warning` says why nothing was, "" when all is well.
+    `warning` says why nothing was written, or which maps could not be read, "" if all is well.
     """
 
     flow: str
@@ -42,10 +42,10 @@ class OffsetSyncsResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> OffsetSyncsResult:
-    """Write the syncs that are due.  Running it again writes nothing until something was copied.
+    """Write the syncs that are due; running this again writes nothing until more was copied.
 
-    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read;
-    a partition whose map cannot be read gets none, and is named in the warning.
+    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read. A
+    partition whose own map cannot be read gets no sync, and is named in the warning.
     """
     host, topic = syncs_topic(flow, clusters)
     nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
@@ -71,13 +71,13 @@ def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> Off
 
 
 def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, InternalTopic]:
-    """Where the syncs are written, and how the topic is made."""
+    """Return where the syncs are written, and how to create the topic."""
     host, name = syncs_place(flow, clusters)
     return host, InternalTopic(name, 1, flow.offset_syncs_topic_replication_factor, vital=False)
 
 
 def _is_current(life: SourceIncarnation, topics: Mapping[str, TopicDescription]) -> bool:
-    """Whether it is the life that the topic of the source has now."""
+    """Say whether this is the topic's present incarnation on the source."""
     return life.topic in topics and topics[life.topic].topic_id == life.topic_id
 
 
@@ -87,9 +87,9 @@ def due_of(
     lives: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
-    """List the syncs due for all partitions, and the maps that cannot be read.  Pure.
+    """List the syncs due for all partitions, and the maps that cannot be read. Pure.
 
-    Only a map's end is opened where the last sync is on it.
+    If the last sync lies on a map, only the map's end after it is opened.
     """
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
@@ -101,7 +101,7 @@ def due_of(
             known = packed[life]
             tail = known.opened_from(newest[0]) if newest is not None else None
             if tail is None or newest is None or not holds(tail, newest):
-                # Of another life of the topic, or of a copy that was made anew: all begins anew.
+                # The last sync is of another incarnation of the topic, or of a copy that was made anew: begin anew.
                 outlived, newest, tail = newest, None, known.opened_from(0)
         except UnreadableMap as error:
             broken.append(error)
@@ -112,17 +112,17 @@ def due_of(
 
 
 def _rewind(outlived: Pair | None, due: Sequence[Pair]) -> Iterator[Pair]:
-    """Give the sync that makes MM2's clients forget those of the copy before, where the first that is due does not.
+    """Yield a sync that makes MM2's clients forget those of the copy before, if the first due sync does not.
 
-    They begin anew only when an upstream offset goes back (OffsetSyncStore).  What lies before the first record copied
-    goes on there.
+    MM2's clients begin anew only when an upstream offset goes back (OffsetSyncStore). Positions before the first
+    copied record are translated to that place.
     """
     if outlived is not None and due and due[0][0] >= outlived[0] > 0:
         yield 0, due[0][1] - 1
 
 
 def _last(host: Cluster, topic: str) -> Mapping[TopicPartition, Pair]:
-    """Read the newest sync of each partition; a record that is none was not written by MM2 or us, and is replaced."""
+    """Read the newest sync of each partition; a record that is not a sync is skipped, and will be replaced."""
     found: dict[TopicPartition, Pair] = {}
     for key, value in latest_or_empty(host, topic).items():
         try:

@@ -1,14 +1,20 @@
-"""Step `map_upkeep`: join many small pieces of the offset map into one, and forget what no reader can ask for.
+"""Compact the offset map: join small map segments into one, and forget those that no reader can ask for.
 
-Who may write the map topic: the lanes of the copy, behind the fence, and this step.  They never write the same key.
-A lane writes the newest piece of a partition, and lets it grow under its key; this step leaves the newest piece of
-every partition alone, and the others are final, but for a rewind and a rebuild.  Both fence an upkeep under way before
-they read the map, write only if no other began since, and fence once more afterwards (copying/ownership.py).  To slip
-through, an upkeep would have to begin and finish during their commit.  Two of this step exclude each other by a
-transactional id of their own, in the order of the fence: initialise, then read, then write.  Read is everything anew:
-the ledger, where the copies' logs begin, and the map; what was seen before only says whether there is something to do.
-What replaces and what is replaced is one transaction, so that no reader, and no crash, ever sees a map with a part
-missing.
+This runs with the step `offset_syncs`, and in follow mode as the background task `map_upkeep`. The map topic has two
+writers: the lanes of the copy, behind the fence, and this compaction. They never write the same key. A lane writes the
+newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
+partition alone; the others are final, except for a rewind and a rebuild.
+
+A rewind or a rebuild fences a compaction under way before it reads the map, writes only if no other compaction began
+since, and fences once more afterwards (copying/ownership.py). To go unnoticed, a compaction would have to begin and
+finish during their commit.
+
+Two compactions exclude each other by a transactional id of their own, in the order of the fence: initialise, then
+read, then write. Everything is read anew then: the ledger, the log starts of the copies, and the map. What was read
+before only says whether there is something to do.
+
+New segments, and the tombstones of those they replace, are one transaction. So no reader, and no crash, ever sees a
+map with a part missing.
 """
 
 from __future__ import annotations
@@ -37,15 +43,15 @@ from twinlog.state.progress import SourceIncarnation, packed_maps, read_packed
 from twinlog.topics.incarnations import differ
 
 JOINED_RUNS = 4_000
-"""Runs a joined piece has at most: 12 KB of small ones, 100 KB of the largest there can be."""
+"""Most extents of a joined segment: 12 KB if they are small, 100 KB if they are the largest possible."""
 
 WORTH_IT = 16
-"""Pieces of a partition from which on joining pays for its transaction."""
+"""Number of segments from which on joining is worth its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Pieces of one partition, by first upstream offset, and what stands for them: one joined piece, or nothing."""
+    """Segments of one partition, by first upstream offset, and their replacement: one joined segment, or nothing."""
 
     life: SourceIncarnation
     replaced: tuple[int, ...]
@@ -54,7 +60,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What was done: `joined` pieces became `into`, and `forgotten` lay below the target's log start."""
+    """The result of a compaction: `joined` segments became `into`; `forgotten` lay below the target's log start."""
 
     flow: str
     pieces: int
@@ -65,10 +71,11 @@ class CompactionResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
-    """Look, and when there is enough to do, do it.
+    """Read the map, and compact it if that is worth it.
 
-    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read; a single partition's
-    map that cannot be read is left alone, as evidence.  Another upkeep that came in between is a note: it did the work.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read. If a single
+    partition's map cannot be read, it is left alone, as evidence. If another compaction came in between, that is a
+    note: it did the work.
     """
     if flow.copy.guarantee is not Guarantee.EXACTLY_ONCE:
         return CompactionResult(
@@ -95,7 +102,10 @@ def run(flow: FlowSettings, clusters: Clusters) -> CompactionResult:
 def make_plan(
     maps: Mapping[SourceIncarnation, PackedMap], log_starts: Mapping[SourceIncarnation, int]
 ) -> list[Replacement]:
-    """Say what to join and what to forget.  `log_starts` are the target's, for partitions that are there.  Pure."""
+    """Plan what to join and what to forget. Pure.
+
+    `log_starts` are the target's, for partitions that exist there.
+    """
     plan: list[Replacement] = []
     for life, packed in maps.items():
         first_kept = _first_kept(packed, log_starts.get(life, 0))
@@ -107,10 +117,10 @@ def make_plan(
 
 
 def _first_kept(packed: PackedMap, log_start: int) -> int:
-    """Row of the oldest piece that is kept.
+    """Return the row of the oldest segment that is kept.
 
-    The last piece that begins below the log start stays: it is what says that everything before the log start was
-    copied by us, so that a position down there is known to be the log start's.
+    The last segment that begins below the log start stays. That segment shows that everything before the log start was
+    copied by us, so that a position there can be translated to the log start.
     """
     final_with_runs = np.flatnonzero(packed.runs[:-1] > 0)
     below = final_with_runs[packed.downstream[final_with_runs] < log_start]
@@ -142,10 +152,10 @@ def _join(life: SourceIncarnation, packed: PackedMap, rows: list[int]) -> Iterat
 def _log_starts(
     flow: FlowSettings, target: ClusterReader, maps: Mapping[SourceIncarnation, PackedMap]
 ) -> Mapping[SourceIncarnation, int]:
-    """Where the target's logs begin, for the newest life of each topic: only its offsets are this log's.
+    """Return the target's log starts for the newest incarnation of each topic: only its offsets are of this log.
 
-    Offsets are asked for by name, so the topic's id is looked at before and after: a copy that was made anew begins
-    elsewhere.  Not asked for partitions with a single piece: that one stays wherever the log begins.
+    Offsets are asked for by topic name, so the topic's id is read before and after: a copy that was made anew begins
+    elsewhere. Partitions with a single segment are not asked for: their segment stays wherever the log begins.
     """
     asked = target.fresh
     lives = read_ledger(flow, asked).incarnations
@@ -170,9 +180,9 @@ def _log_starts(
 
 
 def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
-    """Initialise, read again, decide on what is read now, write in one transaction.
+    """Initialise the transactional id, read again, plan by what is read now, and write in one transaction.
 
-    Raises TerminalError when the map is another name's by now: its upkeep has a transactional id of its own.
+    Raises TerminalError if another flow name owns the map by now: its compaction has a transactional id of its own.
     """
     with Brokers(flow.target.connection) as target:
         writer = init_writer(target, upkeep_id(flow.name), flow.copy.transaction_timeout_ms)
@@ -195,7 +205,7 @@ def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
 
 
 def records_of(topic: str, partitions: int, replacement: Replacement) -> Iterator[StateRecord]:
-    """The joined piece under the key of the oldest it replaces, and tombstones for the others.  Pure."""
+    """Yield the joined segment under the key of the oldest it replaces, and tombstones for the others. Pure."""
     number = map_partition(replacement.life.topic, replacement.life.partition, partitions)
     for at, first in enumerate(replacement.replaced):
         key = encode_map_key(MapKey(*replacement.life, first))

@@ -13,26 +13,26 @@ DELETE_RETENTION = "delete.retention.ms"
 TOMBSTONES_KEPT_MS = 24 * 3_600_000
 """How long a tombstone stays at least: Kafka's default, set on the topic so that no broker's default shortens it.
 
-A reader that goes on from where it was (logs/log_reader.py, and its cache) does so for twelve hours at most, and would
-never hear of what vanished meanwhile.  Longer serves nobody: every new reader reads what is kept.  In the end a
-tombstone goes with the cleaning after that day; of a quiet topic that is once its segment is full, or seven days old
-(`segment.ms`) when the next record comes.
+A reader that continues from its last position (logs/log_reader.py, and its cache) does so for twelve hours at most.
+Without the tombstone it would never learn of a deletion meanwhile. A longer time has no use: every new reader reads
+all that is kept. A tombstone goes with the first cleaning after that day. In a quiet topic that is once its segment is
+full, or seven days old (`segment.ms`) when the next record comes.
 """
 CUT_BY_OFFSET = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Configs of a compacted topic whose records DeleteRecords may delete, and nothing else does: none is too old."""
+"""Configs of a compacted topic whose records only DeleteRecords deletes: none expires by age or size."""
 
 SEGMENT_BYTES = 4 * 1024 * 1024
-"""Size of a segment of our own topics; brokers take 1 MiB at least (KIP-1030)."""
+"""Size of a segment of our own topics; brokers accept 1 MiB at least (KIP-1030)."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
     """One of a flow's own topics on the target.
 
-    `replication_factor` is the wanted one, not yet clamped to the cluster.  Without a `vital` topic, or with
-    its records expiring, nothing may be copied: it holds what exactly-once rests on.  With `keeps_all` it is not
-    compacted: its records are no versions of one another.  With `cut` what is of no use any more is deleted by offset,
-    which brokers refuse in a topic that is compacted alone.
+    - `replication_factor` is the wanted one, not yet clamped to the cluster.
+    - `vital`: exactly-once depends on it. Without the topic, or if its records expire, nothing may be copied.
+    - `keeps_all`: the topic is not compacted, because its records are not versions of one another.
+    - `cut`: useless records are deleted by offset, which brokers refuse in a topic whose policy is compact alone.
     """
 
     name: str
@@ -43,11 +43,10 @@ class InternalTopic:
     cut: bool = False
 
     def creation(self, replication_factor: int) -> NewTopic:
-        """Say how to create it: compacted as MM2 does it, in small segments.
+        """Describe the topic to create: compacted as MM2 does it, in small segments.
 
-        `replication_factor` is the clamped one, for a cluster that cannot hold the wanted one.
-
-        The cleaner never touches the segment that is written to.  At Kafka's 1 GiB a segment, a lane that commits
+        `replication_factor` is the clamped one, for a cluster that cannot hold the wanted one. Segments are small
+        because the cleaner never touches the active segment. With Kafka's segments of 1 GiB, a lane that commits
         thirty times a second would leave hours of old progress to be read at every start.
         """
         if self.keeps_all:
@@ -62,12 +61,12 @@ class InternalTopic:
 
 
 def internal_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
-    """List what the flow needs on its target; a flow that only beats needs `heartbeats` alone."""
+    """List the topics the flow needs on its target; a flow that only emits heartbeats needs `heartbeats` alone."""
     return (*(_state_topics(flow) if flow.enabled else ()), *heartbeats_topics(flow))
 
 
 def heartbeats_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
-    """Give the topic the flow beats into, or nothing when it does not beat."""
+    """Return the topic that the flow emits heartbeats to, or nothing if it emits none."""
     if not flow.emit_heartbeats:
         return ()
     name = flow.policy.heartbeats_topic()

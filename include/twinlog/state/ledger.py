@@ -1,4 +1,4 @@
-"""The ledger of a flow as one frozen state, and how records get into it (twinlog.formats.ledger.records)."""
+"""Read the ledger of a flow as one frozen state, and write records into it (twinlog.formats.ledger.records)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ P = TypeVar("P", bound=_OfPartition)
 
 @dataclass(frozen=True, slots=True)
 class MetadataMemory:
-    """What the flow gave to the target and may take back; applied plans are by their digest."""
+    """Metadata the flow gave to the target and may take back; applied plans are by their digest."""
 
     configs: tuple[TopicConfigsSet, ...] = ()
     acls: tuple[AclsAdded, ...] = ()
@@ -62,18 +62,22 @@ class MetadataMemory:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a flow remembers.
+    """All that a flow remembers.
 
-    `incarnations` holds the life of each source topic that is copied now, by topic; `lives` all of them, oldest
-    first.  `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the life that is
-    copied now.  Gaps and quarantined records are in order of topic, partition and offset. Waivers are by check, risk
-    samples oldest first.  `audits` are in order of topic and partition, one for each life that was audited; `sampled`
-    are the last sample of each.  `claims` are in the order of the log: the first one owns the state.  `written_as` are
-    the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far as it is known.
+    - `incarnations` holds the incarnation of each source topic that is copied now, by topic; `lives` holds all, oldest
+      first.
+    - `beginnings`, `pauses`, `deleted` and `rebuilds` are by source topic, beginnings of the incarnation copied now.
+    - Gaps and quarantined records are in order of topic, partition and offset.
+    - Waivers are in order of check, risk samples oldest first.
+    - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
+      sample of each.
+    - `claims` are in the order of the log: the first one owns the state.
+    - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
+      as known.
+    - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
 
-    `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
-
-    Not all that a ledger holds is here: who fenced it is for who fences, the gate's outcomes are for people to read.
+    Not all that a ledger holds is here. The fences are read by drivers only, and the gate's outcomes are for people to
+    read.
     """
 
     incarnations: Mapping[str, Incarnation] = field(default_factory=dict)
@@ -105,23 +109,23 @@ class Ledger:
 
     @property
     def phase(self) -> FlowPhase:
-        """Where the flow stands; a flow nobody has paused or failed over is active."""
+        """The flow's phase; a flow that was never paused or failed over is active."""
         return self.flow_state.state if self.flow_state is not None else FlowPhase.ACTIVE
 
     @property
     def copies(self) -> bool:
-        """Whether the flow may copy: only an active one does."""
+        """Whether the flow may copy: only an active one may."""
         return self.phase is FlowPhase.ACTIVE
 
     def current(self, topic: str, topic_id: str) -> bool:
-        """Whether this is the life of the topic that stored progress is about."""
+        """Say whether this is the incarnation of the topic that stored progress is about."""
         known = self.incarnations.get(topic)
         return known is not None and known.topic_id == topic_id
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What was read of one ledger, and the state it made."""
+    """The records read of one ledger, and the state made from them."""
 
     reading: LedgerReading = field(default_factory=LedgerReading)
     made: tuple[ReadLedger | None, Ledger] = (None, Ledger())
@@ -137,9 +141,9 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
 
 
 def ledger_in(cluster: ClusterReader, topic: str) -> Ledger:
-    """Read the ledger that a topic holds, of whichever flow; empty while the topic does not exist.
+    """Read the ledger that a topic holds, of any flow; empty while the topic does not exist.
 
-    Raises FormatError for a record of an unknown kind or version: it may forbid what we are about to do.
+    Raises FormatError for a record of an unknown kind or version: it may forbid what is about to be done.
     """
     memory = _KNOWN.setdefault((cluster.alias, topic), _Memory())
     latest = latest_records_or_empty(cluster, topic)
@@ -164,7 +168,10 @@ def records_in(cluster: ClusterReader, topic: str) -> tuple[LedgerRecord, ...]:
 def _claims_in_order(
     records: Iterable[LedgerRecord], latest: Mapping[bytes, ReadRecord]
 ) -> tuple[LedgerRecord, ...]:
-    """Sort claims by their place in the log, in front of all else.  A claim that moves is another record."""
+    """Sort claims by their place in the log, before all other records.
+
+    A claim that moves is written as another record.
+    """
     known = list(records)
     claims = sorted(
         (record for record in known if isinstance(record, FlowClaim)),
@@ -224,7 +231,7 @@ def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
 
 
 def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
-    """Pick those about one source partition from gaps, quarantined records, audits or samples of a ledger."""
+    """Return the records about one source partition, of a ledger's gaps, quarantined records, audits or samples."""
     place = topic, partition
     start = bisect_left(records, place, key=_place)
     return records[start : bisect_right(records, place, lo=start, key=_place)]
@@ -237,9 +244,9 @@ def _place(record: _OfPartition) -> tuple[str, int]:
 def why_not_own(
     flow: FlowSettings, ledger: Ledger, source_cluster_id: str, target_cluster_id: str
 ) -> TerminalError | None:
-    """Say why the state on the target is not this flow's between these clusters; "" for one that does not answer.
+    """Return why the state on the target is not this flow's between these clusters. Pure.
 
-    Pure.  None where it is, and where nobody has claimed it.
+    A cluster id is "" if the cluster does not answer. The result is None if the state is this flow's, or not claimed.
     """
     identity = Identity(flow.name, source_cluster_id, target_cluster_id)
     return why_not_ours(identity, ledger.claims, ledger.written_as, ledger.source_ids)
@@ -254,8 +261,8 @@ def require_own(flow: FlowSettings, ledger: Ledger, source_cluster_id: str, targ
 def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
     """Write records into the flow's ledger, each replacing the one with its key; all or an error.
 
-    Of a record in parts the last thing written is what names them: until then the one before it counts.  Its parts go
-    afterwards, as far as they are known here.
+    If a record is in parts, the record that names them is written last: until then the one before it counts. Parts of
+    the replaced record are deleted afterwards, as far as they are known here.
     """
     now, written = clock.now_ms(), list(records)
     entries = [it for each in written for it in in_parts(each.key(), each.value(), now)]
@@ -263,7 +270,7 @@ def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerR
 
 
 def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
-    """Take a record out of the flow's ledger."""
+    """Delete a record from the flow's ledger."""
     _produce(flow, cluster, [(record.key(), None)], [record.key()])
 
 
@@ -273,7 +280,7 @@ def _produce(
     entries: Sequence[tuple[bytes, bytes | None]],
     replaced: Iterable[bytes],
 ) -> None:
-    """Write entries in their order, then tombstones for the parts of what they replace."""
+    """Write entries in their order, then tombstones for the parts of the records they replace."""
     memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
     new = {key for key, _ in entries}
     old = [part for key in replaced for part in (memory.reading.parts_of(key) if memory is not None else ())]
@@ -283,7 +290,7 @@ def _produce(
 
 
 def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:
-    """Take parts out of the ledger that no record names, once nobody can be about to write their record."""
+    """Delete parts that no record names, once their record cannot be about to be written any more."""
     now = clock.now_ms()
     gone = [InternalRecord(key, None, LEDGER_PARTITION) for key in ledger.left_over if is_over(key, now)]
     if gone:

@@ -1,4 +1,4 @@
-"""The topics MM2 keeps beside the data, read record by record: offset-syncs and checkpoints."""
+"""Read the topics MM2 keeps beside the data, record by record: offset-syncs and checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Syncs:
-    """The records of the offset-syncs topic in their order; `unreadable` counts those that are none."""
+    """The records of the offset-syncs topic in their order; `unreadable` counts those that are not syncs."""
 
     topic: str
     cluster: str
@@ -30,7 +30,7 @@ class Syncs:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """The newest checkpoint of each group and partition; `unreadable` counts records that are none."""
+    """The newest checkpoint of each group and partition; `unreadable` counts records that are not checkpoints."""
 
     topic: str
     records: tuple[Checkpoint, ...] = ()
@@ -39,7 +39,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class DatedCheckpoint:
-    """A checkpoint, when it was written (ms), and at which offset of its topic; -1 where nobody asks for it."""
+    """A checkpoint, its time (ms), and its offset in the topic; -1 if the offset is not read."""
 
     checkpoint: Checkpoint
     at_ms: int
@@ -47,7 +47,7 @@ class DatedCheckpoint:
 
 
 def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
-    """Read the flow's offset-syncs, from wherever `offset-syncs.topic.location` puts them; none without a topic.
+    """Read the flow's offset-syncs from where `offset-syncs.topic.location` puts them; none without a topic.
 
     Raises the refusal of a cluster that does not let this user read them.
     """
@@ -62,14 +62,17 @@ def read_syncs(flow: FlowSettings, clusters: Clusters) -> Syncs:
 
 
 def syncs_place(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, str]:
-    """Which cluster has the syncs, in which topic (KIP-716): its name has the *other* cluster's alias."""
+    """Return the cluster and topic of the syncs (KIP-716): the topic's name has the *other* cluster's alias."""
     on_source = flow.offset_syncs_topic_location == "source"
     host, other = (clusters.source, flow.target) if on_source else (clusters.target, flow.source)
     return host, flow.policy.offset_syncs_topic(other.alias)
 
 
 def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
-    """Read the flow's checkpoints on the target; none without a topic.  Raises the target's refusal."""
+    """Read the flow's checkpoints on the target; none without a topic.
+
+    Raises the target's refusal.
+    """
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     records, unreadable = [], 0
     for key, value in latest_or_empty(target, topic).items():
@@ -84,7 +87,7 @@ def read_checkpoints(flow: FlowSettings, target: ClusterReader) -> Checkpoints:
 def newest_checkpoints(
     flow: FlowSettings, target: ClusterReader
 ) -> tuple[Mapping[GroupPartition, DatedCheckpoint], int]:
-    """Read the newest checkpoint of every key, and count records that are none: MM2 passes them over, too."""
+    """Read the newest checkpoint of every key, and count records that are not checkpoints: MM2 skips them, too."""
     found: dict[GroupPartition, DatedCheckpoint] = {}
     unread = 0
     for key, record in latest_records_or_empty(
@@ -102,7 +105,7 @@ def newest_checkpoints(
 
 
 def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:
-    """Read what compaction has left of the checkpoints, oldest first; what is no checkpoint is passed over."""
+    """Read the checkpoints that compaction has left, oldest first; other records are skipped."""
     for record in read_in_order(target, flow.policy.checkpoints_topic(flow.source.alias)):
         try:
             yield DatedCheckpoint(Checkpoint.parse(record.key or b"", record.value or b""), record.timestamp)
@@ -111,7 +114,10 @@ def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterat
 
 
 def read_in_order(cluster: ClusterReader, topic: str, partition: int = 0) -> Iterator[ReadRecord]:
-    """Read every record of a partition; none when there is no such topic.  Raises other refusals."""
+    """Read every record of a partition; none if there is no such topic.
+
+    Raises other refusals.
+    """
     refused = cluster.describe_topics([topic]).refused.get(topic)
     if refused is not None:
         if refused.code == NO_SUCH_TOPIC:

@@ -1,4 +1,4 @@
-"""How far a flow has copied, and where everything went: progress and offset map, read from the target."""
+"""Read how far a flow has copied, and where every offset went: progress and offset map, from the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=PackedMap | OffsetMap)
 
 
 class SourceIncarnation(NamedTuple):
-    """One partition of one life (topic id) of a source topic."""
+    """One partition of one incarnation (topic id) of a source topic."""
 
     topic: str
     topic_id: str
@@ -27,10 +27,10 @@ class SourceIncarnation(NamedTuple):
 
 
 class Maps(Mapping[SourceIncarnation, M], Generic[M]):
-    """One map a partition of a topic's life.
+    """One map for each partition of a topic's incarnation.
 
-    One that cannot be read is in `broken`, with the reason, and not among those that are listed; who asks for it by
-    name (`maps[life]`, `maps.get(life)`) gets its UnreadableMap raised: it stops what depends on it, and nothing else.
+    A map that cannot be read is in `broken`, with the reason, and is not iterated. Asking for it by key (`maps[life]`,
+    `maps.get(life)`) raises its UnreadableMap: that stops what depends on this map, and nothing else.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Maps(Mapping[SourceIncarnation, M], Generic[M]):
         return self._readable[life]
 
     def seen(self, life: SourceIncarnation) -> M | UnreadableMap | None:
-        """Give the map, why it cannot be read, or None when there is none: for whoever decides later."""
+        """Return the map, the reason why it cannot be read, or None without a map; for callers that decide later."""
         return self.broken.get(life) or self._readable.get(life)
 
     def __iter__(self) -> Iterator[SourceIncarnation]:
@@ -56,10 +56,10 @@ class Maps(Mapping[SourceIncarnation, M], Generic[M]):
 
 
 def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPartition, int]:
-    """Read the last copied upstream offset of each source partition; absent where nothing was copied.
+    """Read the last copied upstream offset of each source partition; absent if nothing was copied.
 
-    The topic is Connect's: keys of other connectors, of other sources, and keys that Connect would not take
-    for MM2's (they are compared as bytes) are passed over.
+    The topic is Connect's. Some keys are skipped: those of other connectors, those of other sources, and those that
+    Connect would not take for MM2's (Connect compares them as bytes).
     """
     progress: dict[TopicPartition, int] = {}
     for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
@@ -71,15 +71,18 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
 
 
 def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:
-    """Read the flow's offset map as it is stored, to be opened where it is needed.
+    """Read the flow's offset map as it is stored; each partition's map is opened where it is needed.
 
-    Raises FormatError for a record whose key is not one: it may be a part of any partition's map.
+    Raises FormatError for a record whose key is not a map key: it may be a part of any partition's map.
     """
     return packed_maps(flow.offset_map_topic, latest_records_or_empty(cluster, flow.offset_map_topic))
 
 
 def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[PackedMap]:
-    """Sort the content of a map topic by partition.  Raises FormatError as `read_packed`."""
+    """Sort the content of a map topic by partition.
+
+    Raises FormatError as `read_packed`.
+    """
     readable: dict[SourceIncarnation, PackedMap] = {}
     broken: dict[SourceIncarnation, UnreadableMap] = {}
     for key, stored in _grouped(map_topic, latest).items():
@@ -95,9 +98,9 @@ def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[Pack
 def read_maps(
     flow: FlowSettings, cluster: ClusterReader, lives: Iterable[SourceIncarnation] | None = None
 ) -> Maps[OffsetMap]:
-    """Read the flow's offset map and open it, one exact map per partition of each life of a topic (or of `lives`).
+    """Read and open the flow's offset map: one exact map per partition of each incarnation (or of `lives`).
 
-    All of it is in memory then, 24 bytes a run: for maps of any size use `read_packed`.  Raises as `read_packed`.
+    All of it is in memory then, 24 bytes an extent; for maps of any size use `read_packed`. Raises as `read_packed`.
     """
     packed = read_packed(flow, cluster)
     opened: dict[SourceIncarnation, OffsetMap] = {}
@@ -114,7 +117,10 @@ def read_maps(
 def stored_segments(
     flow: FlowSettings, cluster: ClusterReader
 ) -> Mapping[SourceIncarnation, tuple[int, ...]]:
-    """Say under which first upstream offsets pieces are stored, whatever is in them.  Raises as `read_packed`."""
+    """Return the first upstream offsets under which segments are stored, without reading the segments.
+
+    Raises as `read_packed`.
+    """
     latest = latest_records_or_empty(cluster, flow.offset_map_topic)
     return {
         SourceIncarnation(key.topic, key.topic_id, key.partition): tuple(sorted(stored))

@@ -1,1 +1,1 @@
-"""The steps of the cycle and what stands beside it; docs/architecture.md says which module thinks and which does."""
+"""The nine steps of a cycle: a module for each, with its contract in a docstring and one call."""

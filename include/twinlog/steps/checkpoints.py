@@ -1,7 +1,7 @@
 """Step `checkpoints`: translate the position of every group of the source, and write it for MM2's clients.
 
-Commits positions on the target for groups without members there, if `sync.group.offsets.enabled` is set (KIP-545).
-What became of every position is in the result.  Running the step again commits what has changed since.
+The step commits positions on the target for groups without members there, if `sync.group.offsets.enabled` is set
+(KIP-545). The result holds the outcome of every position. Running the step again commits what has changed since.
 """
 
 from __future__ import annotations

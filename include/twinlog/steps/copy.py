@@ -1,7 +1,7 @@
-"""Step `copy`: fence the flow, read its progress, and copy what there is, lane by lane.
+"""Step `copy`: fence the flow, read its progress, and copy all there is, lane by lane.
 
-Records, progress and offset map are committed in the same transaction: whenever the step ends, running it again goes on
-exactly there (docs/decisions/0001-fence.md).
+Records, progress and offset map are committed in the same transaction: whenever the step ends, running it again goes
+on exactly there (docs/decisions/0001-fence.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def run(
     topics: Collection[str] | None = None,
     on_progress: Callable[[CopyProgress], None] | None = None,
 ) -> CopyResult:
-    """Copy with `runner`, as the run `run_id`.  Raises FencedError if another twinlog runs the flow."""
+    """Copy with `runner`, as the run `run_id`.
+
+    Raises FencedError if another twinlog runs the flow.
+    """
     return copy.run(
         flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=on_progress
     )

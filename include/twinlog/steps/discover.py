@@ -1,6 +1,6 @@
 """Step `discover`: find the topics of the flow on both clusters, through the filters and the cycle rule.
 
-Reads both clusters and the ledger; changes nothing.  Running the step again gives what is there by then.
+The step reads both clusters and the ledger, and changes nothing. Running it again finds what exists by then.
 """
 
 from __future__ import annotations
@@ -12,5 +12,8 @@ from twinlog.topics.discovery import Discovery
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
-    """Find topics, partitions, topic ids and where logs begin and end.  Raises TerminalError `same-cluster`."""
+    """Find topics, partitions, topic ids and where logs begin and end.
+
+    Raises TerminalError `same-cluster`.
+    """
     return discover.run(flow, clusters)

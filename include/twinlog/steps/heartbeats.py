@@ -12,5 +12,8 @@ from twinlog.monitoring.heartbeats import HeartbeatsResult
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
-    """Beat once.  Raises ClusterRefused if the target allows no write to `heartbeats`."""
+    """Write one heartbeat.
+
+    Raises ClusterRefused if the target allows no write to `heartbeats`.
+    """
     return heartbeats.run(flow, clusters)

@@ -1,7 +1,7 @@
 """Step `offset_syncs`: write MM2's offset syncs, derived from the offset map, and compact the map.
 
-twinlog translates by the map; the syncs are for MM2's own clients.  A source that cannot be written to is a warning in
-the result.  Running the step again writes nothing until something was copied.
+twinlog translates by the map; the syncs are for MM2's own clients. If the source cannot be written to, that is a
+warning in the result. Running the step again writes nothing until more was copied.
 """
 
 from __future__ import annotations

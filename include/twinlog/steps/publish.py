@@ -1,7 +1,7 @@
 """Step `publish`: report the cycle, and keep the report in the ledger.
 
-What is at risk, and what the source looked like, is kept beside it: the gate reads it when the source is lost.  Running
-the step again writes the same report anew.
+The ledger also keeps what is at risk, and what the source looked like: the gate reads both if the source is lost.
+Running the step again writes the same report anew.
 """
 
 from __future__ import annotations

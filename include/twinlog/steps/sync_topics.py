@@ -1,7 +1,8 @@
 """Step `sync_topics`: give every replicated topic its copy on the target, with enough partitions.
 
-Creates remote topics and the flow's own topics, adds partitions, never shrinks anything; notes recreated topics and
-lost ranges in the ledger.  One refused topic does not stop the others.  Running the step again changes nothing more.
+The step creates remote topics and the flow's own topics, adds partitions, and never shrinks a topic. It records
+recreated topics and lost ranges in the ledger. One refused topic does not stop the others. Running the step again
+changes nothing more.
 """
 
 from __future__ import annotations
@@ -13,5 +14,5 @@ from twinlog.lifecycle.sync_topics import SyncTopicsResult
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, dry_run: bool = False) -> SyncTopicsResult:
-    """Make what is missing on the target; with `dry_run` only say what would be made."""
+    """Create what is missing on the target; with `dry_run` only say what would be created."""
     return sync_topics.run(flow, clusters, dry_run=dry_run)

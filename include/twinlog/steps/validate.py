@@ -1,6 +1,6 @@
-"""Step `validate`: hold counts, lag, ranges and partition parity against what they should be.
+"""Step `validate`: compare counts, lag, ranges and partition parity with what they should be.
 
-Reads both clusters and the state; changes nothing.  A check that fails is an answer, not an error.
+The step reads both clusters and the state, and changes nothing. A check that fails is a result, not an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def run(flow: FlowSettings, clusters: Clusters, run_id: str, *, copied: bool) ->
     """Judge every partition and topic.
 
     If something was `copied` or a check failed, Great Expectations judges the same rows by the same suites, and keeps
-    its Data Docs under `run_id`; its import costs seconds, which an idle cycle saves.
+    its Data Docs under `run_id`. Its import costs seconds, which an idle cycle saves.
     """
     facts = validate.see(flow, clusters)
     result = validate.judge(flow, facts)

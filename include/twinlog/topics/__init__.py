@@ -1,1 +1,1 @@
-"""Topics of both clusters: found, judged, planned, and whose incarnation is copied."""
+"""Topics of both clusters: found, judged, planned, and which incarnation is copied."""

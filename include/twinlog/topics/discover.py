@@ -1,4 +1,4 @@
-"""Step `discover`: read what both clusters hold and decide what the flow replicates.  Changes nothing."""
+"""Step `discover`: read both clusters and decide what the flow replicates. This step changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from twinlog.topics.reverse_flows import reverse_aliases
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
-    """Find the flow's topics on both sides, with incarnations, offsets and what stands against each.
+    """Find the flow's topics on both sides, with incarnations, offsets and the problems of each.
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError `same-cluster`.
     """
@@ -43,9 +43,10 @@ def run(flow: FlowSettings, clusters: Clusters) -> Discovery:
 
 
 def _came_back(flow: FlowSettings, clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
-    """Say why those topics are left out that a reverse flow copied here under an alias of its own for the target.
+    """Return reasons to leave out topics that a reverse flow copied here under its own alias for the target.
 
-    By that name MM2's rule does not know them: copied back and forth, they would get longer names each time.
+    MM2's cycle rule does not recognise the target under that alias. Copied back and forth, these topics would get
+    longer names each time.
     """
     hops = {
         name: alias
@@ -69,7 +70,7 @@ def read_source(
 ) -> SourceState:
     """Read names, selected topics and their offsets from the source.
 
-    `known` are topics copied before, `came_back` gives reasons to leave topics out that are not in their names alone.
+    `known` are topics copied before. `came_back` gives reasons to leave out topics that their names alone do not show.
     """
     names = cluster.topic_names()
     more = came_back(names)
@@ -91,7 +92,7 @@ def read_source(
 
 
 def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str]) -> TargetState:
-    """Read the copies of `topics` (names on the source) from the target, where they exist."""
+    """Read the copies of `topics` (names on the source) from the target, if they exist."""
     remote = cluster.describe_topics(remote_name(flow, topic) for topic in topics)
     return TargetState(
         cluster_id=cluster.cluster_id(),
@@ -105,11 +106,11 @@ def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str
 def with_later_ends(
     source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Mapping[TopicPartition, int]
 ) -> tuple[DiscoveredTopic, ...]:
-    """Read the ends of those logs again that what was copied lies beyond; of `topics` seen before `progress` was read.
+    """Read log ends again for partitions copied past the end in `topics`, which were read before `progress`.
 
-    A copy that goes on meanwhile may have read further than the discovery saw.  An end that is still before it is that
-    of a log that lost records; a partition whose leader does not answer now is `unread`.  Where logs begin stays as it
-    was seen: what retention took since, `progress` may not have reached.
+    A copy that goes on meanwhile may have read further than the discovery saw. If an end is still before what was
+    copied, that log lost records. A partition whose leader does not answer now is `unread`. Log starts stay as
+    discovered: retention may have deleted records since that `progress` has not reached.
     """
     found = tuple(topics)
     seen = {
@@ -126,7 +127,7 @@ def with_later_ends(
 def with_offsets(
     topics: Iterable[DiscoveredTopic], offsets: Mapping[TopicPartition, PartitionOffsets]
 ) -> tuple[DiscoveredTopic, ...]:
-    """Put newer source offsets into discovered topics; partitions without any are `unread`.  Pure."""
+    """Put newer source offsets into discovered topics; partitions without any are `unread`. Pure."""
     return tuple(
         replace(
             topic,
@@ -141,7 +142,7 @@ def with_offsets(
 
 
 def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
-    """Why the flow does not replicate `topic`, None when it does."""
+    """Return why the flow does not replicate `topic`, None if it does."""
     return why_left_out(
         topic,
         topics=flow.topics,
@@ -155,5 +156,5 @@ def left_out_reason(flow: FlowSettings, topic: str) -> str | None:
 
 
 def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
-    """Every partition of some topics, whether it has a leader or not."""
+    """Return every partition of some topics, with or without a leader."""
     return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)

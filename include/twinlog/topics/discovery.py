@@ -1,8 +1,8 @@
-"""What was found on the two clusters of a flow, topic by topic: plain values.
+"""The result of discovery on the two clusters of a flow, topic by topic: plain values.
 
-A topic is either left out, with the reason, or discovered.  A discovered topic may carry problems; one whose code
-is in `BLOCKING` stops that topic, and only that one: nothing of it is copied until a person has looked.
-`twinlog.topics.discovery_rules` decides.
+A topic is either left out, with the reason, or discovered. A discovered topic may have problems. A problem whose code
+is in `BLOCKING` stops that topic, and no other: its records are not copied until a person has looked.
+`twinlog.topics.discovery_rules` decides which problems there are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twinlog.formats.ledger.records import FlowPhase
 
 
 class ProblemCode(StrEnum):
-    """What can be wrong with one topic of a flow."""
+    """The problems that one topic of a flow may have."""
 
     RECREATED = "recreated"
     DELETED = "deleted"
@@ -50,7 +50,7 @@ BLOCKING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with one topic: what it is, and what to do."""
+    """One thing wrong with one topic: the problem, and what to do."""
 
     code: ProblemCode
     topic: str
@@ -59,7 +59,7 @@ class Problem:
 
     @property
     def blocking(self) -> bool:
-        """Whether the topic is not copied because of it."""
+        """Whether the topic is not copied because of this problem."""
         return self.code in BLOCKING
 
 
@@ -72,7 +72,7 @@ class LeftOut:
 
 
 class OrphanKind(StrEnum):
-    """Why nothing is copied into a copy any more."""
+    """Why a copy gets no more records."""
 
     DELETED = "deleted"
     LEFT_OUT = "left-out"
@@ -81,10 +81,10 @@ class OrphanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A copy on the target that nothing is copied into.
+    """A copy on the target that gets no more records.
 
-    Its source topic was deleted (first seen missing at `since_ms`, the copy goes at `delete_at_ms`), is left out by
-    the configuration of now (`reason`), or is not known to this flow at all.
+    Either its source topic was deleted (first seen missing at `since_ms`; the copy is deleted at `delete_at_ms`), or
+    the present configuration leaves the topic out (`reason`), or this flow does not know the topic at all.
     """
 
     remote_topic: str
@@ -97,7 +97,7 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTopic:
-    """The copy as it stands on the target."""
+    """The copy as it is on the target."""
 
     topic_id: str
     partitions: int
@@ -105,9 +105,9 @@ class RemoteTopic:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredPartition:
-    """One partition, upstream offsets and, where the copy has that partition, downstream ones.
+    """One partition: upstream offsets and, if the copy has that partition, downstream ones.
 
-    `begins` is the upstream offset its copy begins at, None while nobody has noted one.
+    `begins` is the upstream offset at which its copy begins, None if none is recorded.
     """
 
     partition: int
@@ -120,9 +120,9 @@ class DiscoveredPartition:
 class DiscoveredTopic:
     """A topic of the source that the flow replicates.
 
-    `partition_count` counts all its partitions; `partitions` holds those whose offsets could be read.
-    `remote` is None while the copy does not exist.  `blocked` says a blocking problem stands against it; `paused`
-    why somebody paused it, "" when nobody did.
+    `partition_count` counts all its partitions; `partitions` holds those whose offsets could be read. `remote` is None
+    while the copy does not exist. `blocked` says that it has a blocking problem. `paused` says why a person paused it,
+    "" if it is not paused.
     """
 
     topic: str
@@ -136,37 +136,37 @@ class DiscoveredTopic:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be copied now: nothing stands against it, nobody paused it, and it has its place.
+        """Whether it can be copied now: it has no blocking problem, is not paused, and its copy is provisioned.
 
-        Partitions added since their places were made wait for the next cycle; the others are copied.
+        Partitions added since the copy was provisioned wait for the next cycle; the others are copied.
         """
         return not self.blocked and not self.paused and self.remote is not None
 
     @property
     def unread(self) -> tuple[int, ...]:
-        """Partitions whose offsets the source did not tell: nobody knows what there is to copy."""
+        """Partitions whose offsets the source did not tell: their records to copy are unknown."""
         read = {it.partition for it in self.partitions}
         return tuple(number for number in range(self.partition_count) if number not in read)
 
     @property
     def unended(self) -> tuple[int, ...]:
-        """Partitions whose copy has a transaction open: a lane is at it, or the target lost the end."""
+        """Partitions whose copy has an open transaction: a lane is writing, or the target lost the commit marker."""
         found = ((it.partition, it.target) for it in self.partitions)
         return tuple(number for number, copy in found if copy is not None and copy.stable_end < copy.end)
 
     @property
     def placed(self) -> tuple[DiscoveredPartition, ...]:
-        """The partitions that have their place on the target; those added since wait for the next cycle."""
+        """The partitions that are provisioned on the target; partitions added since wait for the next cycle."""
         count = self.remote.partitions if self.remote is not None else 0
         return tuple(it for it in self.partitions if it.partition < count)
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What there is to replicate in a flow; `topics` and `left_out` are sorted by name.
+    """The topics to replicate in a flow; `topics` and `left_out` are sorted by name.
 
-    `phase` is where the flow stands: only an active one copies.  `stands_by` says who holds it and why, "" for an
-    active one.
+    `phase` is the flow's phase: only an active flow copies. `stands_by` says who suspended the flow and why, "" if it
+    is active.
     """
 
     flow: str
@@ -182,21 +182,21 @@ class Discovery:
 
     @property
     def ready_topics(self) -> tuple[DiscoveredTopic, ...]:
-        """The topics that can be copied now: none of a flow that is not active."""
+        """The topics that can be copied now: none if the flow is not active."""
         return tuple(topic for topic in self.topics if topic.ready and not self.stands_by)
 
     @property
     def paused_topics(self) -> tuple[DiscoveredTopic, ...]:
-        """The topics somebody paused one by one."""
+        """The topics that were paused one by one."""
         return tuple(topic for topic in self.topics if topic.paused)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What was read from the source: all names it shows, and the topics the flow selects.
+    """The source as it was read: all names it shows, and the topics the flow selects.
 
-    `gone` are topics the flow copied once that do not exist any more: asked for by name, so that a missing DESCRIBE
-    does not pass for a deletion.
+    `gone` are topics the flow copied once that do not exist any more. They were asked for by name, so that a missing
+    DESCRIBE permission is not taken for a deletion.
     """
 
     cluster_id: str
@@ -209,7 +209,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """What was read from the target: all names it shows, and the copies by remote name."""
+    """The target as it was read: all names it shows, and the copies by remote name."""
 
     cluster_id: str
     brokers: int
@@ -219,5 +219,5 @@ class TargetState:
 
 
 def remote_name(flow: FlowSettings, topic: str) -> str:
-    """Name of the copy of `topic` on the target."""
+    """Return the name of the copy of `topic` on the target."""
     return flow.policy.format_remote_topic(flow.source.alias, topic)

@@ -1,4 +1,4 @@
-"""What follows from the state of both clusters for each topic of a flow: one rule per problem.  Pure."""
+"""Derive each topic's problems from the state of both clusters: one rule per problem. Pure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from twinlog.topics.pauses import why_paused, why_standing_by
 
 
 def decide(flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger) -> Discovery:
-    """Say for every topic whether it can be copied, and what stands against it.
+    """Decide for every topic whether it can be copied, and which problems it has.
 
-    Raises TerminalError when both aliases are one cluster: its topics would be copied onto themselves; and when the
-    state on the target is that of another name, or of other clusters.
+    Raises TerminalError if both aliases are one cluster: its topics would be copied onto themselves. Raises
+    TerminalError also if the state on the target belongs to another name, or to other clusters.
     """
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise _same_cluster(flow, source.cluster_id)
@@ -96,9 +96,10 @@ def _topic(
 
 
 def begins(ledger: Ledger, described: TopicDescription, partition: int) -> int | None:
-    """Upstream offset where the copy of a partition begins; None while nobody has noted one for its topic.
+    """Return the upstream offset where the copy of a partition begins; None if none is recorded for its topic.
 
-    A partition that was not there when the others were noted was added later: nothing of it may be left out.
+    A partition without an offset of its own in that record was added later. Its copy begins at 0, so that no record of
+    it is left out.
     """
     noted = ledger.beginnings.get(described.name)
     if noted is None or noted.topic_id != described.topic_id:
@@ -169,7 +170,7 @@ def _unavailable(source: SourceState) -> Iterable[Problem]:
 
 
 def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
-    """Plain names in `topics` that the source does not have: a typo, or a missing DESCRIBE."""
+    """Report plain names in `topics` that the source does not have: a typo, or a missing DESCRIBE."""
     known = frozenset(source.names)
     for name in flow.topics.include:
         if name in known or not re.fullmatch(r"[\w.-]*\w", name):

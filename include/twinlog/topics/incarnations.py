@@ -1,9 +1,8 @@
-"""Which life of a topic is copied into which life of its copy: what the ledger knows against what is seen.  Pure.
+"""Compare which incarnations of a topic and of its copy the ledger knows with those that are seen. Pure.
 
-Stored progress is about the newest life the ledger knows, and about nothing else
-(docs/decisions/0010-lives-of-topics.md).
-So a topic stops as soon as either side is not what the ledger says, and goes on when somebody, or a policy, has
-said what shall become of it.
+Stored progress is about the newest incarnation the ledger knows, and about no other
+(docs/decisions/0010-lives-of-topics.md). So a topic stops as soon as either side differs from the ledger. The topic is
+copied again when a person, or a policy, has decided how to go on.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from twinlog.topics.discovery import (
 )
 
 SCHEMAS = "_schemas"
-"""Where Confluent's Schema Registry and those that follow it keep their schemas (kafkastore.topic)."""
+"""The topic where Confluent's Schema Registry, and registries like it, keep their schemas (kafkastore.topic)."""
 
 _NO_ID = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
-"""What a cluster before 2.8 answers for a topic id (KIP-516): nothing, or zeros."""
+"""The topic ids of a cluster before 2.8 (KIP-516): nothing, or zeros."""
 
 
 def differ(known: str, seen: str) -> bool:
-    """Whether two ids, both of them known, are of two lives."""
+    """Say whether two ids, both of them known, belong to two incarnations."""
     return known != seen and known not in _NO_ID and seen not in _NO_ID
 
 
 def copied_from(flow: FlowSettings, ledger: Ledger, remote_topic: str) -> str | None:
-    """Name the source topic that this flow copies, or copied, into a topic of the target; None for every other."""
+    """Return the source topic that this flow copies, or copied, into a topic of the target; None for any other."""
     return sources_of_copies(flow, ledger)(remote_topic)
 
 
 def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str | None]:
-    """Answer as `copied_from` for many topics of the target.
+    """Return a function that answers as `copied_from`, for many topics of the target.
 
-    The ledger knows what went where.  A name alone tells less: `x.y` may be the target's own, and an alias that
-    contains the separator is not found again in the names it made.
+    The ledger records which topic was copied where. A name alone tells less: `x.y` may be the target's own topic, and
+    an alias that contains the separator cannot be found again in the names made with it.
     """
     known = {life.remote_topic: life.topic for life in ledger.lives}
 
@@ -60,19 +59,21 @@ def sources_of_copies(flow: FlowSettings, ledger: Ledger) -> Callable[[str], str
 
 
 def about_incarnation(at_ms: int, life: Incarnation | None) -> bool:
-    """Whether a checkpoint written at `at_ms` is about this life; one older than a topic made anew is about the last.
+    """Say whether a checkpoint written at `at_ms` is about this incarnation; an older one is about the one before.
 
-    That holds of its downstream offset; of the upstream one `about_source_incarnation` knows more.
-    Of a life first seen at `since_ms` the copy may be older: MM2 wrote copy and checkpoints before a take-over.
+    This holds for the checkpoint's downstream offset; `about_source_incarnation` knows more about the upstream one.
+    For an incarnation first seen at `since_ms` every checkpoint counts, because the copy may be older than that: MM2
+    wrote copy and checkpoints before a migration from it.
     """
     return life is None or life.reason is IncarnationReason.FIRST_SEEN or at_ms >= life.since_ms
 
 
 def about_source_incarnation(at_ms: int, topic: str, ledger: Ledger) -> bool:
-    """Whether an upstream offset noted at `at_ms` is one of the life of its topic that is copied now.
+    """Say whether an upstream offset noted at `at_ms` belongs to the topic's present incarnation.
 
-    A copy made anew does not change the source's offsets.  A rebuild writes its own time over that of the life it
-    copies: where the ledger knows of no other one the offset is of this life, else it may be of an earlier one.
+    A copy made anew does not change the source's offsets. But a rebuild replaces the time of the incarnation it copies
+    by its own time. If the ledger knows no other incarnation, the offset belongs to this one. Otherwise it may belong
+    to an earlier one.
     """
     life = ledger.incarnations.get(topic)
     if life is None or about_incarnation(at_ms, life):
@@ -84,7 +85,7 @@ def about_source_incarnation(at_ms: int, topic: str, ledger: Ledger) -> bool:
 def incarnation_problems(
     flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
 ) -> Iterator[Problem]:
-    """Hold every topic the ledger knows against both clusters."""
+    """Compare every topic the ledger knows with both clusters."""
     for topic, known in ledger.incarnations.items():
         rebuild = ledger.rebuilds.get(topic)
         if rebuild is not None and rebuild.phase is RebuildPhase.DELETING:
@@ -97,7 +98,7 @@ def incarnation_problems(
 
 
 def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Problem]:
-    """Say what a schema registry on the target has to be told (docs/topics.md)."""
+    """Report what a schema registry on the target has to be told (docs/topics.md)."""
     if SCHEMAS not in source.topics.found:
         return
     remote = remote_name(flow, SCHEMAS)
@@ -115,7 +116,7 @@ def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Probl
 def orphans(
     flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
 ) -> tuple[Orphan, ...]:
-    """List copies on the target that nothing is copied into any more."""
+    """List copies on the target that get no more records."""
     return tuple(sorted(_orphans(flow, source, target, ledger), key=lambda it: it.remote_topic))
 
 
@@ -180,10 +181,10 @@ def _source_incarnation(
 def _copied_incarnation(
     flow: FlowSettings, target: TargetState, topic: str, known: Incarnation
 ) -> Iterator[Problem]:
-    """Find copies that are not the ones that were written.
+    """Find copies that are not the ones the flow wrote.
 
-    Made anew they hold what comes next and lack what was copied before: progress outlives the copy, and MM2 goes
-    on from there without a word.
+    A copy made anew holds the records to come, and lacks those copied before: progress outlives the copy, and MM2
+    continues from there without a word.
     """
     remote, alias = remote_name(flow, topic), flow.target.alias
     advice = (

@@ -1,10 +1,10 @@
-"""Who else writes to the copies of a flow, and what of the source came from the target: seen in the flows' own state.
+"""Find other writers to a flow's copies, and records of the source that came from the target, by the flows' state.
 
-| topology                              | on the target                 | on the source                  |
-|---------------------------------------|-------------------------------|--------------------------------|
-| both ways, unchanged names            | its own producers write there | the way back's map: not copied |
-| several flows into one topic (fan-in) | the other flows' maps: theirs |                                |
-| one way                               | nobody else writes there      |                                |
+| topology                              | on the target                 | on the source                       |
+|---------------------------------------|-------------------------------|-------------------------------------|
+| both ways, unchanged names            | its own producers write there | the reverse flow's map: not copied  |
+| several flows into one topic (fan-in) | the other flows' maps: theirs |                                     |
+| one way                               | no other writer               |                                     |
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from twinlog.topics.reverse_flows import (
 
 @dataclass(frozen=True, slots=True)
 class OtherWriters:
-    """What is not the flow's.
+    """Records that the flow did not write.
 
-    `echoes`: upstream offsets, by source partition, that the flow the other way wrote.  `others`: downstream offsets,
-    by partition of the copy, that other flows wrote.  `shared`: copies to which the target's own producers write.
+    `echoes` are upstream offsets, by source partition, that the reverse flow wrote. `others` are downstream offsets,
+    by partition of the copy, that other flows wrote. `shared` are copies to which the target's own producers write.
     """
 
     echoes: Mapping[TopicPartition, Spans] = field(default_factory=dict)
@@ -48,10 +48,10 @@ class OtherWriters:
 
 
 def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> OtherWriters:
-    """Look for a flow the other way and for other flows into the same copies.
+    """Find the reverse flow's records, and other flows that write into the same copies.
 
-    State of other flows that may not, or cannot, be read is passed over: what they wrote is not known to be theirs.
-    Raises FormatError for such state of the flow the other way, and errors of the clusters.
+    If the state of another flow may not, or cannot, be read, it is skipped: records of that flow are then not known to
+    be its own. Raises FormatError for unreadable state of the reverse flow, and errors of the clusters.
     """
     ids = {it.topic: it.topic_id for it in discovery.topics if it.remote_topic == it.topic}
     ways = read_ways_back(flow, clusters, ids) if ids else ()
@@ -63,10 +63,10 @@ def read_other_writers(flow: FlowSettings, clusters: Clusters, discovery: Discov
 def other_writers(
     flow: FlowSettings, clusters: Clusters, topic: str, remote_topic: str, remote_topic_id: str
 ) -> tuple[str, ...]:
-    """Say who else writes into a copy, for whoever is about to delete it; empty when it is the flow's alone.
+    """Name the other writers of a copy, before it is deleted; empty if only this flow writes to it.
 
-    Here state that cannot be read counts against the deletion, unless the copy's name has the flow's alias.  A flow
-    that wrote into another life of the copy has nothing in this one.  Raises ClusterUnreachable.
+    Here unreadable state counts against the deletion, unless the copy's name has the flow's alias. A flow that wrote
+    into another incarnation of the copy has no records in this one. Raises ClusterUnreachable.
     """
     found: list[str] = []
     if remote_topic == topic:
@@ -85,7 +85,7 @@ def other_writers(
 
 
 def _reverse_writers(flow: FlowSettings, clusters: Clusters, topic: str) -> Iterable[str]:
-    """Say by which reverse flows records of the target itself are in a copy that keeps its topic's name."""
+    """Name the reverse flows by which a copy that keeps its topic's name holds records of the target itself."""
     here, there = flow.source.alias, flow.target.alias
     try:
         for ledger, reverse in sorted_ledgers(flow, clusters):
@@ -115,7 +115,7 @@ def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bo
 
 
 def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
-    """What the reverse flows wrote into `topics`."""
+    """Return what the reverse flows wrote into `topics`."""
     found: defaultdict[TopicPartition, list[OffsetMap]] = defaultdict(list)
     for way in ways:
         for life, packed in way.maps.items():
@@ -135,7 +135,7 @@ def _other_flows(
         try:
             written = list(_written_by(target, alias, name, copies))
         except (ClusterRefused, FormatError):
-            continue  # not known to be theirs: told as extra, rather than passed over
+            continue  # not known to belong to another flow: reported as extra, rather than skipped
         for at, offset_map in written:
             found[at].append(offset_map)
     return _joined(found)
@@ -144,7 +144,7 @@ def _other_flows(
 def _written_by(
     target: ClusterReader, alias: str, map_topic: str, copies: set[str]
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
-    """Maps of the flow from `alias`, of what it writes into these copies."""
+    """Return the maps of the flow from `alias`, for the records it writes into these copies."""
     theirs = ledger_in(target, ledger_topic(alias))
     goes_to = {(it.topic, it.topic_id): it.remote_topic for it in theirs.lives if it.remote_topic in copies}
     if goes_to:

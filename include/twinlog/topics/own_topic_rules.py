@@ -1,4 +1,4 @@
-"""What the flow's own topics must be like, held against what they are.  Pure."""
+"""Compare the flow's own topics with what they must be like. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinlog.state.internal_topics import (
 
 @dataclass(frozen=True, slots=True)
 class InternalState:
-    """The flow's own topics as they stand on the target, and their configurations."""
+    """The flow's own topics as they are on the target, and their configurations."""
 
     topics: Answers[str, TopicDescription]
     configs: Answers[str, Mapping[str, ConfigValue]]
@@ -28,7 +28,10 @@ class InternalState:
 def check_cleanup(
     flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
 ) -> Iterable[str]:
-    """Say of a topic whose records expire that they do.  Raises TerminalError `cleanup-policy` for a vital one."""
+    """Report a topic whose records expire.
+
+    Raises TerminalError `cleanup-policy` for a vital one.
+    """
     if topic.name not in configs.found:
         return (f"cleanup.policy of {topic.name} cannot be checked: {configs.refused[topic.name]}",)
     policy = configs.found[topic.name]["cleanup.policy"].value
@@ -46,7 +49,7 @@ def _nothing_expires(configs: Mapping[str, ConfigValue]) -> bool:
 
 
 def lacking(topic: InternalTopic, state: InternalState) -> Mapping[str, str]:
-    """Say which settings a topic of an earlier release, or of MM2, lacks that its readers rest on."""
+    """Return the settings its readers depend on that a topic lacks, being of an earlier release or of MM2."""
     kept = state.configs.found.get(topic.name, {}).get(DELETE_RETENTION)
     if topic.keeps_all or kept is None or kept.value is None or int(kept.value) >= TOMBSTONES_KEPT_MS:
         return {}

@@ -1,4 +1,4 @@
-"""Topics of twinlog's own that a step writes to and finds missing; `sync_topics` makes the others."""
+"""Create those of twinlog's own topics that a step writes to and finds missing; `sync_topics` makes the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from twinlog.topics.plan import clamped
 
 
 def ensure_topics(host: Cluster, topics: Iterable[InternalTopic]) -> None:
-    """Create those that are not there.  Raises what the cluster refuses."""
+    """Create the topics that do not exist.
+
+    Raises errors with which the cluster refuses.
+    """
     for topic in topics:
         if host.describe_topics([topic.name]).refused:
             factor = clamped(topic.replication_factor, host.broker_count())

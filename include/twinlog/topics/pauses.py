@@ -1,7 +1,7 @@
-"""Pausing and resuming a flow, or some of its topics: notes in the ledger that every cycle and window obeys.
+"""Pause and resume a flow, or some of its topics: records in the ledger that every cycle and lane generation obeys.
 
-A paused flow copies nothing and changes nothing on the target; heartbeats go on, as those of MM2 do when its
-source connector is paused.  What is being copied when the note is written is copied to the end of its cycle.
+A paused flow copies nothing and changes nothing on the target. Heartbeats go on, as those of MM2 do when its source
+connector is paused. A cycle that is copying when the record is written copies to its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
 
 @dataclass(frozen=True, slots=True)
 class PauseResult:
-    """What is paused now; `changed` says whether this call changed anything."""
+    """The present pauses; `changed` says whether this call changed anything."""
 
     flow: str
     state: FlowPhase
@@ -30,7 +30,7 @@ class PauseResult:
 
 
 def why_standing_by(ledger: Ledger) -> str:
-    """Say who holds the whole flow and why; "" for an active one.  Pure."""
+    """Say who suspended the whole flow and why; "" if it is active. Pure."""
     state = ledger.flow_state
     if state is None or ledger.copies:
         return ""
@@ -38,7 +38,7 @@ def why_standing_by(ledger: Ledger) -> str:
 
 
 def why_paused(ledger: Ledger, topic: str) -> str:
-    """Say who paused a source topic and why; "" when nobody did.  Pure."""
+    """Say who paused a source topic and why; "" if it is not paused. Pure."""
     pause = ledger.pauses.get(topic)
     if pause is None:
         return ""
@@ -70,9 +70,10 @@ def pause(
 def resume(
     flow: FlowSettings, target: Cluster, *, topics: Collection[str] = (), by: str, reason: str
 ) -> PauseResult:
-    """Resume the flow, or only these source topics; topics paused one by one stay paused when the flow resumes.
+    """Resume the flow, or only these source topics.
 
-    Raises as `pause`, and UsageError for a topic that is not paused.
+    Topics paused one by one stay paused when the flow resumes. Raises as `pause` except for a missing reason, and
+    UsageError for a topic that is not paused.
     """
     ledger = _ledger(flow, target)
     unknown = sorted(set(topics) - set(ledger.pauses))

@@ -1,8 +1,8 @@
-"""What `sync_topics` would change on the target, as a list of changes in the order they are made.  Pure.
+"""Plan what `sync_topics` changes on the target: a list of changes in the order they are made. Pure.
 
-Rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration,
-existing ones grow to the source's count and never shrink.
-Ours beside them: replication factors are clamped to the number of brokers, with a note, instead of failing.
+The rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration;
+existing ones grow to the source's count and never shrink. One rule is twinlog's own: replication factors are clamped
+to the number of brokers, with a note, instead of failing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 class ChangeKind(StrEnum):
-    """What a change does to the target."""
+    """The kinds of change on the target."""
 
     CREATE_INTERNAL = "create-internal"
     CONFIGURE_INTERNAL = "configure-internal"
@@ -51,16 +51,16 @@ class Change:
 
     @property
     def new_topic(self) -> NewTopic:
-        """The creation this change asks for."""
+        """The topic creation that this change asks for."""
         wanted, configs = self.wanted_factor or self.replication_factor, dict(self.configs or {})
         return NewTopic(self.name, self.partitions, wanted, configs, self.replication_factor)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenTopic:
-    """A topic whose incarnation the ledger does not know yet, or not into which life of its copy it goes.
+    """A topic whose incarnation, or whose copy's incarnation, the ledger does not know yet.
 
-    `since_ms` and `number` are what the ledger has of it, 0 and 1 when that is nothing.
+    `since_ms` and `number` come from the ledger, 0 and 1 if it has none.
     """
 
     topic: str
@@ -72,7 +72,7 @@ class SeenTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Changes in order, what is refused before trying, incarnations to note, and lines for people."""
+    """Changes in order, refusals known before trying, incarnations to record, and lines for people."""
 
     flow: str
     changes: tuple[Change, ...] = ()
@@ -90,12 +90,12 @@ def plan(
 ) -> TopicPlan:
     """List what to change; `configs` are those of the source topics that have no copy yet.
 
-    Raises TerminalError `cleanup-policy` when a vital internal topic would lose its records.
+    Raises TerminalError `cleanup-policy` if a vital internal topic would lose its records.
     """
     internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
     looks = _looks(flow, ledger)
     free = [topic for topic in discovery.topics if not topic.blocked]
-    # One whose copy is there is copied, whoever made it, so its life is noted.
+    # A topic whose copy exists is copied, no matter who created the copy, so its incarnation is recorded.
     unheeded = {
         it.topic: it for it in free if not looks and it.remote is None and it.topic not in ledger.incarnations
     }
@@ -127,9 +127,9 @@ def plan(
 def plan_internal(
     flow: FlowSettings, brokers: int, state: InternalState
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Say which internal topics to create, with notes about those that stand as they should not.
+    """Return the internal topics to create, with notes about those that are not as they should be.
 
-    Raises TerminalError `cleanup-policy` for a vital one, and what refused a look at it.
+    Raises TerminalError `cleanup-policy` for a vital one, and the error with which the target refuses to describe it.
     """
     changes: list[Change] = []
     notes: list[str] = []
@@ -171,10 +171,10 @@ def creation_configs(
 
 
 def excluded_configs(flow: FlowSettings) -> NameFilter:
-    """Return `config.properties.exclude`, with two names of MM2's default put right.
+    """Return `config.properties.exclude`, with two names of MM2's default corrected.
 
     MM2 spells `message.timestamp.{before,after}.max.ms` as the broker's configs are spelled, `log.message...`, which
-    matches no topic's config.  Profile `mm2` does the same.
+    matches no topic's config. Profile `mm2` keeps MM2's spelling.
     """
     excluded = flow.config_properties_exclude
     if flow.metadata.profile is Profile.MM2:
@@ -219,9 +219,9 @@ def _growth(topic: DiscoveredTopic) -> Change:
 
 
 def _looks(flow: FlowSettings, ledger: Ledger) -> bool:
-    """Whether new topics and partitions are looked for: MM2 does so at its start, whatever `refresh.topics` says.
+    """Say whether to look for new topics and partitions: MM2 does so at its start, whatever `refresh.topics` says.
 
-    What a start is to MM2's connector the flow's first cycle is to us: the one that has noted no topic yet.
+    The first cycle of a flow counts as the start of MM2's connector: the cycle in which no topic is recorded yet.
     """
     return flow.refresh_topics or not ledger.incarnations
 
@@ -257,7 +257,7 @@ def _configuration(topic: InternalTopic, state: InternalState) -> Iterable[Chang
 
 
 def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:
-    """One line for all copies together: a first cycle may create a thousand."""
+    """Return one note for all copies together: a first cycle may create a thousand."""
     if not topics:
         return ()
     name = topics[0].remote_topic + (f" (and {len(topics) - 1} more)" if len(topics) > 1 else "")

@@ -1,4 +1,4 @@
-"""What a step could not do on the target, as a row of its report."""
+"""A refusal: a row in a step's report of something it could not do on the target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinlog.errors import TwinlogError
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing on the target that could not be, or was not, brought to what it should be."""
+    """A topic or other item on the target that could not be, or was not, changed as it should be."""
 
     name: str
     code: str
@@ -19,5 +19,5 @@ class Refusal:
 
     @classmethod
     def of(cls, name: str, error: TwinlogError) -> Self:
-        """Say of `name` what the error says."""
+        """Make the refusal of `name` from an error."""
         return cls(name, error.code, error.message, error.hint)

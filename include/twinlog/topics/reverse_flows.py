@@ -1,7 +1,7 @@
-"""The flows from a flow's target to its source, by cluster id: what they keep on the source (logs/reverse_ledgers.py).
+"""Find the flows from a flow's target to its source, by cluster id, and their state (logs/reverse_ledgers.py).
 
-What an older release wrote may not say from which cluster it was copied.  Such a ledger is a reverse flow's if it has
-the target's name, and every other one is warned of.
+Their state is on the source. State written by an older release may not say from which cluster it was copied. Such a
+ledger counts as a reverse flow's if it has the target's name. Every other such ledger is warned of.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from twinlog.topics.incarnations import differ
 
 @dataclass(frozen=True, slots=True)
 class ReverseLedger:
-    """A ledger on the source that is a reverse flow's, or may be; `known`: it says so itself, and not its name.
+    """A ledger on the source that is, or may be, a reverse flow's.
 
-    `refused` says why it may not be read.
+    `known` says that the ledger itself names its cluster, and not only its topic name. `refused` says why it may not
+    be read.
     """
 
     alias: str
@@ -38,13 +39,13 @@ class ReverseLedger:
 
     @property
     def ledger_topic(self) -> str:
-        """The topic it is in, on the source."""
+        """The ledger's topic, on the source."""
         return ledger_topic(self.alias)
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseState:
-    """What one reverse flow keeps on the source."""
+    """The state that one reverse flow keeps on the source."""
 
     alias: str
     maps: Maps[PackedMap]
@@ -53,40 +54,40 @@ class ReverseState:
 
     @property
     def ledger_topic(self) -> str:
-        """The topic its ledger is in, on the source."""
+        """The topic of its ledger, on the source."""
         return ledger_topic(self.alias)
 
     def writes_to(self, topics: Collection[str]) -> bool:
-        """Whether it copies, or copied, into one of these topics of the source."""
+        """Say whether the reverse flow copies, or copied, into one of these topics of the source."""
         return any(life.remote_topic in topics for life in self.ledger.lives)
 
     def may_write_to(self, topics: Collection[str]) -> bool:
-        """Whether it does, or has noted nothing yet of what it copies."""
+        """Say whether the reverse flow writes to them, or has not yet recorded what it copies."""
         return self.writes_to(topics) or not self.ledger.lives
 
     def concerns(self, topic: str) -> bool:
-        """Whether what it wrote may lie in this topic of the source."""
+        """Say whether records written by the reverse flow may lie in this topic of the source."""
         return self.may_write_to({topic})
 
 
 def way_back_ledger(flow: FlowSettings) -> str:
-    """Name, on the source, of the ledger of a reverse flow that calls the target by the same name."""
+    """Return the ledger topic, on the source, of a reverse flow that calls the target by the same name."""
     return ledger_topic(flow.target.alias)
 
 
 def reverse_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[ReverseLedger, ...]:
-    """Find the ledgers of all flows from this target to this source.
+    """Return the ledgers of all flows from this target to this source.
 
-    One of another name that this user may not read is passed over (`unknown_ledgers`).  Raises FormatError for one that
-    is damaged, unless it is another's, and errors of the clusters.
+    A ledger of another name that this user may not read is skipped (`unknown_ledgers`). Raises FormatError for a
+    damaged ledger, unless it is another flow's, and errors of the clusters.
     """
     return tuple(it for it, reverse in sorted_ledgers(flow, clusters) if reverse)
 
 
 def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[ReverseLedger, bool]]:
-    """Give each ledger on the source, and whether it is a reverse flow's; of empty ones only that of the target's name.
+    """Yield each ledger on the source, and whether it is a reverse flow's.
 
-    Raises as `reverse_ledgers`.
+    Empty ledgers are left out, except that of the target's name. Raises as `reverse_ledgers`.
     """
     own, target_id = way_back_ledger(flow), clusters.target.cluster_id()
     seen = (name for name in clusters.source.topic_names() if source_of_ledger(name) is not None)
@@ -114,9 +115,9 @@ def _sorted(flow: FlowSettings, clusters: Clusters, alias: str, target_id: str) 
 
 
 def reverse_aliases(flow: FlowSettings, clusters: Clusters, aliases: Collection[str]) -> frozenset[str]:
-    """Return which aliases, first parts of names of topics on the source, are the target's by id.
+    """Return which aliases, first parts of names of topics on the source, are the target's by cluster id.
 
-    MM2's rule against cycles goes by the target's own alias.  A ledger that cannot be read says nothing here.  Raises
+    MM2's rule against cycles goes by the target's own alias. A ledger that cannot be read is ignored here. Raises
     errors of the clusters.
     """
     found: set[str] = set()
@@ -130,7 +131,7 @@ def reverse_aliases(flow: FlowSettings, clusters: Clusters, aliases: Collection[
 
 
 def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
-    """Say of which ledgers on the source it is not known whether they are reverse flows'.
+    """Describe the ledgers on the source that may or may not be reverse flows'.
 
     Raises as `reverse_ledgers`.
     """
@@ -151,13 +152,13 @@ def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
 def read_ways_back(
     flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
 ) -> tuple[ReverseState, ...]:
-    """Read map and then ledger of each reverse flow.  Raises as `reverse_ledgers`.
+    """Read map and then ledger of each reverse flow.
 
-    `copies` are the ids its copies have on the source now, by name.  A map of a copy that was made anew since is about
-    other records than lie there, and is left out.
+    `copies` are the topic ids its copies have on the source now, by name. A map of a copy that was made anew since is
+    left out: it is about other records than lie there now. Raises as `reverse_ledgers`.
     """
     maps = {it.alias: _maps(clusters, it.alias) for it in reverse_ledgers(flow, clusters)}
-    # Once more, behind the maps: a life that is mapped is known.
+    # Read the ledgers again after the maps, so that every incarnation that has a map is known.
     found = [it for it in reverse_ledgers(flow, clusters) if it.alias in maps]
     kept = [it for it in found if it.records or maps[it.alias] or maps[it.alias].broken]
     ids = _topic_ids(clusters, [it.ledger_topic for it in kept])
@@ -175,9 +176,9 @@ def read_ways_back(
 def read_reverse_state(
     flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
 ) -> ReverseState | None:
-    """Read all reverse flows that write to `copies` as one: nearly always there is but one; None without any.
+    """Read all reverse flows that write to `copies` as one; None without any.
 
-    Raises as `read_ways_back`.
+    Nearly always there is only one. Raises as `read_ways_back`.
     """
     ways = tuple(it for it in read_ways_back(flow, clusters, copies) if it.may_write_to(copies))
     if len(ways) < 2:
@@ -215,7 +216,7 @@ def _topic_ids(clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
 
 
 def gone_ways(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:
-    """Return which of the reverse flows noted earlier have no ledger on the source any more, or another one."""
+    """Return the recorded reverse flows whose ledger on the source is gone, or is another topic now."""
     wanted = tuple(noted)
     if not wanted:
         return ()

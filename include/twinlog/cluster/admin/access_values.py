@@ -1,4 +1,4 @@
-"""Who may do what, and how much of it: ACLs, client quotas and SCRAM credentials as plain frozen values."""
+"""Permissions and limits as plain frozen values: ACLs, client quotas and SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AclBinding:
 
     @property
     def resource(self) -> str:
-        """What it is about, for people: `topic orders`, `topics orders-*`, `the cluster`."""
+        """The ACL's resource, for people: `topic orders`, `topics orders-*`, `the cluster`."""
         kind = self.resource_type.lower().replace("_", " ")
         if self.resource_type == "CLUSTER":
             return "the cluster"
@@ -38,14 +38,14 @@ class AclBinding:
 
     @property
     def right(self) -> str:
-        """Who may or may not do what, for people: `User:alice READ`, `User:bob from 10.0.0.7 READ`."""
+        """The ACL's principal and operation, for people: `User:alice READ`, `User:bob from 10.0.0.7 READ`."""
         host = "" if self.host == "*" else f" from {self.host}"
         return f"{self.principal}{host} {self.operation}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QuotaEntity:
-    """Whom a client quota is for: pairs of `user`, `client-id` or `ip` and a name, sorted; None: the default."""
+    """The entity of a client quota: pairs of `user`, `client-id` or `ip` and a name, sorted; None: the default."""
 
     parts: tuple[tuple[str, str | None], ...]
 
@@ -64,7 +64,7 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScramCredential:
-    """That a user can log in by SCRAM: mechanism and iterations; the secret itself cannot be read back."""
+    """A user's login by SCRAM: mechanism and iterations; the secret itself cannot be read back."""
 
     mechanism: str
     iterations: int

@@ -1,6 +1,6 @@
-"""ACLs: read, created and deleted with Kafka's own requests.
+"""Read, create and delete ACLs with Kafka's own requests.
 
-Not by the client library: it names neither every operation nor every type of resource that brokers have.
+The client library is not used: it names neither every operation nor every type of resource that brokers have.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ _UNKNOWN = re.compile(r"UNKNOWN\((\d+)\)")
 def describe_acls(settings: ConnectionSettings) -> tuple[AclBinding, ...]:
     """Return every ACL of a cluster, sorted.
 
-    Raises ClusterRefused: `no-authorizer` when the cluster keeps no ACLs, `unauthorised` when this user may
-    not read them.
+    Raises ClusterRefused: `no-authorizer` if the cluster keeps no ACLs, `unauthorised` if this user may not read them.
     """
     with Brokers(settings) as brokers:
         answer = brokers.any_broker().call(
@@ -117,7 +116,7 @@ def create_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) ->
 
 
 def delete_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) -> Answers[AclBinding, None]:
-    """Delete exactly these ACLs; one that is not there is a success."""
+    """Delete exactly these ACLs; one that does not exist is a success."""
     one = kafka_python.DELETE_ACLS.request.DeleteAclsFilter
     refused: dict[AclBinding, TwinlogError] = {}
     wanted = list(bindings)
@@ -142,7 +141,7 @@ def delete_acls(settings: ConnectionSettings, bindings: Iterable[AclBinding]) ->
 
 
 def _worst(result: Any) -> Any:
-    """Return what failed of one filter: the filter itself, or a deletion of what it matched."""
+    """Return the failure of one filter: of the filter itself, or of a deletion of an ACL that it matched."""
     return next((it for it in (result, *result.matching_acls) if it.error_code), result)
 
 

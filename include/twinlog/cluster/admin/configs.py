@@ -1,4 +1,4 @@
-"""Topic configurations, with where each value comes from."""
+"""Read and change topic configurations; each value says where it comes from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TopicConfig = tuple[str, str]
 
 
 def topic_configs(session: Session, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
-    """Every configuration entry of the topics, defaults included, in one request."""
+    """Return every configuration entry of the topics, defaults included, in one request."""
     resources = {
         kafka_admin.ConfigResource(kafka_admin.ConfigResource.Type.TOPIC, name): name
         for name in dict.fromkeys(names)
@@ -43,7 +43,7 @@ def alter_topic_configs(
 ) -> Answers[TopicConfig, None]:
     """Set configs of topics, or remove them (None), leaving all others as they are (KIP-339).
 
-    A broker takes the changes of one topic all or none: where it refused, they are tried again one by one, so that a
+    A broker accepts all changes of one topic or none. If it refused them, they are tried again one by one, so that a
     bad one does not hold up the rest.
     """
     first = _alter(session, changes)
@@ -61,7 +61,7 @@ def _alter(session: Session, changes: Mapping[str, Mapping[str, str | None]]) ->
     found: dict[TopicConfig, None] = {}
     refused: dict[TopicConfig, TwinlogError] = {}
     some = ((name, values) for name, values in changes.items() if values)
-    for request in requests(some, lambda item: len(item[1])):  # a config makes a record
+    for request in requests(some, lambda item: len(item[1])):  # each config makes one metadata record
         answers = _alter_at_once(session, dict(request))
         found |= answers.found
         refused |= answers.refused

@@ -1,4 +1,4 @@
-"""What the workers of a Kafka Connect group are running, MirrorMaker's own in dedicated mode included."""
+"""Read what the workers of a Kafka Connect group are running, MirrorMaker's own in dedicated mode included."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ConnectWorkers:
 
 
 def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
-    """Ask what a worker group runs; no members when it does not exist, or all its workers have stopped.
+    """Read what a worker group runs; no members if it does not exist, or if all its workers have stopped.
 
-    Raises ClusterRefused where the group may not be described, FormatError for a group that is not Connect's.
+    Raises ClusterRefused if the group may not be described, FormatError for a group that is not Connect's.
     """
     alias = brokers.settings.alias
     code, described = _described(brokers, group)
@@ -51,7 +51,7 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
 
 
 def _described(brokers: Brokers, group: str) -> tuple[int, Any]:
-    """Ask the group's coordinator, again while that is just changing; give the error code and the answer."""
+    """Ask the group's coordinator, again while it is changing; return the error code and the answer."""
 
     def ask() -> tuple[int, Any] | None:
         connections, failed = brokers.group_coordinators([group])

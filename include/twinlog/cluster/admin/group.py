@@ -1,4 +1,4 @@
-"""What a cluster says of its consumer groups: plain frozen values."""
+"""Consumer groups as a cluster describes them: plain frozen values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class GroupType(StrEnum):
 
 
 class GroupState(StrEnum):
-    """Where a group stands; a group that does not exist is `dead`.
+    """The state of a group; a group that does not exist is `dead`.
 
-    `empty` means no members the broker knows of: a simple consumer (one that assigns its partitions itself) is
-    no member, and may run all the same.
+    `empty` means no members the broker knows of. A simple consumer (one that assigns its partitions itself) is not a
+    member, and may run all the same.
     """
 
     EMPTY = "empty"
@@ -48,7 +48,7 @@ class GroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """One group of a cluster; `simple` for one whose offsets are committed without ever joining it."""
+    """One group of a cluster; `simple` if its offsets are committed without ever joining it."""
 
     group: str
     type: GroupType
@@ -78,7 +78,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """The next offset a group reads, with the text it stored beside it; `leader_epoch` -1 when it has none."""
+    """The next offset a group reads, with the text it stored beside it; `leader_epoch` is -1 if it has none."""
 
     offset: int
     metadata: str = ""
@@ -100,7 +100,7 @@ class GroupPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """A position to commit, if the one that is there is still `expected` (None: the group has none)."""
+    """A position to commit, if the stored one is still `expected` (None: the group has none)."""
 
     offset: int
     expected: int | None

@@ -1,6 +1,6 @@
-"""Committing for groups that nobody is in, each position compared right before it is replaced.
+"""Commit offsets for groups without members; each position is compared right before it is replaced.
 
-Over our own connections, as reading is (twinlog.cluster.admin.group_offsets).
+This uses our own connections, as reading does (twinlog.cluster.admin.group_offsets).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from twinlog.protocol.socket.connection import Connection
 
 GROUPS_AT_ONCE = 20
 POSITIONS_AT_ONCE = 500
-"""Groups, and positions of theirs, that are compared and then committed without waiting in between.
+"""Groups, and their positions, that are compared and then committed without waiting in between.
 
-Kafka takes one group a request; with a round trip each, 5,000 groups would wait for 10,000 of them.  More at once would
-leave more time between reading a position and replacing it.
+Kafka takes one group a request. With a round trip each, 5,000 groups would wait for 10,000 of them. A larger number
+would leave more time between reading a position and replacing it.
 """
 
 
 def alter_offsets(
     brokers: Brokers, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
 ) -> Answers[GroupPartition, None]:
-    """Commit positions for groups nobody is in, each group read again right before it is written.
+    """Commit positions for groups without members, each group read again right before it is written.
 
-    Refused with `offset-moved`: a position that is no longer the expected one, or that an open transaction is about to
-    replace.  With `group-active`: a group with members; it is the broker that says so, in the write itself.  Between
-    our read and our write a consumer may still join, commit and leave: Kafka has no compare-and-set, and that is some
-    milliseconds.
+    A change is refused with `offset-moved` if the position is no longer the expected one, or if an open transaction is
+    about to replace it. It is refused with `group-active` if the group has members; the broker says so, in the write
+    itself. Between our read and our write a consumer may still join, commit and leave: Kafka has no compare-and-set,
+    and the time between is some milliseconds.
     """
     alias = brokers.settings.alias
     found: dict[GroupPartition, None] = {}
@@ -75,7 +75,7 @@ def _moved(
     standing: Mapping[TopicPartition, CommittedOffset],
     unstable: Collection[TopicPartition],
 ) -> dict[GroupPartition, TwinlogError]:
-    """Compare: the changes whose partition no longer has the expected position, or will not have it in a moment."""
+    """Return the changes whose partition no longer has the expected position, or is about to lose it."""
     now = {it: standing[it].offset if it in standing else None for it in changes}
     moving = "a transaction is about to commit another"
     return {
@@ -107,7 +107,7 @@ def _portions(
 def _commit(
     connection: Connection, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
 ) -> Iterator[tuple[GroupPartition, int]]:
-    """Commit as a simple consumer does: generation -1, no member; the broker refuses when there are members."""
+    """Commit as a simple consumer does: generation -1, no member; the broker refuses if the group has members."""
     requests = [_commit_request(group, offsets) for group, offsets in changes.items()]
     answers = connection.call_each(kafka_python.OFFSET_COMMIT, requests)
     for group, answer in zip(changes, answers, strict=True):
@@ -150,7 +150,7 @@ def _has_moved(alias: str, group: str, it: TopicPartition, change: OffsetChange,
 
 
 def _unstable(topics: Any) -> frozenset[TopicPartition]:
-    """Partitions whose position a transaction is about to replace."""
+    """Return the partitions whose position a transaction is about to replace."""
     return frozenset(
         TopicPartition(topic.name, it.partition_index)
         for topic in topics or ()

@@ -1,7 +1,7 @@
-"""Committed offsets of groups, read from their coordinators; and groups deleted there.
+"""Read committed offsets of groups from their coordinators, and delete groups there.
 
-Over our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen to
-garble metadata.
+This uses our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen
+to garble metadata.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def committed_offsets(
 ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
     """Read all committed offsets of many groups; a group that does not exist has none.
 
-    Offsets of transactions still open are not in it, the ones before them are.
+    Offsets of open transactions are not included; those committed before them are.
     """
     found: dict[str, Mapping[TopicPartition, CommittedOffset]] = {}
 
@@ -63,10 +63,11 @@ def fetch(
     names: Sequence[str],
     places: Mapping[str, Iterable[TopicPartition]] | None = None,
 ) -> list[tuple[str, int, Any]]:
-    """Ask for the offsets of groups: (group, error code, topics).  Before version 8 it is one group a request.
+    """Ask for the offsets of groups: (group, error code, topics). Before version 8 this is one request for each group.
 
-    All of them, as they are committed; or those of `places` by group, with an error where a transaction is about to
-    replace one.  A place without a position is told so only where it is asked for by name.
+    Without `places`, all offsets of the groups are read as they are committed. With `places`, only those partitions of
+    each group are read, with an error if a transaction is about to replace one. A partition without a position is in
+    the answer only if it is asked for by name.
     """
     request, stable = kafka_python.OFFSET_FETCH.request, places is not None
     if connection.version_of(kafka_python.OFFSET_FETCH) < 8:
@@ -99,7 +100,7 @@ def _asked(topic: Callable[..., Any], places: Iterable[TopicPartition]) -> list[
 
 
 def committed_in(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
-    """Read the positions out of an answer."""
+    """Read the positions from an answer."""
     return {
         TopicPartition(topic.name, it.partition_index): CommittedOffset(
             it.committed_offset, it.metadata or "", it.committed_leader_epoch
@@ -111,7 +112,7 @@ def committed_in(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
 
 
 def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]:
-    """Delete groups nobody is in, with their offsets; one that does not exist is a success."""
+    """Delete groups without members, with their offsets; one that does not exist is a success."""
     found: dict[str, None] = {}
 
     def delete(connection: Connection, names: Sequence[str]) -> dict[str, int]:
@@ -133,8 +134,8 @@ def by_coordinator(
 ) -> dict[str, TwinlogError]:
     """Do `work` on the groups of each coordinator; return the refusals.
 
-    `work` returns error codes by group.  Groups whose coordinator has moved, as it does while a young cluster
-    makes its topic of offsets, are tried again for a while.
+    `work` returns error codes by group. If a group's coordinator has moved, the group is tried again for a while. That
+    happens while a young cluster creates its topic of offsets.
     """
     alias = brokers.settings.alias
     wanted = [name for name in dict.fromkeys(groups) if name]
@@ -163,7 +164,7 @@ def by_coordinator(
 
 
 def refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
-    """Make the error of a code that a coordinator answered."""
+    """Make the error for a code that a coordinator answered."""
     data: dict[str, Any] = {"cluster": alias, "group": group, "kafka_code": int(code)}
     if code in _MEMBERS_IN_IT:
         return ClusterRefused(

@@ -1,6 +1,6 @@
-"""Consumer groups: which there are, and who is in them.
+"""List consumer groups and their members.
 
-They are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
+Groups are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assignin
 def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
     """List the groups this user may see, of every type, sorted by name.
 
-    State is `unknown` on brokers before 2.6, type `classic` on those before 3.8.  Raises ClusterRefused,
+    The state is `unknown` on brokers before 2.6, the type is `classic` on brokers before 3.8. Raises ClusterRefused,
     TransientError.
     """
     found: dict[str, GroupListing] = {}
@@ -59,7 +59,7 @@ def _state(name: str | None) -> GroupState:
 
 
 def lists_every_group(session: Session) -> bool:
-    """Say whether the brokers list every group to this user: to one who may DESCRIBE the cluster (KafkaApis)."""
+    """Say whether the brokers list every group to this user: they do if it may DESCRIBE the cluster (KafkaApis)."""
     future = session.admin.describe_cluster(
         include_authorized_operations=True, request_timeout=REQUEST_SECONDS
     )

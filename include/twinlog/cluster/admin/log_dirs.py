@@ -1,4 +1,4 @@
-"""How much disk a cluster's brokers have left, and how large logs are there (KIP-113, KIP-827)."""
+"""Read how much disk a cluster's brokers have left, and how large logs are there (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from twinlog.protocol.error_codes import error_for
 
 @dataclass(frozen=True, slots=True)
 class LogDirs:
-    """What all brokers together say of their disks.
+    """The disks and logs of all brokers together.
 
-    `sizes` is the largest replica of each partition, in bytes.  `free_percent` is that of the fullest disk, None
-    where brokers do not tell (before 3.3).
+    `sizes` is the largest replica of each partition, in bytes. `free_percent` is that of the fullest disk, None if
+    brokers do not tell (before 3.3).
     """
 
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -24,7 +24,10 @@ class LogDirs:
 
 
 def log_dirs(brokers: Brokers) -> LogDirs:
-    """Ask every broker.  Raises ClusterRefused (needs DESCRIBE on the cluster), TransientError."""
+    """Ask every broker for its log directories.
+
+    Raises ClusterRefused (this needs DESCRIBE on the cluster), TransientError.
+    """
     sizes: dict[TopicPartition, int] = {}
     free: list[float] = []
     for connection in brokers.all_brokers():

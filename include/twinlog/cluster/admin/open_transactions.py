@@ -1,4 +1,4 @@
-"""Which transaction keeps the last stable offset of a partition where it is, and who holds it (KIP-664)."""
+"""Find the transaction that holds a partition's last stable offset back, and its owner (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from twinlog.protocol.socket.connection import Connection
 class OpenTransaction:
     """The oldest open transaction of a partition, as far as its brokers tell.
 
-    `first_offset` is where it begins there.  `transactional_id` is "" where no coordinator tells one: this user may
-    not see it (DESCRIBE on the transactional id), brokers are older than Kafka 3.0, or none knows the transaction any
-    more.  `started_ms` (epoch ms) and `timeout_ms` are the coordinator's, None where it does not hold it open.
+    `first_offset` is where it begins there. `transactional_id` is "" if no coordinator tells one: this user may not
+    see it (DESCRIBE on the transactional id), brokers are older than Kafka 3.0, or no coordinator knows the
+    transaction any more. `started_ms` (epoch ms) and `timeout_ms` are the coordinator's, None if it does not hold the
+    transaction open.
     """
 
     first_offset: int
@@ -40,9 +41,9 @@ class OpenTransaction:
 def open_transactions(
     brokers: Brokers, partitions: Iterable[TopicPartition]
 ) -> Answers[TopicPartition, OpenTransaction]:
-    """Ask leaders for the oldest open transaction of each partition, and coordinators for who holds it.
+    """Ask leaders for the oldest open transaction of each partition, and coordinators for its owner.
 
-    Partitions without one are left out.  It needs READ on the topics, and DESCRIBE on transactional ids to see them.
+    Partitions without one are left out. This needs READ on the topics, and DESCRIBE on transactional ids to see them.
     Raises TransientError, ClusterUnreachable.
     """
     wanted = list(partitions)
@@ -86,7 +87,7 @@ def _refusal(brokers: Brokers, topic: str, partition: int, code: int) -> Twinlog
 
 
 def _named(brokers: Brokers, producer_ids: Collection[int]) -> Mapping[int, Any]:
-    """Ask every coordinator for transactions of these producers; return those that are told, by producer id."""
+    """Ask every coordinator for transactions of these producers; return the answers, by producer id."""
     described: dict[int, Any] = {}
     try:
         for connection in brokers.all_brokers():

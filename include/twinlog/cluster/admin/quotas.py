@@ -1,4 +1,4 @@
-"""Client quotas (KIP-546): the client library has no calls for them, so they are asked for directly."""
+"""Read and change client quotas (KIP-546) by Kafka's requests: the client library has no calls for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 
 QuotaItem = tuple[QuotaEntity, str]
-"""One quota: whom it is for, and its key."""
+"""One quota: its entity and its key."""
 
 
 def describe_quotas(settings: ConnectionSettings) -> Quotas:
-    """Return every client quota of a cluster.  Raises ClusterRefused when this user may not read them."""
+    """Return every client quota of a cluster.
+
+    Raises ClusterRefused if this user may not read them.
+    """
     with Brokers(settings) as brokers:
         answer = brokers.any_broker().call(kafka_python.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False)
     if answer.error_code:

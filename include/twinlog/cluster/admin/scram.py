@@ -1,8 +1,8 @@
-"""SCRAM credentials (KIP-554): which users have one, and giving users one.  A secret cannot be read back.
+"""Read which users have SCRAM credentials (KIP-554), and give users one. A secret cannot be read back.
 
-Asked for with Kafka's own requests.  "All users" may be written as null or as an empty list, and a broker (4.3.1) never
-answers the null of somebody who lacks DESCRIBE on the cluster; the client library sends the null, and then ends the
-whole process (confluent-kafka 2.16.1).
+This uses Kafka's own requests. "All users" may be written as null or as an empty list. If the user lacks DESCRIBE on
+the cluster, a broker (4.3.1) never answers the null. The client library sends the null, and then ends the whole
+process (confluent-kafka 2.16.1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ SALT_BYTES = 32
 
 
 def describe_scram_users(settings: ConnectionSettings) -> Mapping[str, tuple[ScramCredential, ...]]:
-    """Return every user with SCRAM credentials.  Raises ClusterRefused when this user may not read them."""
+    """Return every user with SCRAM credentials.
+
+    Raises ClusterRefused if this user may not read them.
+    """
     with Brokers(settings) as brokers:
         answer = brokers.any_broker().call(kafka_python.DESCRIBE_SCRAM, users=[])
     if answer.error_code:

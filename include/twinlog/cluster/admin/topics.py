@@ -1,4 +1,4 @@
-"""Topics: names, descriptions, creation, growth, deletion."""
+"""Read, create, grow and delete topics."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SHOWN_POLL_SECONDS = 0.1
 
 
 def topic_names(session: Session) -> tuple[str, ...]:
-    """All topics this user may see.
+    """Return all topics this user may see.
 
-    The client library has only a blocking form of this request: `describe_cluster` goes first, because it
-    notices early that a cluster is down.
+    The client library has only a blocking form of this request. `describe_cluster` goes first, because it notices
+    early that a cluster is down.
     """
     describe_cluster(session)
     try:
@@ -84,9 +84,9 @@ def topic_id(text: str) -> str:
 
 
 def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
-    """Create topics and wait until metadata shows them with leaders; existing ones count as made.
+    """Create topics and wait until metadata shows them with leaders; existing ones count as created.
 
-    One that is refused for its many replicas is asked for with its `lowered_factor`.
+    If the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
     refused = _create(session, topics)
     too_many = [topic.lowered for topic in topics if _too_many_replicas(refused.get(topic.name))]
@@ -101,7 +101,7 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
 
 
 def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
-    """Ask for topics and return what was refused."""
+    """Ask for topics and return those that were refused."""
     refused: dict[str, TwinlogError] = {}
     for request in requests(topics, _records):
         futures = session.admin.create_topics(
@@ -115,7 +115,7 @@ def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogEr
 
 
 def _records(topic: NewTopic) -> int:
-    """How many records its creation makes: itself, each partition, each config."""
+    """Return how many metadata records a creation makes: one for the topic, each partition and each config."""
     return 1 + topic.partitions + len(topic.configs)
 
 
@@ -128,10 +128,13 @@ def _too_many_replicas(error: TwinlogError | None) -> bool:
 
 
 def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:
-    """Grow topics to `counts` partitions and wait until metadata shows them; one somebody else grew is a success."""
+    """Grow topics to `counts` partitions and wait until metadata shows them.
+
+    A topic that another user has grown meanwhile is a success.
+    """
     done: list[str] = []
     failed: dict[str, TwinlogError] = {}
-    for request in requests(counts.items(), lambda item: item[1]):  # a partition makes a record
+    for request in requests(counts.items(), lambda item: item[1]):  # each partition makes one metadata record
         futures = session.admin.create_partitions(
             [kafka_admin.NewPartitions(name, count) for name, count in request],
             operation_timeout=REQUEST_SECONDS,
@@ -149,7 +152,7 @@ def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[st
 def _grown_already(
     session: Session, refused: Mapping[str, TwinlogError], counts: Mapping[str, int]
 ) -> frozenset[str]:
-    """Which of the topics that would not grow have that many partitions by now."""
+    """Return the topics that would not grow and have that many partitions by now."""
     doubtful = [name for name, it in refused.items() if it.data.get("kafka_error") == "INVALID_PARTITIONS"]
     found = describe_topics(session, doubtful).found if doubtful else {}
     return frozenset(name for name, it in found.items() if len(it.partitions) >= counts[name])
@@ -175,7 +178,7 @@ def wait_until_shown(
 ) -> Answers[str, None]:
     """Wait until every topic shows at least its count of partitions, all with leaders.
 
-    A topic's creation is acknowledged by the controller; the broker asked next may learn of it later.
+    The controller acknowledges a topic's creation; the broker asked next may learn of it later.
     """
     deadline = clock() + SHOWN_SECONDS
     missing = dict(counts)
@@ -209,7 +212,10 @@ def _not_shown(session: Session, name: str) -> ClusterUnreachable:
 
 
 def delete_records(session: Session, at: TopicPartition, before: int) -> None:
-    """Delete the records of a partition before an offset; raises its refusal."""
+    """Delete the records of a partition before an offset.
+
+    Raises the cluster's refusal.
+    """
     futures = session.admin.delete_records(
         [ClientPartition(at.topic, at.partition, before)], request_timeout=REQUEST_SECONDS
     )

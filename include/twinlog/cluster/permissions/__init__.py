@@ -1,1 +1,1 @@
-"""Which permissions a flow needs, which it has, and the ACLs that are missing."""
+"""Permissions: which a flow needs, which it has, and the ACLs that are missing."""

@@ -1,7 +1,7 @@
-"""The shortest list of ACLs that serves a flow: its needs without what others of them imply.  Pure.
+"""Compute the shortest list of ACLs that serves a flow: its needs without those that others imply. Pure.
 
-docs/security.md shows this list; tests hold the two together, and try on real brokers that it is enough and that
-nothing of it can be left out.
+docs/security.md shows this list. Tests compare the two, and try on real brokers that the list is enough and that no
+entry can be left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IMPLIED_BY: Mapping[str, frozenset[str]] = {
     "DESCRIBE": frozenset({"READ", "WRITE", "DELETE", "ALTER"}),
     "DESCRIBE_CONFIGS": frozenset({"ALTER_CONFIGS"}),
 }
-"""Operations that carry another one with them (org.apache.kafka.server.authorizer, `AclEntry`)."""
+"""Operations that imply another one (org.apache.kafka.server.authorizer, `AclEntry`)."""
 
 BEFORE_2_8 = "IDEMPOTENT_WRITE"
 """Since Kafka 2.8, WRITE on any topic allows idempotent producing as well (KIP-679)."""
@@ -26,7 +26,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One ALLOW that a flow cannot do without on a cluster, and what for; `prefixed` covers later topics."""
+    """One ALLOW that a flow needs on a cluster, and its reason; `prefixed` covers later topics."""
 
     cluster: str
     kind: Kind

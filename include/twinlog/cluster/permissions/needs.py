@@ -1,8 +1,9 @@
-"""Which permissions a flow needs, which of them it lacks, and the kafka-acls line that grants those.
+"""Compute which permissions a flow needs, which of them it lacks, and the kafka-acls line that grants those.
 
-Pure: `needs` says what a flow needs, `twinlog.cluster.permissions.rights` finds out what the user has, `judge`
-compares, `acl_lines` writes the remedy.  Operations carry the protocol's names (READ, DESCRIBE_CONFIGS); which one a
-request needs is Kafka's own table (Kafka documentation, "Authorization and ACLs", list of protocols).
+This module is pure: `needs` says what a flow needs, `twinlog.cluster.permissions.rights` finds out what the user has,
+`judge` compares, `acl_lines` writes the commands. Operations have the protocol's names (READ, DESCRIBE_CONFIGS). The
+operation that a request needs is from Kafka's own table (Kafka documentation, "Authorization and ACLs", list of
+protocols).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """One thing an ACL is about.  The cluster itself has no name."""
+    """The resource of an ACL. The cluster itself has no name."""
 
     kind: Kind
     name: str = ""
@@ -40,10 +41,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a flow must be allowed to do with one resource of one cluster, and why.
+    """A permission that a flow needs on one resource of one cluster, and why.
 
-    Without a `required` need the copy stops; without another one only the part named by `why` does.
-    `prefix`, when set, is what to grant instead of the name, so that later topics are covered as well.
+    Without a `required` need the copy stops. Without another need only the function named by `why` stops. `prefix`, if
+    set, is what to grant instead of the name, so that later topics are covered as well.
     """
 
     cluster: str
@@ -56,7 +57,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What was found out about one resource; an operation in neither set is not known."""
+    """The rights found on one resource; an operation in neither set is unknown."""
 
     granted: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
@@ -64,7 +65,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A need held against the user's rights."""
+    """A need compared with the user's rights."""
 
     need: Need
     missing: tuple[str, ...]
@@ -73,7 +74,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a flow is about at this moment: topics and groups of the source, topics that the target has."""
+    """The flow's names at this moment: topics and groups of the source, and topics that the target has."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -101,7 +102,7 @@ def needs(flow: FlowSettings, names: Names, transactional_prefix: str) -> tuple[
 
 
 def judge(wanted: Iterable[Need], rights: Mapping[tuple[str, Resource], Rights]) -> tuple[Finding, ...]:
-    """Hold each need against the rights found, by (cluster, resource)."""
+    """Compare each need with the rights found, by (cluster, resource)."""
     return tuple(_judged(need, rights.get((need.cluster, need.resource), Rights())) for need in wanted)
 
 
@@ -122,7 +123,7 @@ def acl_lines(findings: Iterable[Finding], clusters: Mapping[str, ClusterSetting
 
 
 def principal(cluster: ClusterSettings) -> str:
-    """Name the principal that the cluster sees us as, by Kafka's default principal builder."""
+    """Return the principal that the cluster sees us as, by Kafka's default principal builder."""
     connection = cluster.connection
     if connection.protocol.sasl and connection.sasl is not None:
         return f"User:{connection.sasl.username}"
@@ -176,7 +177,7 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
 
 
 def _deletes_copies(flow: FlowSettings) -> bool:
-    """Whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
+    """Say whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
     return (
         flow.lives.delete_after_ms is not None or flow.lives.on_recreated is RecreatedPolicy.NEW_INCARNATION
     )
@@ -225,7 +226,7 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
 
 
 def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
-    """A way back that only beats does so on the source, a carried pair on its own target."""
+    """Yield needs of heartbeats elsewhere: a reverse flow's on the source, a carried pair's on its own target."""
     beating = [(flow.way_back, "beat for the way back")] if flow.way_back is not None else []
     beating += [(pair, f"beat for {pair.name}") for pair in flow.carries]
     for pair, why in beating:
@@ -235,7 +236,7 @@ def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
 
 def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
     alias = flow.target.alias
-    # Since 2.8 WRITE on any topic carries this one too (KIP-679).
+    # Since 2.8 WRITE on any topic implies this one too (KIP-679).
     yield Need(alias, Resource(Kind.CLUSTER), ("IDEMPOTENT_WRITE",), "write without duplicates")
     if flow.copy.guarantee is Guarantee.EXACTLY_ONCE:
         resource = Resource(Kind.TRANSACTIONAL_ID, f"{transactional_prefix}check")

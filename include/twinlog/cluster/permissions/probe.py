@@ -1,10 +1,12 @@
-"""Whether this user may read and write topics that do not exist: asked with requests that do neither.
+"""Find out whether this user may read and write topics that do not exist, with requests that do neither.
 
-Fetch of such a topic: the broker checks READ first (KafkaApis.handleFetchRequest).  InitProducerId answers for
-idempotent and transactional writing.  AddPartitionsToTxn: the broker checks WRITE on each topic first, and adds
-nothing once one of them is refused or unknown (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
-The transactional id is one that no lane ever uses, since to init a lane's own id would fence a copy that runs;
-the broker forgets it after a week.
+- Fetch of such a topic: the broker checks READ first (KafkaApis.handleFetchRequest).
+- InitProducerId: its answer tells about idempotent and transactional writing.
+- AddPartitionsToTxn: the broker checks WRITE on each topic first, and adds no partition once one topic is refused or
+  unknown (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
+
+The transactional id is one that no lane ever uses, since to initialise a lane's own id would fence a running copy. The
+broker forgets the id after a week.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from twinlog.protocol.socket.connection import Connection
 from twinlog.protocol.wire import FETCH, FETCH_VERSION, FetchPosition, fetch_request, fetch_response
 
 PROBE_TRANSACTION_MS = 1_000
-"""Should a topic appear in this very moment, the broker ends our empty transaction by itself."""
+"""If a topic appears in this very moment, the broker soon ends our empty transaction by itself."""
 PATIENCE_SECONDS = 20.0
 PAUSE_SECONDS = 0.2
 
@@ -38,14 +40,17 @@ Found = dict[Resource, Rights]
 
 @dataclass(frozen=True, slots=True)
 class WriteProbe:
-    """What to ask: unused transactional ids, and topics that do not exist (or hide from this user)."""
+    """The subjects of the probe: unused transactional ids, and topics that do not exist, or are hidden."""
 
     transactional_ids: tuple[str, ...]
     missing_topics: tuple[str, ...]
 
 
 def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Found:
-    """Ask one cluster about topics.  Raises ClusterUnreachable and ClusterRefused when it cannot be asked."""
+    """Find out which of these topics the user may read.
+
+    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
+    """
     if not missing_topics:
         return {}
     positions = [FetchPosition(name, 0, 0, 1) for name in missing_topics]
@@ -61,7 +66,10 @@ def may_read(settings: ConnectionSettings, missing_topics: Sequence[str]) -> Fou
 
 
 def may_write(settings: ConnectionSettings, probe: WriteProbe) -> Found:
-    """Ask one cluster.  Raises ClusterUnreachable and ClusterRefused when it cannot be asked."""
+    """Find out what the user may write.
+
+    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked.
+    """
     with Brokers(settings) as brokers:
         code = _init(brokers.any_broker(), None).error_code
         denied = code == Code.CLUSTER_AUTHORIZATION_FAILED
@@ -92,7 +100,7 @@ def _transactional(brokers: Brokers, transactional_id: str, topics: Sequence[str
 
 
 def _producer(brokers: Brokers, transactional_id: str) -> tuple[Connection, Any]:
-    """Init the id; a fresh cluster first has to create the coordinator's topic, which takes a moment."""
+    """Initialise the id; a fresh cluster first has to create the coordinator's topic, which takes a moment."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         coordinator = brokers.coordinator(transactional_id)

@@ -1,9 +1,8 @@
-"""What this user may do on one cluster, found out without changing anything there.
+"""Find out what this user may do on one cluster, without changing anything there.
 
-Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430),
-but only of what exists.  For a topic that is still to be created a request is sent that can change nothing:
-brokers check the permission first and only then notice that there is no such topic, or that nothing was to be
-done (KafkaApis, ControllerApis).
+Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430), but only of
+existing ones. For a topic that is still to be created, a request is sent that can change nothing. Brokers check the
+permission first, and only then notice that there is no such topic, or nothing to do (KafkaApis, ControllerApis).
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ TOPIC_OPERATIONS = frozenset({
 })
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
-"""Who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
+"""A user who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
 
 def find_rights(
     session: Session, connection: ConnectionSettings, needs: Iterable[Need]
 ) -> dict[tuple[str, Resource], Rights]:
-    """Find out what is allowed of everything that `needs` of this cluster asks for.
+    """Find out the user's rights on every resource that `needs` of this cluster names.
 
-    Raises ClusterUnreachable and ClusterRefused when the cluster cannot be asked at all.
+    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked at all.
     """
     ours = [need for need in needs if need.cluster == session.alias]
     wanted = {need.resource for need in ours}
@@ -79,7 +78,7 @@ def _both(one: Rights, other: Rights) -> Rights:
 def _described_topics(
     session: Session, names: Sequence[str]
 ) -> tuple[dict[Resource, Rights], tuple[str, ...]]:
-    """Return the rights on topics, and those topics whose description did not tell everything."""
+    """Return the rights on topics, and the topics whose description did not tell everything."""
     answers = describe_topics(session, names)
     rights = {
         Resource(Kind.TOPIC, name): Rights(found.operations, TOPIC_OPERATIONS - found.operations)
@@ -98,7 +97,7 @@ def _described_topics(
 def _missing_topics(
     session: Session, names: Sequence[str], wanted: Collection[str]
 ) -> dict[Resource, Rights]:
-    """Ask for what needs one of the `wanted` operations on each topic; every request only validates."""
+    """Send a request that needs each of the `wanted` operations on each topic; every request only validates."""
     rights: dict[Resource, Rights] = {}
     for operation, ask in ASKING.items():
         if operation not in wanted or not names:
@@ -162,7 +161,7 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
         allowed = _operations(found.authorized_operations)
         rights[Resource(Kind.GROUP, name)] = Rights(allowed, frozenset({"READ", "DESCRIBE"}) - allowed)
     for name, error in answers.refused.items():
-        # Any other refusal, such as of a group that is not there, comes after the permission was checked.
+        # Any other refusal, such as of a group that does not exist, comes after the permission was checked.
         denied = error.code == "unauthorised"
         rights[Resource(Kind.GROUP, name)] = (
             Rights(denied=frozenset({"READ", "DESCRIBE"}))
@@ -173,7 +172,7 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
 
 
 def _cluster(session: Session) -> Rights:
-    """Rights on the cluster itself: a broker tells them only to who may DESCRIBE it (KafkaApis)."""
+    """Return the rights on the cluster itself: a broker tells them only to a user who may DESCRIBE it (KafkaApis)."""
     future = session.admin.describe_cluster(
         include_authorized_operations=True, request_timeout=REQUEST_SECONDS
     )
@@ -189,7 +188,7 @@ def _operations(listed: Iterable[kafka_admin.AclOperation] | None) -> frozenset[
 
 
 def _denied(session: Session, futures: Futures) -> dict[str, bool]:
-    """Whether each topic's request was refused for want of a permission; other answers mean it was not."""
+    """Return whether each topic's request was refused for want of a permission; any other answer means it was not."""
     answers = session.answers(
         futures, lambda item: Asked(session.alias, "ask about", f"topic {_name(item)}", "")
     )
@@ -198,5 +197,5 @@ def _denied(session: Session, futures: Futures) -> dict[str, bool]:
 
 
 def _name(item: Any) -> str:
-    """Name the topic that a future is about: the key is its name, or a ConfigResource."""
+    """Return the topic that a future is about: the key is its name, or a ConfigResource."""
     return str(getattr(item, "name", item))

@@ -1,1 +1,1 @@
-"""What a target lost of a copy or of its state: found behind the fence, written again or stopped at."""
+"""Find, behind the fence, what a target lost of a copy or of its state; rewrite it, or stop the partition."""

@@ -1,9 +1,9 @@
-"""Taking a flow that copies at least once: no broker keeps anybody out, and nothing ties map and progress together.
+"""Take over a flow that copies at least once: without transactions.
 
-Whoever follows is called back by a record in the ledger (lane/copy/fence_watch.py), as a fence does it, and has a
-moment to write down how far it is; what two drivers copy at once is there twice.  Of a lane that died, the map may
-reach beyond progress, which is written behind it (lane/copy/copy_transaction.py): what lies between is copied again,
-and mapped anew.
+No broker keeps another driver out, and no transaction ties map and progress together. A driver in follow mode is told
+to stop by a record in the ledger (lane/copy/fence_watch.py), as by a fence, and has a moment to write its progress.
+Records copied by two drivers at once are on the target twice. If a lane died, the map may reach beyond progress, which
+is written after it (lane/copy/copy_transaction.py). The records between are copied again, and mapped anew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from twinlog.offsets.piece_table import Column
 from twinlog.protocol.brokers import Brokers
 
 LAST_WORD_SECONDS: Final = 1.0
-"""What lanes of another driver have, once they are called back, to write down how far they are: a few beats."""
+"""How long lanes of another driver may take to write their progress once told to stop: a few commit ticks."""
 
 
 _BEYOND: Final = 1 << 62
@@ -51,17 +51,18 @@ _BEYOND: Final = 1 << 62
 def grant(
     target: Brokers, flow: str, state: StateTopics, *, run_id: str, lanes: int, logs: FenceLogs
 ) -> Grant:
-    """Call back whoever follows, read progress, and return writers without transactions.
+    """Tell another driver to stop, read progress, and return writers without transactions.
 
-    Lanes of `run_id` itself may still be about to write: its driver waits for their end, and is granted anew (tasks of
-    a Spark job that was killed may write a moment longer).  A lane of another driver that hears later than
-    `LAST_WORD_SECONDS` (a frozen process), or never (those of a cycle do not listen), writes all the same.
-    Raises FencedError when another driver called at the same time, TerminalError when the state is another's, and as
-    `StateLog.read`, `init_writer` and `write_own`.
+    Lanes of `run_id` itself may still be about to write. Its driver waits for their end, and then takes a new grant.
+    (Tasks of a Spark job that was killed may write a moment longer.) A lane of another driver writes all the same if
+    it hears later than `LAST_WORD_SECONDS` (a frozen process), or never (lanes of a cycle do not listen).
+
+    Raises FencedError if another driver took the flow at the same time, TerminalError if the state belongs to another
+    flow, and as `StateLog.read`, `init_writer` and `write_own`.
     """
     ledger = _ours(target, Identity(flow, state.source_cluster_id, state.target_cluster_id), state, logs)
     before = last_fence(ledger)
-    # If the guarantee is changed back, that fence has to reach the lanes from before.
+    # If the guarantee is changed back later, the next fence has to reach the lanes from before.
     called = LaneFence(run_id, max(lanes_ever(ledger)), clock.now_ms())
     _write(target, [StateRecord.of_ledger(state.ledger_topic, called)])
     if before is not None and before.run_id != run_id:
@@ -80,7 +81,7 @@ def grant(
 
 
 def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: FenceLogs) -> LogState:
-    """Read the ledger; claim it where nobody has (lane/fence/ownership.py)."""
+    """Read the ledger, and claim it if no flow has claimed it (lane/fence/ownership.py)."""
     ledger = logs.ledger.read(target)
     owned = read_owned(logs, ledger)
     require_ours(identity, owned)
@@ -93,7 +94,7 @@ def _ours(target: Brokers, identity: Identity, state: StateTopics, logs: FenceLo
 
 
 def cut_maps(target: Brokers, state: StateTopics, ranges: Sequence[RangeSpec], logs: FenceLogs) -> None:
-    """Cut the maps of `ranges` where these begin; call when no lane of the flow writes, and before one does.
+    """Cut the maps of `ranges` where the ranges begin; call this while no lane of the flow writes.
 
     Raises as `StateLog.read` and `write_own`.
     """
@@ -110,11 +111,11 @@ def _write(target: Brokers, records: list[StateRecord]) -> None:
 def beyond(
     state: StateTopics, stored: Mapping[bytes, bytes], ranges: Sequence[RangeSpec]
 ) -> Iterator[StateRecord]:
-    """Say of every piece that reaches into what is about to be copied what is left of it.  Pure.
+    """Return the rest of each map segment that reaches into what is about to be copied. Pure.
 
-    `stored` are the records of the map topic.  Where pieces contradict each other, because two drivers copied the same
-    records, newer ones stay: either copy is true.  A map that cannot be read is left as it is, as evidence; so are all
-    where a record's key is none of the map.
+    `stored` are the records of the map topic. If segments contradict each other, because two drivers copied the same
+    records, the newer ones stay: either copy is true. A map that cannot be read is left as it is, as evidence. If one
+    record's key is not a map key, all maps are left as they are.
     """
     grouped: Mapping[MapKey, Mapping[int, bytes]] = {}
     with suppress(FormatError):
@@ -139,7 +140,7 @@ def _cut(state: StateTopics, key: MapKey, packed: PackedMap, start: int) -> Iter
 
 
 def _agree(packed: PackedMap) -> bool:
-    """Whether pieces that overlap say the same."""
+    """Say whether overlapping segments agree."""
     try:
         packed.open()
     except UnreadableMap:
@@ -148,7 +149,7 @@ def _agree(packed: PackedMap) -> bool:
 
 
 def _in_order(packed: PackedMap, ends: Column) -> Column:
-    """End each piece (upstream) where a later one begins, on the source and on the target."""
+    """End each segment (upstream) where a later one begins, on the source and on the target."""
     ends = np.concatenate((np.minimum(ends[:-1], packed.first[1:]), ends[-1:]))
     pieces = packed.pieces()
     low = _BEYOND

@@ -1,8 +1,8 @@
-"""Transactions of ours whose ends the target lost: ended once more as they were, or what depends on them stops.
+"""Rewrite commit markers that the target lost from the copies, or stop the partitions that depend on them.
 
-The driver calls this behind its fence, before a lane writes: what is open would be committed or aborted with whatever
-the same lane writes next (lane/hanging.py).  Progress is mended first (copying/mend/state.py), then the map by
-progress, then the copy by both.
+The driver calls this behind its fence, before a lane writes. A transaction that is still open would be committed or
+aborted with the next transaction of the same lane (lane/hanging.py). The order is: progress is mended first
+(copying/mend/state.py), then the map by progress, then the copy by both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from twinlog.topics.discovery import DiscoveredTopic
 log = logging.getLogger(__name__)
 
 MARKERS_SECONDS = 10.0
-"""How long markers that are written again may take to arrive."""
+"""How long rewritten markers may take to arrive."""
 
 LEADER_SECONDS = 3.0
 """How long partitions of the copy may be without a leader before they are left to the next round."""
 
 Endings = Mapping[tuple[TopicPartition, int], Outcome]
-"""The verdict on each open transaction, by target partition and producer id."""
+"""The outcome of each open transaction, by target partition and producer id."""
 
 
 def without_lost_markers(
@@ -48,10 +48,11 @@ def without_lost_markers(
     topics: Iterable[DiscoveredTopic],
     grant: Grant,
 ) -> ResolvedRanges:
-    """End what our lanes have open in the copy; stop where that cannot be known, records were lost, or nobody leads.
+    """End our lanes' open transactions in the copy, and stop partitions that are not safe to write to.
 
-    The ranges returned know where their copies end.  Looked at are the copies that are to be written to, and those of
-    `topics` that had something open when they were discovered.  Progress and map have to be whole.  Raises
+    A partition stops if the outcome of its open transaction is unknown, if records were lost, or if it has no leader.
+    The ranges returned know where their copies end. Checked are the copies that are about to be written to, and those
+    of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
     lives = {
@@ -85,10 +86,10 @@ def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -
 
 
 def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
-    """Write markers once more, by the lane that has the producer id; what is UNKNOWN, or whose lane has gone, stays.
+    """Rewrite markers, each by the lane that has the producer id; leave UNKNOWN ones and those of lanes that are gone.
 
-    Raises TransientError when the target does not take them, also when it may yet do once more what it did not answer:
-    whatever was written next in that epoch would be ended by it.
+    Raises TransientError if the target does not accept them. Raises TransientError also if the target may still carry
+    out an EndTxn that it did not acknowledge: that would end records written next in the same epoch.
     """
     by_id = {it.producer_id: it for it in writers}
     places: dict[tuple[int, Outcome], list[TopicPartition]] = defaultdict(list)
@@ -98,7 +99,7 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
     for (producer_id, verdict), found in places.items():
         lane = Lane(target, by_id[producer_id])
         if lane.add(found):
-            continue  # it has no leader, or has gone
+            continue  # the partition has no leader, or is gone
         if verdict is Outcome.COMMITTED:
             lane.commit()
         else:

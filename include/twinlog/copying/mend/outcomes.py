@@ -1,7 +1,7 @@
-"""What became of a transaction whose end the target lost, by what else it wrote.  Pure.
+"""Judge the outcome of a transaction whose commit marker the target lost, by its other writes. Pure.
 
-Data, progress and map of a source partition are committed together: what is known of one decides the others.  Where all
-three are open nobody can have seen any, so either end is right for all of them.
+Data, progress and map of a source partition are committed together, so one known outcome decides the others. If all
+three are open, no reader can have seen any of them, so either outcome is right for all three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twinlog.offsets.piece import MapSegment
 
 
 class Outcome(StrEnum):
-    """How a transaction ended; EITHER: it has no end anywhere, UNKNOWN: a person has to look."""
+    """How a transaction ended; EITHER: no marker of it is left anywhere, UNKNOWN: a person has to look."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -27,10 +27,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapSeen:
-    """What the map topic says of one source partition: the map, and pieces that are not in it.
+    """The map topic's content for one source partition: the map, and segments that are not in it.
 
-    `undecided` are pieces whose transaction has no end there, with the producer that wrote them; `aborted` are the
-    upstream offsets at which pieces began that were never committed.
+    `undecided` are segments whose transaction has no marker there, with the producer that wrote them. `aborted` are
+    the upstream offsets at which uncommitted segments began.
     """
 
     known: PackedMap | UnreadableMap | None = None
@@ -39,18 +39,18 @@ class MapSeen:
 
     @property
     def end(self) -> int | None:
-        """Upstream offset where the map ends, None without one."""
+        """Upstream offset where the map ends, None without a map."""
         return self.known.end_upstream if isinstance(self.known, PackedMap) else None
 
     def written_by(self, producer_id: int) -> list[MapSegment]:
-        """Return the undecided pieces of a producer."""
+        """Return the undecided segments of a producer."""
         return [piece for writer, piece in self.undecided if writer == producer_id]
 
 
 def of_copy(
     found: HangingTransaction, last_copied: int | None, known: PackedMap | UnreadableMap | None
 ) -> Outcome:
-    """Judge what lies open at the end of a copy, by progress (upstream) and map, which have to agree."""
+    """Judge the open transaction at the end of a copy by progress (upstream) and map, which must agree."""
     if known is None or last_copied is None:
         return Outcome.ABORTED if known is None and last_copied is None else Outcome.UNKNOWN
     if isinstance(known, UnreadableMap) or known.end_upstream != last_copied + 1:
@@ -67,12 +67,12 @@ def of_copy(
 
 
 def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_copy: Outcome) -> Outcome:
-    """Judge progress by the map; where that is open as well, by the copy.
+    """Judge progress by the map; if the map is open as well, by the copy.
 
-    `last_copied` is the progress that is sure; `in_copy` says how the records ended that the open pieces map.
+    `last_copied` is the progress that is certain. `in_copy` is the outcome of the records that the open segments map.
     """
     if lost.last is not None and lost.last == last_copied:
-        return Outcome.EITHER  # the fence had written it again
+        return Outcome.EITHER  # the fence has written it again
     if lost.last is None or isinstance(seen.known, UnreadableMap):
         return Outcome.UNKNOWN
     if seen.end == lost.last + 1:
@@ -88,7 +88,7 @@ def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_c
 
 
 def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Outcome:
-    """Judge the undecided pieces that a producer wrote for one source partition, by its progress."""
+    """Judge a producer's undecided map segments of one source partition, by the partition's progress."""
     written = seen.written_by(producer_id)
     if not written or isinstance(seen.known, UnreadableMap):
         return Outcome.UNKNOWN
@@ -101,7 +101,7 @@ def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Outcome:
 
 
 def _covers(known: PackedMap | None, first: int, end: int) -> bool:
-    """Whether a map says of all upstream offsets [first, end) what became of them: another lane copied them."""
+    """Say whether a map covers all upstream offsets [first, end): then another lane copied them."""
     try:
         return known is not None and known.open().covers_all(first, end)
     except UnreadableMap:
@@ -109,7 +109,10 @@ def _covers(known: PackedMap | None, first: int, end: int) -> bool:
 
 
 def together(verdicts: Iterable[Outcome]) -> Outcome:
-    """Join the verdicts of all that one marker would end; what could end either way is aborted."""
+    """Join the outcomes of all that one marker would end; abort if every outcome is EITHER.
+
+    Outcomes that contradict each other give UNKNOWN.
+    """
     definite = set(verdicts) - {Outcome.EITHER}
     if not definite:
         return Outcome.ABORTED

@@ -1,8 +1,8 @@
-"""The fence, and ends that the target lost in twinlog's own topics: progress is judged by the map, the map by progress.
+"""Take the fence, and rewrite commit markers that the target lost from twinlog's own topics.
 
-What they say of a source partition was committed together (copying/mend/outcomes.py).  One marker ends all that a
-producer has open in a partition of a topic, so all of it has to be judged alike.  A source partition with maps of
-several lives is not judged.
+Progress is judged by the map, and the map by progress: both of a source partition were committed together
+(copying/mend/outcomes.py). One marker ends everything that a producer has open in a partition of a topic, so all of it
+has to have the same outcome. A source partition with maps of several incarnations is not judged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def take_fence(
     lanes: int,
     logs: FenceLogs | None = None,
 ) -> Grant:
-    """Take the flow as its guarantee asks: `fence_and_mend`, whose errors it raises, or at least once, unfenced."""
+    """Take the flow as its guarantee asks: with `fence_and_mend`, or at least once without a fence.
+
+    Raises as `fence_and_mend` or `at_least_once.grant`.
+    """
     if flow.copy.guarantee is Guarantee.AT_LEAST_ONCE:
         return at_least_once.grant(
             target, flow.name, state, run_id=run_id, lanes=lanes, logs=logs or FenceLogs.of(state)
@@ -62,7 +65,7 @@ def fence_and_mend(
     lanes: int,
     logs: FenceLogs | None = None,
 ) -> Grant:
-    """Fence the flow, and see that progress and map have the ends of all that our lanes wrote.
+    """Fence the flow, and make sure that progress and map have the markers of all our lanes' transactions.
 
     Raises as `fence` and `mend_map`.
     """
@@ -86,9 +89,9 @@ def fence_and_mend(
 
 
 def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost: LostProgressError) -> None:
-    """Write the ends that progress lacks, where map and copy tell them; the next fence sees what is left.
+    """Rewrite the markers that progress lacks, if map and copy tell the outcome; the next fence sees the rest.
 
-    Call behind the fence that raised `lost`.  Raises TransientError and ClusterRefused.
+    Call this behind the fence that raised `lost`. Raises TransientError and ClusterRefused.
     """
     maps = maps_seen(read_state(target, state.map_topic), {(it.topic, it.partition) for it in lost.records})
     verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
@@ -102,7 +105,10 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
 
 
 def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapSeen) -> Outcome:
-    """Say how the records ended that the open pieces of a map speak of: EITHER where they are open, or none."""
+    """Return the outcome of the records that the open segments map.
+
+    Return EITHER if the records are open too, or if there are none.
+    """
     copy = remote_name(flow, lost.topic), lost.partition
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
     if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
@@ -116,7 +122,7 @@ def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapS
 def _shows(
     target: Brokers, copy: TopicPartition, offset: int, producer_id: int, *, read_committed: bool
 ) -> bool:
-    """Whether a consumer of that isolation level sees a batch of the producer at a downstream offset."""
+    """Say whether a consumer of that isolation level sees a batch of the producer at a downstream offset."""
     reader = PartitionReader(
         target, Unproved.TARGET_RETENTION, fetch_bytes=_FETCH_BYTES, read_committed=read_committed
     )
@@ -125,10 +131,10 @@ def _shows(
 
 
 def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Grant) -> None:
-    """Write the ends that the map lacks of what our lanes wrote, by progress.
+    """Rewrite the markers that our lanes' transactions lack in the map, judged by progress.
 
-    Call behind the fence that gave `grant`, before a lane writes.  Raises TerminalError (`lost-marker`) for what
-    cannot be judged, TransientError also while part of the map has no leader, and ClusterRefused.
+    Call this behind the fence that gave `grant`, before a lane writes. Raises TerminalError (`lost-marker`) for a
+    transaction whose outcome is unknown, TransientError also while a map partition has no leader, and ClusterRefused.
     """
     places = [(state.map_topic, number) for number in range(state.map_partitions)]
     seen = wait_until_led(target, places, grant.ours, LEADER_SECONDS)
@@ -160,9 +166,9 @@ def mend_map(flow: FlowSettings, target: Brokers, state: StateTopics, grant: Gra
 
 
 def maps_seen(log: LogState, wanted: Collection[Source] | None) -> Mapping[Source, MapSeen]:
-    """Sort the map topic by source partition, or some of them (None: all).  Pure.
+    """Group the map topic's records by source partition; None as `wanted` means all of them. Pure.
 
-    A source partition with several lives is not among them.  Raises FormatError for a key that is not one.
+    A source partition with several incarnations is left out. Raises FormatError for a key that is not a map key.
     """
     lives: dict[Source, set[str]] = defaultdict(set)
     pieces: dict[Source, dict[int, bytes]] = defaultdict(dict)

@@ -1,16 +1,16 @@
-"""Copies, and progress, that lost their newest records: the partition stops before anything is written over the loss.
+"""Find copies, and progress, that lost their newest records; stop those partitions before the loss is written over.
 
-A target loses what it had acknowledged when a replica without it becomes the leader: by an unclean election, or after a
-power cut where it was the only one.  Each progress record says where the copy ended with it, so behind the fence one
-is held against the other:
+A target loses acknowledged records when a replica without them becomes the leader: by an unclean election, or after a
+power cut if it was the only replica. Each progress record says where the copy ended when it was written. Behind the
+fence, the copy's end is compared with that:
 
-    the copy ends before that place        it lost records                              lost-tail
-    one behind it, the commit's marker     whole, and nothing more is asked
-    further behind                         whatever was aborted, or others wrote; but where committed records of ours
-                                           lie there, progress lost what it said of them        lost-progress
+    the copy ends before that place        the copy lost records                        lost-tail
+    one behind it (the commit marker)      whole; nothing more is asked
+    further behind                         aborted records, or records of other writers; but if committed
+                                           records of ours lie there, progress lost records     lost-progress
 
-Nothing has been copied of a partition without progress: then there is no map of it either.  Progress that does not say
-where the copy ended (MirrorMaker's, or that of a rewind) cannot be held against anything; the next commit says it.
+A partition without progress has not been copied, and so must not have a map either. Progress that does not say where
+the copy ended (MirrorMaker's, or that of a rewind) cannot be compared. The next commit adds that place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOST_PROGRESS = "lost-progress"
 """Code of a partition whose progress lost its newest records."""
 
 _LEADER_SECONDS = 3.0
-"""How long a copy may seem too short, because a leader was asked that does not know it was deposed."""
+"""How long a copy may seem too short, because a deposed leader was asked that does not know it yet."""
 
 _PAUSE_SECONDS = 0.5
 
@@ -50,10 +50,10 @@ def lost_tails(
     ends: Mapping[TopicPartition, int],
     grant: Grant,
 ) -> list[StoppedPartition]:
-    """Find the ranges that must not be copied on; call behind the fence that gave `grant`.
+    """Return the partitions that must not be copied on; call this behind the fence that gave `grant`.
 
-    `ends` is where the logs of the copies end (downstream), as far as they could be asked.  Asks nothing where all ends
-    are where progress says.  Raises as `committed_behind` and `read_packed`.
+    `ends` is where the logs of the copies end (downstream), for those that answered. If all copies end where progress
+    says, this sends no request. Raises as `committed_behind` and `read_packed`.
     """
     shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
@@ -77,7 +77,7 @@ def lost_tails(
 def _still_shorter(
     target: Brokers, ranges: Collection[RangeSpec], flow: FlowSettings
 ) -> Iterable[StoppedPartition]:
-    """Return those whose copies end too early whoever is asked: a leader that was deposed knows less for a moment."""
+    """Return ranges whose copies stay too short when asked again: a deposed leader knows less for a moment."""
     deadline = time.monotonic() + _LEADER_SECONDS
     ends: Mapping[TopicPartition, int] = {}
     while ranges:
@@ -98,7 +98,7 @@ def _with_records_of_ours(
     ours: Collection[int],
     flow: FlowSettings,
 ) -> Iterable[StoppedPartition]:
-    """Return those whose copies hold committed records of our lanes behind the end that progress tells."""
+    """Return ranges whose copies hold committed records of our lanes behind the end that progress names."""
     known = {(it.remote_topic, it.partition): it.copy_end or 0 for it in ranges}
     found = committed_behind(target, known, ends, ours)
     for it in ranges:
@@ -109,7 +109,7 @@ def _with_records_of_ours(
 def _with_a_map(
     flow: FlowSettings, clusters: Clusters, ranges: Collection[RangeSpec]
 ) -> Iterable[StoppedPartition]:
-    """Return those that have been copied by the map, though progress knows nothing of it."""
+    """Return ranges that have a map, and so were copied, although they have no progress."""
     if not ranges:
         return
     maps = read_packed(flow, clusters.target)
