@@ -17,7 +17,7 @@ class CycleRequest:
     """One cycle: `topics` empty means every topic of the flow; `until_ms` None means up to now.
 
     `until_ms` is a record timestamp (epoch ms): the copy ends before the first record with that timestamp or a later
-    one. `follow_seconds` is how long a run of a continuous Dag follows the source at most.
+    one.  `follow_seconds` is how long a run of a continuous Dag follows the source at most.
     """
 
     topics: tuple[str, ...] = ()

@@ -242,7 +242,7 @@ def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -
 def _before_the_map(
     partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceIncarnation
 ) -> Iterator[UnprovedSpan]:
-    """Return what the source has before the map begins although the copy should hold it."""
+    """Yield what the source has before the map begins although the copy should hold it."""
     beginning = ledger.beginnings.get(life.topic)
     begin = partition.source.log_start
     if beginning is not None and beginning.topic_id == life.topic_id:

@@ -155,8 +155,8 @@ def in_flight(
 ) -> Comparison:
     """Drop extra records that were being copied during the audit, as newer maps show.
 
-    This flow's own lie after the end of the plan's map.  Those of `others`, which copy into the same topic, lie
-    anywhere.
+    This flow's own records lie after the end of the plan's map.  Records that `others` wrote into the same copy may
+    lie anywhere.
     """
     if newer is None or DifferenceKind.EXTRA not in found.counts:
         return found

@@ -141,7 +141,7 @@ def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCov
 def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
     """Return the sample with only those differences that still stand beside the audit's; None if none does.
 
-    A later audit has compared the records anew, or has taken the differences over.
+    A later audit has compared the records again, or has taken the differences over.
     """
     if sample is None or (audit is not None and audit.at_ms >= sample.at_ms):
         return None

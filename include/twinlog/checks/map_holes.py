@@ -2,13 +2,13 @@
 
 Lanes leave no offset gap: each map segment begins where the copy stood, and the copy stands where the last one ends.
 
-    begins        piece         piece                     piece        copied to
+    begins       segment       segment                   segment       copied to
       |  lost?  [=======)[==============)    lost?     [========)  lost?  |
 
-A hole is none of the map's losses where
- - the copies that it would lead to lie below the target's log start, where the upkeep forgets pieces;
- - the copy began there, or the flow does not know where it began (another copied into it before);
- - a take-over from MirrorMaker 2 noted that it could not prove what lies there (MapHole).
+An offset gap is not a loss of the map if
+ - the copies that it would lead to lie below the target's log start, where map compaction drops segments;
+ - the copy began there, or the flow does not know where it began (another flow copied into it before);
+ - a migration from MirrorMaker 2 noted that it could not prove what lies there (MapHole).
 """
 
 from __future__ import annotations

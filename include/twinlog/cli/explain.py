@@ -82,7 +82,7 @@ def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> Explained
 
 
 def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
-    """Return the tables that show an explanation to people."""
+    """Yield the tables that show an explanation to people."""
     for flow in explanation.flows:
         yield _values(flow)
         if flow.topics:

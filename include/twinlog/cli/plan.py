@@ -55,7 +55,7 @@ class FlowPlan:
 
     `changes` and `refused` concern topics on the target, `ranges` and `stopped` partitions.  `lanes` says which
     partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
-    those end. `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
+    those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
     which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
     the answer of `twinlog metadata plan`, None if the flow is failed over.
     """

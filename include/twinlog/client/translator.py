@@ -57,7 +57,7 @@ class FlowTranslator:
         """Translate source offsets to the target, in the order asked.
 
         Raises ClusterUnreachable and ClusterRefused, and FormatError if a map topic cannot be read: then nothing is
-        answered. A problem of one offset, or of the map of its partition, is reported in its answer.
+        answered.  A problem of one offset, or of the map of its partition, is reported in its answer.
         """
         return self._answers(list(asks), back=False)
 

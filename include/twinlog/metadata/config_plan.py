@@ -1,7 +1,8 @@
 """Plan which configs of the copies the metadata sync changes.  Pure.
 
 Profile `mm2` is MirrorSourceConnector's incremental sync: every entry that the source sets is set, every entry that is
-default there is removed.  The other profiles compare three ways: an entry that another hand set on the target is kept.
+default there is removed.  The other profiles compare three ways: an entry on the target that twinlog did not set is
+kept.
 """
 
 from __future__ import annotations

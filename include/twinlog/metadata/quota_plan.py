@@ -1,4 +1,4 @@
-"""Plan which client quotas to change; a quota that another hand set on the target is kept.  Pure."""
+"""Plan which client quotas to change; a quota on the target that twinlog did not set is kept.  Pure."""
 
 from __future__ import annotations
 

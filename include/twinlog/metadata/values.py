@@ -1,4 +1,7 @@
-"""The changes that the metadata sync would make on the target: values, and how each is shown to people.  Pure."""
+"""The changes that the metadata sync would make on the target: values, and how each is shown to people.  Pure.
+
+`config_plan`, `acl_plan`, `quota_plan` and `scram_plan` each make one `Part`; `sync` joins them.
+"""
 
 from __future__ import annotations
 
@@ -257,8 +260,8 @@ class ThreeWay(StrEnum):
 def three_way(wanted: V | None, there: V | None, remembered: V | None) -> ThreeWay:
     """Decide on one setting by the source's value, the target's value, and the value that twinlog last gave it.
 
-    A value that another hand set on the target is kept.  A setting without a value on the target belongs to no one, so
-    deleting one's own value hands the setting back to twinlog.
+    A value on the target that twinlog did not set is kept.  A setting without a value on the target belongs to no one,
+    so deleting one's own value hands the setting back to twinlog.
     """
     if there == wanted:
         return ThreeWay.SETTLED

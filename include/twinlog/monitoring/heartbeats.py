@@ -47,7 +47,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
 
     Writes one on the target if the flow is configured to, one on the source for the reverse flow, and one for each
     pair that this flow serves.  This flow copies the reverse flow's heartbeat: its age on the target shows that
-    records arrive. Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is
+    records arrive.  Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is
     missing).
     """
     now = clock.now_ms()

@@ -102,7 +102,7 @@ class FlowStatus:
     source; `undecided` are the partitions whose transactions have been open for a while.  If the source is out of
     reach, the values are those of the last cycle report plus the time since then: the most that can be missing.
     `as_of` is then that report's time, and `topics` is empty.  `upstream` are the heartbeats of every cluster that
-    were copied to the target. `risk_history` is what cycles saw at risk over the last day, oldest first.
+    were copied to the target.  `risk_history` is what cycles saw at risk over the last day, oldest first.
     """
 
     flow: str

@@ -82,7 +82,7 @@ class Seen:
     """What was read on the source about its partitions.
 
     `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
-    offset. `holders` are the transactions that have kept the latter there for a while.
+    offset.  `holders` are the transactions that have kept the latter there for a while.
     """
 
     waiting: Mapping[TopicPartition, ReadRecord]
@@ -239,7 +239,7 @@ def unmapped(
 ) -> int | None:
     """Count the copied offsets whose part of the map was lost; None if there is no readable map.  Pure.
 
-    What counts as copied is what the last cycle `reported`, which was read before the map: progress may be ahead of
+    Copied offsets are those that the last cycle `reported`, which was read before the map: progress may be ahead of
     the map that was read.
     """
     copied_to = None if reported is None or last is None else min(reported, last + 1)

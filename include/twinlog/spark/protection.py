@@ -40,8 +40,8 @@ _PUBLIC_OPTIONS = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
 def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
     """Return the settings of a classic session; `chosen`, from spark-defaults.conf and spark-submit, stays.
 
-    Raises ConfigError (`spark-secret`) if the master makes no secret of its own and none is given. `spark.authenticate
-    = false` in spark-defaults.conf allows to go without.
+    Raises ConfigError (`spark-secret`) if the master makes no secret of its own and none is given.
+    `spark.authenticate = false` in spark-defaults.conf allows to go without.
     """
     wanted = {key: value for key, value in PROTECTED.items() if key not in chosen}
     if chosen.get(AUTHENTICATE, "true").lower() == "false":

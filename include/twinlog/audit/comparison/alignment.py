@@ -34,7 +34,7 @@ def align(
 
     `at_end` says for each list whether it is the last; otherwise records that may have their counterpart later are
     left out.  `explained` says of a pair by offset whether there is a reason why one side is missing: then it is no
-    difference. Returns at least one pair unless both lists are empty.
+    difference.  Returns at least one pair unless both lists are empty.
     """
     by_place = by_offset(source, target, place, at_end=at_end)
     unexplained = unequal([pair for pair in by_place if not explained(pair)])

@@ -66,9 +66,16 @@ def compare(
 class _Walk:
     """The state of one comparison.
 
-    `shift` is the distance of the target's records from where the map puts them: 0 unless a record is missing or extra
-    before them in a log that another writer wrote.  `last_upstream` is the last record compared as a single record.
-    `one_by_one` counts the records still to be compared singly, because the first of them is not equal.
+    `shift` is the distance of the target's records from where the map puts them.  It is 0 unless a record is missing
+    or extra before them in a log that another writer wrote:
+
+        source record             10                   11     12
+        the map puts its copy at  100                  101    102
+        the copy is found at      100   (extra: 101)   102    103
+        shift                     0                    +1     +1
+
+    `last_upstream` is the last record compared as a single record.  `one_by_one` counts the records still to be
+    compared singly, because the first of them is not equal.
     """
 
     def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
@@ -108,7 +115,7 @@ class _Walk:
             self.tally.unproved(record.upstream, Unproved.COMPACTED)
 
     def _lost_on_both_sides(self) -> None:
-        """Count copied records that neither side could show as unproved."""
+        """Say of copied records that neither side could show that nothing was proved of them."""
         theirs = [(it.start, it.end) for it in self.target.lost]
         for ours in self.source.lost:
             start, end = max(ours.start, self.scope.start), min(ours.end, self.scope.end)
@@ -116,7 +123,7 @@ class _Walk:
                 self.tally.unproved(upstream, ours.reason, count)
 
     def _whole_batch(self) -> bool:
-        """Compare the next batch of both sides as bytes, if both have a batch that begins where the map says."""
+        """Compare the next batch of both sides as bytes, if both begin where the map says; return whether equal."""
         if self.shift or self.awaited:
             return False
         ours = self.source.batch()
@@ -133,7 +140,7 @@ class _Walk:
         return True
 
     def _many_records(self) -> bool:
-        """Compare all records at hand on both sides at once, however their batches were cut."""
+        """Compare all records at hand on both sides at once, however batched; return whether the first are equal."""
         if self.shift or self.awaited or self.one_by_one > 0:
             return False
         ours, theirs = self.source.ends(), self.target.ends()
@@ -153,7 +160,7 @@ class _Walk:
         return equal > 0
 
     def _equal_record(self) -> bool:
-        """Compare the next record of both sides, if both stand where the map says."""
+        """Compare the next record of both sides; return whether it is equal and both stand where the map says."""
         ours, theirs = self.source.head(), self.target.head()
         if ours is None or theirs is None or self.shift or ours.content != theirs.content:
             return False

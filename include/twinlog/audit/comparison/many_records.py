@@ -46,7 +46,7 @@ def _same_bytes(ours: Columns, theirs: Columns) -> Any:
     """Mark the records whose rests are equal; their sizes are equal on both sides.
 
     Records of [n, 2n) bytes, with n a power of two, are compared by their first n and their last n bytes, which
-    overlap. So slices of one length can be gathered and compared by the thousand.
+    overlap.  So slices of one length can be gathered and compared by the thousand.
     """
     sizes = ours.sizes
     same = np.ones(len(sizes), bool)

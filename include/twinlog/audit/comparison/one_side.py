@@ -122,7 +122,7 @@ class Side:
         return self._at < self._until or self._read()
 
     def _read(self) -> bool:
-        """Read the next block that reaches into the range."""
+        """Read the next block that reaches into the range; return False if there is none."""
         for item in self._items:
             if isinstance(item, Lost):
                 self.lost.append(item)
@@ -148,7 +148,7 @@ class Side:
         return int(others[0]) if len(others) else self._until - self._at
 
     def _read_columns(self, count: int) -> bool:
-        """Read as many batches as hold `count` records, or as are decompressed at once."""
+        """Read as many batches as hold `count` records, or as are decompressed at once; return False if that fails."""
         block = self._block
         assert block is not None
         read = int(self._ends[self._at - 1]) if self._at else 0
@@ -164,7 +164,7 @@ class Side:
         return True
 
     def _open(self) -> bool:
-        """Make single records of what comes next: of columns, or of a batch."""
+        """Make single records of what comes next, of columns or of a batch; return False at the end."""
         if self._rows is not None:
             some = self._rows.where(slice(0, OPENED))
             self.gaps_inside |= not self._rows_dense

@@ -67,7 +67,7 @@ class CopySettings:
 
     `lanes` None means that the amount of work decides.  A transaction commits at `transaction_bytes` or
     `transaction_ms`, whichever comes first.  `transaction_timeout_ms` is how long a dead lane can block a
-    read_committed reader. `read_committed` follows `consumer.isolation.level`.
+    read_committed reader.  `read_committed` follows `consumer.isolation.level`.
 
     Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
     uncommitted), and the guarantee is exactly once (MM2: at least once).
@@ -149,7 +149,7 @@ class GateSettings:
     records back; a longer one also raises an alarm.  `schemas_topic` is the topic of the source's schema registry.
     `blocking` names checks that by default only warn and that forbid a failover here.  `reports` is the folder for
     pages and evidence, None for the default one of the user.  `sign_with` is a private key (PEM, Ed25519) for the
-    evidence. `alert_url` receives alarms about a broken RPO.
+    evidence.  `alert_url` receives alarms about a broken RPO.
     """
 
     fence_seconds: int = 10
@@ -217,7 +217,7 @@ class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
     `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only writes heartbeats
-    (MirrorMakerConfig). `way_back` is the reverse flow if that one copies nothing and only writes heartbeats.
+    (MirrorMakerConfig).  `way_back` is the reverse flow if that one copies nothing and only writes heartbeats.
     `carries` are pairs without a flow in either direction for which this flow writes heartbeats.  `beaten_into` is a
     flow that writes heartbeats on the source (config/flow/beats.py).  `progress_on_source` are the topics of the
     source in which flows into it keep their progress, if they were given names.  `aliases` are those of all clusters

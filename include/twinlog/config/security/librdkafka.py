@@ -47,7 +47,7 @@ def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
     """
     properties: ClientProperties = getattr(cluster, role)
     connection = connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
-    # Whatever the file says: twinlog's own writes must not be lost or doubled by a retry.
+    # These override the file: twinlog's own writes must not be lost or doubled by a retry.
     held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
     return {**tunables(properties), **held, **security(connection)}
 

@@ -48,7 +48,7 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
             flow=flow.name,
             reasons=reasons,
         )
-    # An ACL that another hand made meanwhile stays theirs: one that is remembered as ours is revoked some day.
+    # An ACL that other people made meanwhile stays theirs: one that is remembered as ours is revoked some day.
     todo = tuple(
         it
         for it in saved.changes
