@@ -1,1 +1,1 @@
-"""Measurements; nothing here is imported by twinlog."""
+"""Measurements; twinlog does not import them."""

@@ -3,11 +3,11 @@
     make bench         the short form, under five minutes
     make bench-full    everything, several times over, and all else that is measured; renews docs/performance.md
 
-Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER] [--out FOLDER]
-[--page FILE]`.
+Or `python -m bench [--full] [--kind NAME ...] [--repetitions N] [--scale X] [--logs FOLDER] [--out FOLDER] [--page
+FILE]`.
 
-Counted is the CPU time of the replicating processes with all of their children (Spark's JVM included), brokers and
-the loader of the topics not.  Starting up is reported apart.  Results: results.json, results.md, results.png.
+The CPU time covers the replicating processes with all of their children (Spark's JVM included), but not the brokers
+and the loader of the topics.  The start is reported separately.  Results: results.json, results.md, results.png.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     document["plain_relay"] = plain_relay.bytes_per_cpu_s()
     try:
         measure(document, given, contenders, repetitions, scale)
-    finally:  # what was measured before something failed is worth reading
+    finally:  # results measured before a failure are worth reading
         text = report.write(document, given.out)
         print("\n" + text)
     if given.page:
@@ -86,7 +86,7 @@ def arguments() -> argparse.Namespace:
 
 
 def where(logs: Path | None) -> str:
-    """Say what the brokers write to, and what a page of memory costs that was not at hand."""
+    """Say where the brokers write to, and the cost of a page of memory that was not at hand."""
     folder = (logs or Path(tempfile.gettempdir())).resolve()
     mounts = {Path(it.mountpoint): it.fstype for it in psutil.disk_partitions(all=True)}
     kind = next(mounts[it] for it in (folder, *folder.parents) if it in mounts)
@@ -94,7 +94,7 @@ def where(logs: Path | None) -> str:
 
 
 def say(row: dict[str, Any]) -> None:
-    """One line for who watches."""
+    """Print one line for people who watch."""
     if "kind" in row:
         print(
             f"{row['contender']:26} {row['kind']:18} {row['records']:>9,} records {row['wall_s']:6.1f} s"

@@ -1,9 +1,9 @@
-"""The audit beside MirrorMaker 2: records compared per CPU-second, and records MM2 copies of the same kind, in one run.
+"""Measure the audit beside MirrorMaker 2: records compared per CPU-second, and records of that kind MM2 copies.
 
     python -m bench.audit ["1 KB" ... | all] [--profile] [--records N] [--out FOLDER] [--page FILE]
 
-The audit is a full one of a good copy, one lane in this process without Spark; counted is the CPU time of this process,
-reading the state and remembering the outcome included.
+The audit is a full one of a good copy, one lane in this process without Spark, in the same run as MM2's copy.  The CPU
+time is that of this process, including reading the state and remembering the outcome.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from twinlog.lifecycle import sync_topics
 DEFAULT = ("1 KB", "100 B", "1 KB, 1 a batch")
 
 GOAL = 5
-"""How many times the records that MM2 copies per CPU-second."""
+"""The goal: this many times the records that MM2 copies per CPU-second."""
 
 
 def main() -> None:
@@ -61,13 +61,13 @@ def main() -> None:
 
 
 def mirror_maker(clusters: side_by_side.Clusters, kinds: Sequence[Kind], folder: Path) -> Mapping[str, float]:
-    """Records per CPU-second that MM2 copies, by kind."""
+    """Return the records per CPU-second that MM2 copies, by kind."""
     rows = side_by_side.run(clusters, [MM2], kinds, repetitions=1, scale=1.0, folder=folder)
     return {row["kind"]: row["records"] / row["cpu_s"] for row in rows if "kind" in row}
 
 
 def table(rows: Sequence[pages.Row]) -> str:
-    """One line for each kind."""
+    """Return a table with one line for each kind."""
     lines = [
         "Records per CPU-second, and MiB of the largest process; the audit without Spark, whose start takes some 15"
         " CPU-seconds:\n",

@@ -1,8 +1,8 @@
-"""The cold cost: one copy by spark-submit, and one whole cycle by `twinlog run --once`, of 1 GB and of 1 MB.
+"""Measure the cold cost: one copy by spark-submit and one cycle by `twinlog run --once`, of 1 GB and of 1 MB.
 
     python -m bench.cold [--megabytes 1000 1]
 
-JVM start and all; each in a process of its own, with nothing warm but the brokers.
+The JVM start is included; each runs in a process of its own, and only the brokers are warm.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to copy once: its name in the table, and whether it is the whole cycle."""
+    """One way to copy once: its name in the table, and whether it is a whole cycle."""
 
     name: str
     whole_cycle: bool
 
     def command(self, config: Path) -> list[str | Path]:
-        """The command line."""
+        """Return the command line."""
         if self.whole_cycle:
             return [twinlog(), "run", "--once", "--output", "json", "--config", config]
         spark_submit = Path(sys.executable).with_name("spark-submit")
         return [spark_submit, "--master", f"local[{CORES}]", JOB, "--config", config, "--flow", "A->B"]
 
     def copied(self, output: str) -> Row:
-        """Read records and bytes from what it printed."""
+        """Read records and bytes from the printed output."""
         if self.whole_cycle:
             flow: Row = json.loads(output)["flows"][0]
             return flow
@@ -89,7 +89,7 @@ def run(clusters: Clusters, folder: Path, megabytes: Sequence[int] = SIZES) -> I
 
 
 def measure(way: Way, size: int, clusters: Clusters, folder: Path) -> Row:
-    """Fill a topic, copy it once, forget it.  Seconds; CPU by role."""
+    """Fill a topic, copy it once, delete its records.  Returns seconds, and CPU by role."""
     topic = f"cold-{uuid.uuid4().hex[:6]}"
     kind = Kind("cold", 1000, records_per_batch=0 if size > 10 else 50)
     servers = clusters.source.bootstrap_servers
@@ -108,7 +108,7 @@ def measure(way: Way, size: int, clusters: Clusters, folder: Path) -> Row:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            # As the Dag's: else it is the first python3 on the path, and a JVM that compiles for hours to come.
+            # As the Dag's: else Spark uses the first python3 on the path, and a JVM that still compiles for hours.
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, **submit_options(os.environ)},
         ) as process,
         ProcessTree(process.pid) as tree,
@@ -133,7 +133,7 @@ def measure(way: Way, size: int, clusters: Clusters, folder: Path) -> Row:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         "From nothing to the end of the process:",
         "",

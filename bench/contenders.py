@@ -1,7 +1,7 @@
-"""What is compared: MM2 and twinlog, each as it is and with another guarantee; all to cluster B.
+"""The contenders: MM2 and twinlog, each with its default and with other guarantees; all copy to cluster B.
 
-MM2 with its defaults, with a tuned producer, and with its exactly-once support; twinlog exactly once, its default, and
-at least once.
+MM2 runs with its defaults, with a tuned producer, and with its exactly-once support; twinlog runs exactly once, its
+default, and at least once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
 CORES = 2
 WARM = "warm"
-"""A topic that every contender copies: with its first record it has started."""
+"""A topic that every contender copies: once its first record has arrived, the contender has started."""
 
 _COMMON = """
 clusters = {alias}, B
@@ -39,7 +39,7 @@ status.storage.replication.factor = 1
 config.storage.replication.factor = 1
 """
 
-# Paused while topics are filled, a worker of MM2 must not fall out of its group: that would be a rebalance to measure.
+# A worker of MM2 that is paused while topics are filled must not leave its group: the rebalance would be measured.
 _MM2 = f"""
 tasks.max = {CORES}
 B.session.timeout.ms = 600000
@@ -54,7 +54,7 @@ B.producer.max.request.size = 8388608
 B.producer.max.in.flight.requests.per.connection = 5
 """
 
-# A transaction for every poll (transaction.boundary's default), which is the quickest that MM2 offers.
+# A transaction for every poll (transaction.boundary's default), the fastest that MM2 offers.
 _EXACTLY_ONCE = """
 B.exactly.once.source.support = enabled
 dedicated.mode.enable.internal.rest = true
@@ -65,7 +65,7 @@ consumer.isolation.level = read_committed
 
 @dataclass(frozen=True)
 class Contender:
-    """One replicator: its name in the tables, and the alias it knows the source cluster by."""
+    """One replicator: its name in the tables, and its alias of the source cluster."""
 
     name: str
     alias: str
@@ -73,22 +73,22 @@ class Contender:
 
     @property
     def is_twinlog(self) -> bool:
-        """Whether this is us."""
+        """Say whether this is twinlog."""
         return self.alias in {"A", "L"}
 
     def remote(self, topic: str) -> str:
-        """The topic's name on the target."""
+        """Return the topic's name on the target."""
         return f"{self.alias}.{topic}"
 
     def properties(self, source: EmbeddedKafka, target: EmbeddedKafka, topics: str) -> str:
-        """Its mm2.properties for some topics (patterns, comma separated)."""
+        """Return its mm2.properties for some topics (patterns, comma separated)."""
         return self.extra + _COMMON.format(
             alias=self.alias, source=source.bootstrap_servers, target=target.bootstrap_servers, topics=topics
         )
 
     @contextmanager
     def running(self, properties: str, folder: Path) -> Iterator[ProcessTree]:
-        """Start it; it ends with the context."""
+        """Start the contender; it ends with the context."""
         folder.mkdir(parents=True, exist_ok=True)
         if not self.is_twinlog:
             with MirrorMaker(properties, folder) as mirror_maker, ProcessTree(mirror_maker.pid) as tree:
@@ -109,7 +109,7 @@ class Contender:
 
 
 def twinlog() -> Path:
-    """The command beside the Python that runs this."""
+    """Return the command beside the Python that runs this."""
     return Path(sys.executable).with_name("twinlog")
 
 

@@ -1,4 +1,4 @@
-"""What a copy holds, through Spark: its throttle, quiet partitions beside a hot one, the memory of a worker.
+"""Measure what a copy keeps to, through Spark: its throttle, quiet partitions beside a hot one, a worker's memory.
 
 python -m bench.hold [--seconds 36] [--scale 1.0]
 """
@@ -32,7 +32,7 @@ from twinlog.lifecycle import sync_topics
 from twinlog.spark.runner import SparkLaneRunner, open_runner
 
 RATE = 10_000_000
-"""Bytes a second of the throttled copy."""
+"""Bytes per second of the throttled copy."""
 
 HOT_BATCHES, QUIET_BATCHES, QUIET = 2_000, 8, 19
 LARGE_RECORDS, SMALL_RECORDS = 800_000, 400_000
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bench:
-    """The clusters, Spark, and where files go."""
+    """The clusters, Spark, and the folder for files."""
 
     source: EmbeddedKafka
     target: EmbeddedKafka
@@ -51,13 +51,13 @@ class Bench:
     folder: Path
 
     def flow(self, topics: str, extra: str = "") -> FlowSettings:
-        """A flow of some topics."""
+        """Return a flow of some topics."""
         config = self.folder / f"{uuid.uuid4().hex[:6]}.properties"
         config.write_text(TWINLOG.properties(self.source, self.target, topics) + extra)
         return load_configuration(config).flows["A->B"]
 
     def copied(self, flow: FlowSettings) -> CopyResult:
-        """Copy all there is."""
+        """Copy everything there is."""
         with open_clusters(flow) as clusters:
             sync_topics.run(flow, clusters)
             return copy.run(flow, clusters, self.runner, run_id=uuid.uuid4().hex)
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def throttle(bench: Bench, seconds: float) -> Row:
-    """Copy as much as the rate lets through in `seconds`, by two lanes; take the middle of it."""
+    """Copy as much as the rate allows in `seconds`, by two lanes; measure the middle of it."""
     kind = Kind("throttle", 1000, partitions=8)
     topic = f"throttled-{uuid.uuid4().hex[:6]}"
     servers = bench.source.bootstrap_servers
@@ -113,7 +113,7 @@ def throttle(bench: Bench, seconds: float) -> Row:
 
 
 def hot_partition(bench: Bench, scale: float) -> Row:
-    """One partition has a hundred times what each of its neighbours in the same lane has."""
+    """Copy one partition that has a hundred times the records of each of its neighbours in the same lane."""
     topic = f"hot-{uuid.uuid4().hex[:6]}"
     servers = bench.source.bootstrap_servers
     load.create_topic(servers, topic, 1 + QUIET)
@@ -128,7 +128,7 @@ def hot_partition(bench: Bench, scale: float) -> Row:
     folder, name = data_folder(bench.target), TWINLOG.remote(topic)
 
     def sizes() -> tuple[int, int]:
-        """Bytes of the hot copy, and of the quiet one that has least."""
+        """Return the bytes of the hot copy, and of the smallest quiet one."""
         found = [
             sum(file.stat().st_size for file in (folder / f"{name}-{number}").glob("*.log"))
             for number in range(1 + QUIET)
@@ -150,7 +150,7 @@ def hot_partition(bench: Bench, scale: float) -> Row:
 
 
 def memory(bench: Bench, tree: ProcessTree, scale: float) -> Row:
-    """Copy a backlog of large, small and compressed batches at once; look at the largest Python worker."""
+    """Copy a backlog of large, small and compressed batches at once; measure the largest Python worker."""
     stem = f"backlog-{uuid.uuid4().hex[:6]}"
     kinds = (
         (Kind("large", 1000, partitions=20), LARGE_RECORDS),
@@ -174,7 +174,7 @@ def memory(bench: Bench, tree: ProcessTree, scale: float) -> Row:
 
 
 def sampled(look: Callable[[], Any], work: Callable[[], Any]) -> list[tuple[float, Any]]:
-    """Look ten times a second while something works, and once more: (seconds, what was seen)."""
+    """Look ten times a second during some work, and once after it: (seconds, what was seen)."""
     samples: list[tuple[float, Any]] = []
     over = threading.Event()
 
@@ -194,7 +194,7 @@ def sampled(look: Callable[[], Any], work: Callable[[], Any]) -> list[tuple[floa
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table."""
+    """Return a table."""
     lines = ["| what | measured | goal |", "|---|---|---|"]
     lines += [f"| {row['what']} | {row['measured']} | {row['held to']} |" for row in rows]
     return "\n".join(lines) + "\n"

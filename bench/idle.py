@@ -1,7 +1,7 @@
-"""What it costs when there is nothing new, without the start of a JVM.
+"""Measure the cost of a flow with nothing new, without the start of a JVM.
 
-python -m bench.idle [PARTITIONS ...]           a cycle on 100, 1,000 and 10,000 partitions
-python -m bench.idle --follow [--minutes 2]     a flow of 20 partitions that is followed: cores, the JVM apart
+python -m bench.idle [PARTITIONS ...]           a cycle on 100, 1,000 and 10,000 partitions python -m bench.idle
+--follow [--minutes 2]     a flow of 20 partitions that is followed: cores, the JVM apart
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CYCLES = 3
 FOLLOWED_PARTITIONS = 20
 WARM_UP_S = 30
 BROKER = {"log.index.size.max.bytes": "4096"}
-"""Small index files: ten thousand partitions of ten MiB each would be mapped otherwise."""
+"""Small index files: otherwise ten thousand partitions would map ten MiB each."""
 
 Row = dict[str, Any]
 
 
 def main() -> None:
-    """Measure one or the other."""
+    """Measure cycles, or a followed flow."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("partitions", nargs="*", type=int, default=SIZES)
     parser.add_argument("--follow", action="store_true")
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def cycles(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, sizes: Sequence[int]) -> Iterator[Row]:
-    """Grow the source step by step, and time cycles that find nothing: the best of three, seconds."""
+    """Grow the source step by step, and time cycles that find nothing: the best of three, in seconds."""
     config = folder / "idle.properties"
     config.write_text(TWINLOG.properties(source, target, "idle-.*"))
     flow = load_configuration(config).flows["A->B"]
@@ -82,7 +82,7 @@ def cycles(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, sizes: Se
 
 
 def cycles_markdown(rows: Sequence[Row]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         "A cycle that finds nothing new, every step in one process (best of three):",
         "",
@@ -107,7 +107,7 @@ def grow(servers: str, made: int, size: int) -> None:
 
 
 def cycle(flow: FlowSettings) -> tuple[float, float]:
-    """Run one; return wall and CPU seconds of this process."""
+    """Run one cycle; return wall and CPU seconds of this process."""
     wall, cpu = time.monotonic(), time.process_time()
     with open_clusters(flow) as clusters:
         run_cycle(flow, clusters, Request(uuid.uuid4().hex, None, None), InProcess)
@@ -115,7 +115,7 @@ def cycle(flow: FlowSettings) -> tuple[float, float]:
 
 
 def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds: float) -> Row:
-    """Follow topics into which nothing is written.  CPU in cores, by role."""
+    """Follow topics into which nothing is written.  Returns CPU in cores, by role."""
     servers = source.bootstrap_servers
     load.create_topic(servers, WARM, 1)
     load.create_topic(servers, "quiet", FOLLOWED_PARTITIONS - 1)
@@ -123,7 +123,7 @@ def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds
     load.produce(servers, iter([dict.fromkeys(ready, load.batch_of(10, 100, 0))]))
     properties = TWINLOG.properties(source, target, f"{WARM}, quiet").replace(
         "emit.heartbeats.enabled = false", "emit.heartbeats.enabled = true"
-    )  # a heartbeat a second, as by default
+    )  # a heartbeat per second, the default
     with TWINLOG.running(properties, folder) as tree:
         wait_for(target.bootstrap_servers, TWINLOG.remote(WARM))
         print("copied; now nothing is new", flush=True)
@@ -140,7 +140,7 @@ def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds
 
 
 def followed_markdown(rows: Sequence[Row]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         "A followed flow with nothing new, in percent of a core:",
         "",

@@ -1,8 +1,8 @@
-"""The relay alone: one lane in this process, without Spark, on real brokers.
+"""Measure the relay alone: one lane in this process, without Spark, on real brokers.
 
     python -m bench.lane ["1 KB" ...] [--profile] [--records N]
 
-Prints records and MB per CPU-second of this process for each kind of topic, commit and all.
+Prints records and MB per CPU-second of this process for each kind of topic, commits included.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class InProcess:
     profile: cProfile.Profile | None = None
 
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
-        """Copy."""
+        """Copy every lane."""
         if self.profile is None:
             return tuple(copy_lane(lane) for lane in lanes)
         return tuple(self.profile.runcall(copy_lane, lane) for lane in lanes)
 
 
 def flow_of(folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: str) -> FlowSettings:
-    """A flow of one topic."""
+    """Return a flow of one topic."""
     path = folder / f"{topic}.properties"
     path.write_text(
         f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"
@@ -57,7 +57,7 @@ def flow_of(folder: Path, source: EmbeddedKafka, target: EmbeddedKafka, topic: s
 
 
 def main() -> None:
-    """Load each kind, copy it, say what it took."""
+    """Load each kind, copy it, and print the cost."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kinds", nargs="*", help="kinds of topics; default: all")
     parser.add_argument("--records", type=int, help="instead of each kind's own number")
@@ -108,7 +108,7 @@ def measure(
 
 
 def data_folder(cluster: EmbeddedKafka) -> Path:
-    """Where the first broker of a cluster keeps its logs."""
+    """Return the log folder of the first broker of a cluster."""
     return cluster.folder / "node-1" / "data"
 
 

@@ -1,12 +1,14 @@
-"""From produce on A to visible on B: 5,000 records of 1 KB a second over 20 partitions, read_committed, beside MM2.
+"""Measure latency from produce on A to visible on B, beside MM2: 5,000 records of 1 KB a second, 20 partitions.
 
-MM2 runs with its defaults, by which it may lose and double records, and with its own exactly-once support; twinlog with
-`twinlog.guarantee=at_least_once`, by which it may double them, and with its own default, exactly once.
+The reader uses read_committed.  MM2 runs with its defaults, with which it may lose and double records, and with its
+exactly-once support.  twinlog runs with `twinlog.guarantee=at_least_once`, with which it may double them, and with its
+default, exactly once.
 
     python -m bench.latency [--minutes 5] [--only twinlog] [--page docs/performance.md]
 
 The replicators run in turn over the same brokers.  Each record carries the time at which it was produced.  Halfway a
-topic is born, for which twinlog changes its window; MM2, which looks every ten minutes, does not see it.
+topic is created, for which twinlog starts a new lane generation.  MM2, which looks for topics every ten minutes, does
+not see it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _WARM_UP_S = 30
 _SAY_EVERY_S = 30
 
 _LOOK_S = 0.002
-"""How long the reader gathers what has come: a record waits for half of it, 1 ms, before its age is taken."""
+"""Seconds for which the reader gathers records: on average a record waits 1 ms before its age is taken."""
 
 Row = dict[str, Any]
 
@@ -67,7 +69,7 @@ def main() -> None:
 def measure(
     contender: Contender, source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds: float
 ) -> Row:
-    """Run a contender under the stream.  Delays in ms, CPU in cores by role."""
+    """Run a contender under the stream.  Returns delays in ms, CPU in cores by role."""
     topic = f"stream-{contender.alias}"
     load.create_topic(source.bootstrap_servers, topic, PARTITIONS)
     properties = contender.properties(source, target, f"{WARM}, {topic}.*")
@@ -102,7 +104,7 @@ def measure(
 
 
 def markdown(rows: Sequence[Row], minutes: float) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         f"{RATE:,} records of {RECORD_BYTES} bytes a second over {PARTITIONS} partitions for {minutes:g} minutes;"
         " milliseconds from produce on A to visible on B (read_committed), and cores used.  Halfway a topic is born,"
@@ -119,7 +121,7 @@ def markdown(rows: Sequence[Row], minutes: float) -> str:
 
 
 def wait_for(servers: str, topic: str) -> None:
-    """Return when the topic has its first record."""
+    """Return once the topic has its first record."""
     from twinlog.protocol.brokers import Brokers
 
     with Brokers(load.settings(servers)) as brokers:

@@ -32,24 +32,24 @@ from twinlog.protocol.socket.connection import Connection, fresh_buffer
 
 IN_FLIGHT = 16
 PARTITIONS_AT_ONCE = 50
-"""In one request: a broker answers it when it has written to all of them."""
+"""Partitions in one request: a broker answers it after it has written to all of them."""
 
 _CHANCE = random.Random(7)
 WORDS = [b"%06x" % _CHANCE.randrange(1 << 24) for _ in range(4096)]
-"""What compressible values are made of: about 3:1, as JSON of a shop or of sensors."""
+"""Words of compressible values: about 3:1, like the JSON of a shop or of sensors."""
 
 Plan = Iterator[Mapping[tuple[str, int], memoryview]]
-"""Produce requests: at most one batch a partition in each."""
+"""Produce requests: at most one batch per partition in each."""
 
 
 def settings(servers: str, alias: str = "bench") -> ConnectionSettings:
-    """Reach a cluster without security."""
+    """Return the settings to reach a cluster without security."""
     addresses = (address.rsplit(":", 1) for address in servers.split(","))
     return ConnectionSettings(alias, tuple((host, int(port)) for host, port in addresses))
 
 
 def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> None:
-    """Make a topic whose segments go soon after it is deleted."""
+    """Create a topic whose segments are removed soon after it is deleted."""
     config = {"file.delete.delay.ms": "1000", "retention.ms": "-1", "segment.bytes": str(64 << 20)} | configs
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
@@ -63,7 +63,7 @@ def create_topic(servers: str, topic: str, partitions: int, **configs: str) -> N
 
 
 def delete_topics(servers: str, topics: list[str]) -> None:
-    """Ask for topics to be deleted, and do not wait."""
+    """Request the deletion of topics, and do not wait."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     for future in admin.delete_topics(topics).values():
         with suppress(KafkaException, TimeoutError):
@@ -71,7 +71,7 @@ def delete_topics(servers: str, topics: list[str]) -> None:
 
 
 def forget_records(servers: str, topic: str) -> None:
-    """Give the disk back: everything before the end is deleted; the topic stays, so that nobody looks for it."""
+    """Free the disk: delete everything before the end, but keep the topic, so that no client searches for it."""
     with Brokers(settings(servers)) as brokers:
         partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
         ends = brokers.offsets(partitions, LATEST)
@@ -83,11 +83,11 @@ def forget_records(servers: str, topic: str) -> None:
 
 
 def create(servers: str, kind: Kind, topic: str) -> None:
-    """Make the topic of a kind."""
+    """Create the topic of a kind."""
     compacted = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
-        "segment.bytes": str(2 << 20),  # what is in the last one is never compacted
+        "segment.bytes": str(2 << 20),  # the last segment is never compacted
     }
     create_topic(servers, topic, kind.partitions, **(compacted if kind.compacted else {}))
 
@@ -103,7 +103,7 @@ def fill(servers: str, kind: Kind, topic: str, records: int, data: Path) -> int:
 
 
 def produce(servers: str, plan: Plan) -> int:
-    """Send what is planned; return the number of records."""
+    """Send the planned requests; return the number of records."""
     made = 0
     with Brokers(settings(servers)) as brokers:
         connection: Connection | None = None
@@ -130,7 +130,7 @@ def _answer(connection: Connection) -> None:
 
 
 def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int = 0) -> memoryview:
-    """One batch of records with 8-byte keys; with `hot` ones, every other eight records have one of these."""
+    """Return a batch of records with 8-byte keys; with `hot` keys, every other eight records have one of these."""
     chance = random.Random(size)
     now = int(time.time() * 1000)
 
@@ -156,7 +156,7 @@ def batch_of(records: int, size: int, codec: int, first_key: int = 0, hot: int =
 
 
 def _even(kind: Kind, topic: str, records: int) -> Plan:
-    """The same number of batches for each partition."""
+    """Yield the same number of batches for each partition."""
     rounds = max(1, records // (kind.batch * kind.partitions))
     ready = [batch_of(kind.batch, kind.record_bytes, kind.codec, n * kind.batch) for n in range(4)]
     for number in range(rounds):
@@ -169,7 +169,7 @@ def _even(kind: Kind, topic: str, records: int) -> Plan:
 
 
 def _skewed(kind: Kind, topic: str, records: int) -> Plan:
-    """Traffic as it is: a few busy partitions with large batches, many quiet ones with small ones (Zipf)."""
+    """Yield realistic traffic: a few busy partitions with large batches, many quiet ones with small ones (Zipf)."""
     weights = [1 / (rank + 1) for rank in range(kind.partitions)]
     share = [records * weight / sum(weights) for weight in weights]
     sizes = (1000, 100, 300, 1000, 3000)
@@ -192,7 +192,7 @@ def _skewed(kind: Kind, topic: str, records: int) -> Plan:
 
 
 def wait_for_cleaner(data: Path, topic: str, partitions: int, offset: int, seconds: float = 180) -> None:
-    """Return when the log cleaner of the broker that keeps its logs in `data` has come beyond `offset` everywhere."""
+    """Return once the log cleaner of the broker with its logs in `data` has passed `offset` in all partitions."""
     deadline = time.monotonic() + seconds
     checkpoint = data / "cleaner-offset-checkpoint"
     while True:
@@ -206,7 +206,7 @@ def wait_for_cleaner(data: Path, topic: str, partitions: int, offset: int, secon
 
 
 def stop_cleaning(servers: str, topic: str) -> None:
-    """Keep the topic as it is from now on."""
+    """Stop the compaction of a topic."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
@@ -221,7 +221,7 @@ def count_records(servers: str, topic: str) -> int:
 
 
 def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], int]]:
-    """Count the records of a topic, and say where they end, by partition: behind that come markers only."""
+    """Count the records of a topic, and return where they end, by partition: only markers follow."""
     found: dict[tuple[str, int], int] = {}
     with Brokers(settings(servers)) as brokers:
         partitions = [(topic, number) for number in brokers.metadata([topic])[topic].leaders]
@@ -242,14 +242,14 @@ def found_records(servers: str, topic: str) -> tuple[int, dict[tuple[str, int], 
 
 
 def visible_ends(brokers: Brokers, topic: str) -> dict[tuple[str, int], int]:
-    """Say up to where a consumer sees each partition that reads what is committed; nothing while there is no topic."""
+    """Return up to where a read_committed consumer sees each partition; empty while there is no topic."""
     leaders: Any = brokers.metadata([topic])[topic].leaders
     places = [(topic, number) for number in leaders or ()]
     return brokers.offsets(places, LATEST, read_committed=True) if places else {}
 
 
 def stored_bytes(data: Path, topic: str) -> int:
-    """Bytes of a topic's log on a broker's disk: what crossed the wire, as batches are stored as they are sent."""
+    """Return the bytes of a topic's log on a broker's disk: batches are stored as they were sent."""
     return sum(
         file.stat().st_size for folder in data.glob(f"{topic}-[0-9]*") for file in folder.glob("*.log")
     )

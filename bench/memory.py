@@ -1,8 +1,8 @@
-"""Memory that is there before it is measured who fills it.
+"""Bring memory in before a measurement, so that the measurement does not include it.
 
-A virtual machine gets its memory from the host page by page, when it is first written, and gives back what lies free:
-10 microseconds a page here, where a page at hand costs a third of one.  A log in the page cache is written to such
-pages, so a copy of gigabytes would measure the host, and the contender with the most to copy most of all.
+A virtual machine gets its memory from the host page by page, at the first write, and gives free memory back: 10
+microseconds a page here, while a page at hand costs a third of one.  A log in the page cache is written to such pages.
+So a copy of gigabytes would measure the host, and most of all for the contender with the most to copy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _PAGE = mmap.PAGESIZE
 
 
 def touch(size: int) -> float:
-    """Write to `size` bytes of free memory and leave them free again; return seconds a page.
+    """Write to `size` bytes of free memory and free them again; return seconds per page.
 
-    The kernel hands out first what was freed last.  Never touches more than half of what is available.
+    The kernel first hands out the memory that was freed last.  Never touches more than half of the available memory.
     """
     pages = min(size, psutil.virtual_memory().available // 2) // _PAGE + 1
     began = time.perf_counter()
@@ -32,7 +32,7 @@ def touch(size: int) -> float:
 
 
 def forget_peak() -> None:
-    """Let this process's peak begin anew: what was touched is not what it needs (proc(5), clear_refs)."""
+    """Reset this process's peak: the touched memory is not what it needs (proc(5), clear_refs)."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 

@@ -1,12 +1,12 @@
-"""How large an offset map is, how long it takes to load from Kafka, and to translate every group by it.
+"""Measure an offset map: its size, the time to load it from Kafka, and to translate every group by it.
 
     python -m bench.offset_map                 1, 10 and 100 million runs over 1,000 partitions
     python -m bench.offset_map --runs 1000000  one size
 
-The worst usual case: a transactional source, a marker after every few records, so that every run is short.  The pieces
-are written to a map topic of an embedded broker, as lanes write them (128 runs each; `joined`: as map_upkeep leaves
-them).  Each reading is a process of its own, so that its memory is its own: the first without a cache, the second with
-what the first has left.  Seconds are wall / CPU of the reading process.
+The worst usual case is a transactional source with a marker after every few records, so that every extent is short.
+The map segments are written to a map topic of an embedded broker, as lanes write them (128 extents each; `joined`: as
+map compaction leaves them).  Each reading is a process of its own, so that its memory is its own: the first has no
+cache, the second has the cache that the first left.  Seconds are wall / CPU of the reading process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOPIC = "mm2-offset-map.A.internal"
 
 
 def pieces(partition: int, runs: int, runs_a_piece: int) -> Iterator[tuple[bytes, bytes]]:
-    """Records of the map topic for one partition: runs of a few records, a marker between on either side."""
+    """Yield records of the map topic for one partition: extents of a few records, a marker between on both sides."""
     step = RECORDS_A_RUN + 1
     for at in range(0, runs, runs_a_piece):
         first, count = at * step, min(runs_a_piece, runs - at)
@@ -58,7 +58,7 @@ def pieces(partition: int, runs: int, runs_a_piece: int) -> Iterator[tuple[bytes
 
 
 def write(bootstrap: str, runs: int, runs_a_piece: int) -> tuple[int, int]:
-    """Write the map of all partitions; return how many pieces and bytes."""
+    """Write the map of all partitions; return the number of map segments and bytes."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     compact = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20)}
     for future in admin.create_topics([NewTopic(TOPIC, OFFSET_MAP_PARTITIONS, 1, config=compact)]).values():
@@ -81,7 +81,7 @@ def write(bootstrap: str, runs: int, runs_a_piece: int) -> tuple[int, int]:
 
 
 def read(properties: Path, runs: int) -> dict[str, float | str]:
-    """Load the map from its topic, and translate every group; said of this very process."""
+    """Load the map from its topic, and translate every group; measure this very process."""
     flow = load(properties).flows["A->B"]
     cluster = KafkaCluster(flow.target)
     cluster.cluster_id()
@@ -127,7 +127,7 @@ class _Clock:
 
 
 def _megabytes() -> int:
-    """The most this process had in memory so far: what getrusage says begins with what its parent had."""
+    """Return the most memory this process has had so far; getrusage's figure includes its parent's."""
     return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024
 
 

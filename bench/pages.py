@@ -1,4 +1,4 @@
-"""Where a measurement goes: a JSON and a Markdown file in a folder, and its own place in a page."""
+"""Write a measurement to a JSON and a Markdown file in a folder, and to its own place in a page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(name: str, rows: Sequence[Row], text: str, given: argparse.Namespace) 
 
 
 def put_into(page: Path, name: str, text: str) -> None:
-    """Replace what stands between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page."""
+    """Replace the text between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found, rest = page.read_text().partition(begin)
     _, closed, after = rest.partition(end)
@@ -46,7 +46,7 @@ def put_into(page: Path, name: str, text: str) -> None:
 
 
 def machine() -> str:
-    """When and on what this was measured."""
+    """Say when and on which machine this was measured."""
     memory = psutil.virtual_memory().total / 2**30
     return (
         f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC on {os.cpu_count()} cores, {memory:.0f} GiB of memory,"

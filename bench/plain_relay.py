@@ -1,6 +1,6 @@
-"""The bound: how many bytes a process that only passes them from one socket to another moves in a CPU-second.
+"""Measure the bound: bytes per CPU-second of a process that only passes them from one socket to another.
 
-One process sends from a file as a broker does (sendfile), one receives and forgets; the one between is measured.
+One process sends from a file as a broker does (sendfile), one receives and discards; the one between is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BUFFERS = (256 << 10, 1 << 20, 8 << 20)
 
 
 def bytes_per_cpu_s(total: int = 2 << 30) -> dict[int, float]:
-    """Bytes per CPU-second of the process between, by the size of its buffer."""
+    """Return the bytes per CPU-second of the process between, by the size of its buffer."""
     return {size: _measure(total, size) for size in BUFFERS}
 
 

@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and of all its children, by role, the dead ones included."""
+"""CPU time and memory of a process and of all its children, by role, including dead ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Seen:
 
 @dataclass
 class Peaks:
-    """Most memory seen, in MiB: of all processes together, and of the largest Python worker."""
+    """The most memory seen, in MiB: of all processes together, and of the largest Python worker."""
 
     total: float = 0.0
     worker: float = 0.0
@@ -36,7 +36,7 @@ class _State:
 
 
 class ProcessTree:
-    """Samples every 0.1 s; what a process does after its last sample is not seen."""
+    """Samples every 0.1 s; the CPU time of a process after its last sample is missed."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
@@ -56,7 +56,7 @@ class ProcessTree:
         self._thread.join()
 
     def cpu_s(self) -> Counter[str]:
-        """User and system seconds of all processes seen so far, by role."""
+        """Return the user and system seconds of all processes seen so far, by role."""
         self._sample()
         with self._lock:
             result: Counter[str] = Counter()
@@ -65,23 +65,23 @@ class ProcessTree:
             return result
 
     def take_peaks(self) -> Peaks:
-        """Most memory since the last call."""
+        """Return the most memory since the last call."""
         with self._lock:
             peaks, self._state.peaks = self._state.peaks, Peaks()
             return peaks
 
     def is_running(self) -> bool:
-        """Whether the root process lives."""
+        """Say whether the root process lives."""
         return self._root.is_running() and self._root.status() != psutil.STATUS_ZOMBIE
 
     def pause(self) -> None:
-        """Stop all processes without ending them (SIGSTOP), the root first: it starts no more."""
+        """Suspend all processes (SIGSTOP), the root first, so that it starts no more."""
         for process in [self._root, *self._root.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
 
     def resume(self) -> None:
-        """Let them go on (SIGCONT), the root last."""
+        """Resume them (SIGCONT), the root last."""
         for process in [*self._root.children(recursive=True), self._root]:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
@@ -102,7 +102,7 @@ class ProcessTree:
                     key = process.pid, process.create_time()
                     times, memory = process.cpu_times(), process.memory_info().rss / 2**20
                     seen = self._state.processes.get(key)
-                    # A role is looked up anew: a child is a copy of its parent until it runs its own program.
+                    # A role is looked up again: a child is a copy of its parent until it runs its own program.
                     role = _role(process) if seen is None or seen.role == DRIVER else seen.role
             except psutil.NoSuchProcess:
                 continue

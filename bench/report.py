@@ -1,4 +1,4 @@
-"""Rows of measurements as a table, as JSON, as a plot, and in docs/performance.md."""
+"""Show rows of measurements as a table, as JSON, as a plot, and in docs/performance.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(document: Row, folder: Path) -> str:
 
 
 def markdown(document: Row) -> str:
-    """Everything that was measured, as tables."""
+    """Return all measurements as tables."""
     parts = [document["machine"], ""]
     copies = document["copies"]
     if copies:
@@ -125,7 +125,7 @@ def _ratio(rates: dict[str, float], other: str) -> str:
 
 
 def plot(copies: Sequence[Row], path: Path) -> None:
-    """Records per CPU-second by kind of topic, on a logarithmic scale."""
+    """Plot records per CPU-second by kind of topic, on a logarithmic scale."""
     if not copies:
         return
     import matplotlib as mpl

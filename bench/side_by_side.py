@@ -1,8 +1,8 @@
 """The comparison: each contender copies a backlog of each kind, one after the other, several times over.
 
-A contender is started, copies a little to be warm, is paused (SIGSTOP) while a topic is filled, and resumed: counted is
-what all of its processes use from then until everything has arrived, and a second more.  Memory for the copy is at hand
-(bench/memory.py).
+A contender is started, copies a little to warm up, is paused (SIGSTOP) while a topic is filled, and resumed.  The
+measured CPU time is that of all its processes from then until everything has arrived, and a second more.  Memory for
+the copy is at hand (bench/memory.py).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from twinlog.protocol.brokers import Brokers, TopicPartition
 
 GIVE_UP_AFTER_S = 900
 QUIET_S = 1.0
-"""So long nothing more has arrived when a copy is over."""
+"""Seconds without a new record after which a copy is over."""
 
 SPARE_BYTES = 256 << 20
-"""Memory for what a copy needs besides the target's logs."""
+"""Memory that a copy needs besides the target's logs."""
 
 WARM_UP = Kind("warm up", 1000)
 WARM_UP_RECORDS = 300_000
 WARM_UPS = 8
-"""So often at most a contender copies so many records before it is measured: replicators run for months."""
+"""The most warm-up copies of a contender before it is measured: replicators run for months."""
 
 LESS = 0.95
-"""Of the least CPU so far: who twice in a row takes more than that is warm."""
+"""Share of the least CPU so far: a contender that twice in a row takes more than that is warm."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Copied:
 
 @dataclass(frozen=True)
 class Started:
-    """What it took until the first record had arrived."""
+    """The cost until the first record had arrived."""
 
     contender: str
     repetition: int
@@ -68,7 +68,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Both brokers, and where they keep their logs."""
+    """Both brokers, and the folders of their logs."""
 
     source: EmbeddedKafka
     target: EmbeddedKafka
@@ -151,7 +151,7 @@ def _warm_up(
     watch: _Watch,
     repetition: int,
 ) -> Iterator[Copied]:
-    """Let a contender copy until it has twice in a row taken no less CPU than before."""
+    """Let a contender copy until its CPU has not fallen twice in a row."""
     least, no_less = math.inf, 0
     for topic in topics:
         copied = _copy(clusters, contender, WARM_UP, topic, WARM_UP_RECORDS, tree, watch, repetition)
@@ -164,13 +164,13 @@ def _warm_up(
 
 
 def _forget(clusters: Clusters, contender: Contender, topic: str) -> None:
-    """Give the memory of a topic and its copy back."""
+    """Free the memory of a topic and its copy."""
     load.forget_records(clusters.source.bootstrap_servers, topic)
     load.forget_records(clusters.target.bootstrap_servers, contender.remote(topic))
 
 
 def volume_of(contender: Contender, kind: Kind) -> int:
-    """How many records it gets."""
+    """Return how many records it gets."""
     return kind.twinlog_records if contender.is_twinlog else kind.mm2_records
 
 
@@ -189,7 +189,7 @@ def _copy(
         records = load.fill(clusters.source.bootstrap_servers, kind, topic, volume, clusters.source_data)
         stored = load.stored_bytes(clusters.source_data, topic)
         memory.touch(int(1.2 * max(stored, records * kind.record_bytes)) + SPARE_BYTES)
-        time.sleep(0.3)  # until the sampler has seen what happened before the pause
+        time.sleep(0.3)  # until the sampler has seen the time before the pause
         tree.take_peaks()
         before, began = tree.cpu_s(), time.monotonic()
     finally:
@@ -229,33 +229,33 @@ def _copy(
 
 
 _Look = tuple[float, dict[TopicPartition, int]]
-"""When the target was looked at, and up to where consumers saw each partition."""
+"""The time of a look at the target, and up to where consumers saw each partition."""
 
 
 def _shows(look: _Look, ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether consumers saw every partition up to its end."""
+    """Say whether consumers saw every partition up to its end."""
     return all(look[1].get(it, 0) >= end for it, end in ends.items())
 
 
 @dataclass
 class _Watch:
-    """Looks at what consumers of the target see that read what is committed."""
+    """Watches what read_committed consumers of the target see."""
 
     servers: str
     tree: ProcessTree
     name: str
 
     def wait_for_first(self, topic: str) -> None:
-        """Return when there is something in a topic."""
+        """Return once a topic has a record."""
         self.until_quiet(topic, 1, [], time.monotonic() + GIVE_UP_AFTER_S, quiet_s=0.0)
 
     def until_quiet(
         self, topic: str, count: int, seen: list[_Look], deadline: float, quiet_s: float = QUIET_S
     ) -> None:
-        """Look again and again, until at least `count` offsets are to be seen and no more come; note what changed.
+        """Look again and again until at least `count` offsets are visible and no more arrive; note the changes.
 
-        Past the deadline (monotonic) rest is not waited for.  Raises ContenderStoppedError when so many have not come
-        by then, or the contender has died.
+        After the deadline (monotonic) it does not wait for quiet.  Raises ContenderStoppedError if fewer have come by
+        then, or the contender has died.
         """
         at = time.monotonic()
         visible: dict[TopicPartition, int] = {}
@@ -277,7 +277,7 @@ class _Watch:
 
 
 def kinds_named(names: Sequence[str]) -> list[Kind]:
-    """Find kinds by name; all when there are none."""
+    """Find kinds by name; all if none is named."""
     unknown = set(names) - {kind.name for kind in KINDS}
     if unknown:
         raise SystemExit(

@@ -1,4 +1,4 @@
-"""Spark's own share: what a job of two tasks that copy nothing costs once everything is warm.
+"""Measure Spark's own share: the cost of a job of two tasks that copy nothing, once everything is warm.
 
 python -m bench.spark_task [--jobs 30]
 """
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def run_job(spark: Any) -> None:
-    """One task a core, as a copy has one a lane."""
+    """Run one task per core, as a copy has one per lane."""
     spark.range(0, CORES, 1, CORES).mapInArrow(nothing, SCHEMA).collect()
 
 
@@ -64,7 +64,7 @@ def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         f"A job of {CORES} tasks that copy nothing, once all is warm:",
         "",

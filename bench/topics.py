@@ -1,6 +1,6 @@
-"""The kinds of topics that are copied, and how much of each: what the benchmark is about.
+"""The kinds of topics that the benchmark copies, and how much of each.
 
-Volumes differ between MM2 and twinlog because their rates do: what is compared is records per CPU-second.
+Volumes differ between MM2 and twinlog because their rates do: the comparison is of records per CPU-second.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from twinlog.batches import codec
 
 LARGE = 256 * 1024
-"""Bytes of records in a large batch, uncompressed: what a busy producer with a large batch.size writes."""
+"""Bytes of records in a large batch, uncompressed, as a busy producer with a large batch.size writes."""
 
 
 BROKER = {
@@ -18,7 +18,7 @@ BROKER = {
     "log.retention.check.interval.ms": "2000",
     "log.segment.delete.delay.ms": "1000",
 }
-"""Settings of both brokers: topics are compacted, and what was deleted is gone, before the next copy begins."""
+"""Settings of both brokers: topics are compacted, and deleted data is gone, before the next copy begins."""
 
 TARGET = BROKER | {"log.cleaner.backoff.ms": "86400000"}
 """Settings of a target whose copies are counted: nothing is compacted there meanwhile."""
@@ -28,8 +28,8 @@ TARGET = BROKER | {"log.cleaner.backoff.ms": "86400000"}
 class Kind:
     """One kind of topic.
 
-    `records_per_batch` 0 fills batches to LARGE.  `goal` is how many times MM2's records per CPU-second twinlog is held
-    to, 0 where it is held to nothing.
+    `records_per_batch` 0 fills batches to LARGE.  `goal` is the required multiple of MM2's records per CPU-second, 0
+    if there is none.
     """
 
     name: str
@@ -45,20 +45,20 @@ class Kind:
 
     @property
     def slug(self) -> str:
-        """The name as part of a topic's."""
+        """Return the name as part of a topic's name."""
         return self.name.replace(" ", "-").replace(",", "").lower()
 
     @property
     def batch(self) -> int:
-        """Records in a batch."""
+        """Return the records in a batch."""
         return self.records_per_batch or max(1, LARGE // (self.record_bytes + 16))
 
 
 WALL_GOAL = 5
-"""How many times MM2's records per second."""
+"""The required multiple of MM2's records per second."""
 
 BOUND_GOAL = 0.6
-"""Share of a plain byte relay's bytes per CPU-second, for the relay's part in large uncompressed batches."""
+"""The required share of a plain byte relay's bytes per CPU-second, for the relay in large uncompressed batches."""
 
 KINDS = (
     Kind("1 KB", 1000, goal=20),
@@ -73,4 +73,4 @@ KINDS = (
 )
 
 MANY_PARTITIONS = Kind("1,000 partitions", 1000, 16, partitions=1000, twinlog_records=640_000)
-"""Only for `bench.lane`: what one lane needs for a thousand partitions at once."""
+"""Only for `bench.lane`: the cost of a thousand partitions in one lane."""

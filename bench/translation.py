@@ -1,11 +1,11 @@
-"""Where groups land: MirrorMaker 2's translation and ours, on the same topics, told by the records themselves.
+"""Compare where groups land: MirrorMaker 2's translation and ours, on the same topics, judged by the records.
 
     python -m bench.translation
 
 Two embedded clusters; both copy the same source, each under aliases of its own.  Three topics: one dense, one with a
-marker after every transaction and some aborted ones, one compacted.  For groups at random places: how many records
-each would read again, beginning at the translated position, and how many positions have no translation at all.
-Takes about two minutes.
+marker after every transaction and some aborted ones, one compacted.  For groups at random places, it counts how many
+records each would read again from the translated position, and how many positions have no translation. Takes about two
+minutes.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Threads:
 
 
 def padded(number: int) -> bytes:
-    """Make a value that tells one record from every other."""
+    """Make a value that differs from that of every other record."""
     return b"%050d" % number
 
 
 def dense(bootstrap: str) -> None:
-    """One record after another."""
+    """Write one record after another."""
     producer = Producer({
         "bootstrap.servers": bootstrap,
         "linger.ms": 20,
@@ -89,19 +89,19 @@ def dense(bootstrap: str) -> None:
 
 
 def transactions(bootstrap: str) -> None:
-    """Transactions of 100 records, every fifth aborted."""
+    """Write transactions of 100 records, every fifth aborted."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     for first in range(0, RECORDS, 100):
         producer.begin_transaction()
         for number in range(first, first + 100):
             producer.produce("transactions", key=b"%d" % number, value=padded(number), partition=0)
-        producer.flush(30)  # or an abort throws away what has not been sent, and may end what has not begun
+        producer.flush(30)  # else an abort drops unsent records, and may end what has not begun
         (producer.abort_transaction if first % 500 == 400 else producer.commit_transaction)(30)
 
 
 def compacted(bootstrap: str) -> None:
-    """Each key twice, then compaction, so that half of the offsets are gone at random."""
+    """Write each key twice, then compact, so that half of the offsets are gone at random."""
     chance = random.Random(3)
     producer = Producer({
         "bootstrap.servers": bootstrap,
@@ -155,7 +155,7 @@ def again(
 
 
 def copy_ours(flow: FlowSettings, clusters: Clusters) -> dict[tuple[str, str], int]:
-    """One cycle, and every group's position."""
+    """Run one cycle, and return every group's position."""
     sync_topics.run(flow, clusters)
     copy.run(flow, clusters, Threads(), run_id="bench")
     result = checkpoints.run(flow, clusters, dry_run=True)
@@ -170,7 +170,7 @@ QUANTILES = (10, 50, 90, 99)
 
 
 def table(name: str, errors: list[int], untranslated: int) -> str:
-    """One line: how many records are read again, at each percentile of the translated positions."""
+    """Return one line: how many records are read again, at each percentile of the translated positions."""
     exact = sum(error == 0 for error in errors)
     missed = sum(error < 0 for error in errors)
     cuts = statistics.quantiles(errors, n=100, method="inclusive") if len(errors) > 1 else [0.0] * 99
@@ -231,7 +231,7 @@ def compare(folder: Path, source: str, target: str) -> None:
 def settled(
     seen: Clusters, target: str, counts: Mapping[str, int], seconds: float = 300
 ) -> dict[tuple[str, str], int]:
-    """Wait until MM2 has copied every record, and for half a minute of checkpoints behind that."""
+    """Wait until MM2 has copied every record, and then for half a minute of checkpoints."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(5)

@@ -1,12 +1,12 @@
-"""What grows in a year, by how much, and what bounds it: a year of a flow's state in a quarter of an hour.
+"""Measure the growth of a flow's state over a year, in a quarter of an hour, and its bounds.
 
     python -m bench.year                  a year of 1,000 partitions, 2,000 groups, 300 new groups a day
     python -m bench.year --years 3 --partitions 200 --groups 500
 
 The clock is moved, everything else is real: two embedded brokers, records that are copied by real cycles, groups that
 are made and deleted on A, topics that come and go (their copies go a week later), the broker's own cleaner.  A step
-stands for `--step-days` days: as many groups and topics come and go as in all of them.  What a Spark job would find out
-first (audits) is written in its own format.  Each quarter every topic of the flow is read anew, without a cache.
+stands for `--step-days` days: as many groups and topics come and go as in all of them.  Results of Spark jobs (audits)
+are written directly in their own format.  Each quarter every topic of the flow is read afresh, without a cache.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ BOUNDED_BY = {
 
 @dataclass
 class World:
-    """Both clusters, the flow, and what lives there now; `day` is the simulated one."""
+    """Both clusters, the flow, and its present topics and groups; `day` is the simulated one."""
 
     source: EmbeddedKafka
     target: EmbeddedKafka
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def begin(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, given: argparse.Namespace) -> World:
-    """Make topics that stay."""
+    """Create the topics that stay."""
     config = folder / "year.properties"
     config.write_text(
         f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"
@@ -135,7 +135,7 @@ def begin(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, given: arg
 
 
 def pass_time(world: World, given: argparse.Namespace) -> Iterator[Row]:
-    """Live through all steps; yield what there is after each quarter."""
+    """Run all steps; yield the sizes after each quarter."""
     days, quarter = given.years * 365, given.years * 365 / 4
     due = quarter
     with open_clusters(world.flow) as clusters:
@@ -153,7 +153,7 @@ def pass_time(world: World, given: argparse.Namespace) -> Iterator[Row]:
 
 
 def step(world: World, clusters: Clusters, day: float, given: argparse.Namespace) -> None:
-    """What happens in some days, and what twinlog does about it."""
+    """Simulate the events of some days, and twinlog's work on them."""
     world.at(day - 0.5)
     churn_topics(world)
     produce(world, clusters)
@@ -171,7 +171,7 @@ def cycle(world: World, clusters: Clusters) -> None:
 
 
 def churn_topics(world: World) -> None:
-    """Some topics are deleted, as many are made."""
+    """Delete some topics, and create as many."""
     servers = world.source.bootstrap_servers
     gone = [world.churned.popleft() for _ in range(len(world.churned) // 2)]
     if gone:
@@ -191,7 +191,7 @@ def produce(world: World, clusters: Clusters) -> None:
 
 
 def churn_groups(world: World, clusters: Clusters, given: argparse.Namespace) -> None:
-    """As many groups are made as in all days of a step, and those that are too many end."""
+    """Create as many groups as in all days of a step, and end those that are too many."""
     made = given.new_groups * given.step_days if world.alive else given.groups
     names = [f"job-{next(world.number)}" for _ in range(made)]
     for start in range(0, made, GROUPS_AT_ONCE):
@@ -225,7 +225,7 @@ def audit(world: World, clusters: Clusters) -> None:
 
 
 def measure(world: World) -> Row:
-    """Read every topic of the flow anew; also count the ledger's keys by kind, and the orphans among its topics."""
+    """Read every topic of the flow afresh; also count the ledger's keys by kind, and its orphaned topics."""
     flow = world.flow
     state = {
         "ledger": (flow.target, flow.ledger_topic),
@@ -254,7 +254,7 @@ def measure(world: World) -> Row:
 
 
 def files(world: World) -> Row:
-    """Make a gate's and a cycle's report once, and weigh what they leave on this machine and in Airflow's database."""
+    """Make a gate's and a cycle's report once, and measure what they leave here and in Airflow's database."""
     flow = world.flow
     with open_clusters(flow) as clusters:
         answer = ask.run(flow, clusters, ask.GateRequest(Mode.PLANNED, still_writing=True))
@@ -287,7 +287,7 @@ def files(world: World) -> Row:
 
 
 def copy_of(places: list[tuple[str, int]]) -> CopyResult:
-    """Say of every partition that a record was copied."""
+    """Return a result that says of every partition that a record was copied."""
     partitions = tuple(PartitionCopy(topic, f"A.{topic}", number, 1, 100, 9, 0) for topic, number in places)
     empty = CopyResult("A->B", "run", "done", 0, 0, 1.0, ())
     return replace(empty, records=len(places), partitions=partitions)
@@ -299,7 +299,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def markdown(rows: list[Row], given: argparse.Namespace) -> str:
-    """Two tables: what is in Kafka, and what is elsewhere."""
+    """Return two tables: the sizes in Kafka, and those elsewhere."""
     *quarters, weighed = rows
     heads = " | ".join(f"day {row['day']}" for row in quarters)
     lines = [

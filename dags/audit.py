@@ -1,6 +1,6 @@
-"""One Dag per enabled flow: compare the copy with its source, and ask the user's own rules of the data.
+"""One Dag per enabled flow: compare the copy with its source, and apply the user's own rules of the data.
 
-Wiring only; the comparison is twinlog.audit.audit, the rules are twinlog.data_rules.ask.
+Wiring only: the comparison is twinlog.audit.audit, the rules are twinlog.data_rules.ask.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def audit(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
         catchup=False,
         max_active_runs=1,
-        max_active_tasks=1,  # two Spark sessions at once help nobody
+        max_active_tasks=1,  # two Spark sessions at once would only slow each other down
         params=PARAMS,
         default_args={"owner": "twinlog", **RETRIES},
         tags=["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],

@@ -1,6 +1,6 @@
-"""One Dag per enabled flow of the configuration file: the gate, asked on a schedule or by hand.
+"""One Dag per enabled flow of the configuration file: the gate, run on a schedule or by hand.
 
-Wiring only; the gate is twinlog.gate.ask, how it is run from Airflow is in twinlog.airflow.tasks.readiness.
+Wiring only: the gate is twinlog.gate.ask; twinlog.airflow.tasks.readiness runs it from Airflow.
 """
 
 from __future__ import annotations

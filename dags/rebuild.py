@@ -1,6 +1,6 @@
-"""One Dag per enabled flow that copies a topic anew: triggered by hand, with a form, never scheduled.
+"""One Dag per enabled flow that copies a topic again: triggered by hand, with a form, never scheduled.
 
-Wiring only; what each task does is in twinlog.lifecycle.rebuild.  The copying itself is done by the flow's next cycles.
+Wiring only: the work of each task is in twinlog.lifecycle.rebuild.  The flow's next cycles copy the records.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rebuild(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task
         def do() -> Any:
-            """Delete the copy, make it anew, and remember where its readers stand."""
+            """Delete the copy, create it again, and remember the positions of its readers."""
             return rebuilding.do(flow.name)
 
         chain(plan(), do())

@@ -1,7 +1,7 @@
 """One Dag per enabled flow of the configuration file: a replication cycle, step by step.
 
-Wiring only; what each task does is in twinlog.steps, how it is run from Airflow in twinlog.airflow.
-A configuration file that cannot be used raises here, so that Airflow shows it as an import error.
+Wiring only: the work of each task is in twinlog.steps; twinlog.airflow runs it from Airflow.  If the configuration
+file cannot be used, this module raises, so that Airflow shows it as an import error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
 
 
 def schedule(flow: FlowSettings) -> Any:
-    """Return when runs begin: by the flow's cron expression, when the one before has ended, or before that."""
+    """Return when runs begin: by the flow's cron expression, once the one before has ended, or before that."""
     if not flow.continuous:
         return CronDataIntervalTimetable(flow.schedule, timezone="UTC")
     return DeltaDataIntervalTimetable(interval(flow)) if overlaps(flow) else CONTINUOUS
@@ -36,7 +36,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
         catchup=False,
         max_active_runs=RUNS_AT_ONCE if overlaps(flow) else 1,
         params=PARAMS,
-        # A backfill brings its own limit of runs; a step of two runs at once would fence the other.
+        # A backfill brings its own limit of runs; if one step ran in two runs at once, it would fence the other.
         default_args={
             "owner": "twinlog",
             "max_active_tis_per_dag": 1,
@@ -51,7 +51,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task
         def discover() -> Any:
-            """See what both clusters have, through the filters and the cycle rule."""
+            """Read what both clusters have, through the filters and the cycle rule."""
             return tasks.discover(flow.name)
 
         @task
@@ -61,7 +61,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task
         def plan_ranges() -> Any:
-            """Say what there is to copy, up to now or to the end of a backfill's data interval."""
+            """Compute what there is to copy, up to now or to the end of a backfill's data interval."""
             return tasks.plan_ranges(flow.name)
 
         copy = ReplicateOperator(
@@ -71,7 +71,8 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             doc_md="Copy the ranges with one Spark job, exactly once.",
         )
 
-        # Also after a copy that was skipped or failed: the cycle is reported either way, and groups go on.
+        # Also after a copy that was skipped or failed: the cycle is reported either way, and groups are still
+        # translated.
         @task(trigger_rule=TriggerRule.ALL_DONE)
         def offset_syncs() -> Any:
             """Write MM2-compatible offset syncs, derived from the map."""
@@ -79,7 +80,7 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[groups_synced(flow.name)])
         def checkpoints(*, outlet_events: Any) -> Any:
-            """Translate every group's position, write checkpoints, commit for groups nobody is in."""
+            """Translate every group's position, write checkpoints, and commit for groups without members."""
             return tasks.checkpoints(flow.name, outlet_events)
 
         @task(trigger_rule=TriggerRule.ALL_DONE)
@@ -89,12 +90,12 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task
         def validate() -> Any:
-            """Compare source, offset map and target, one row a partition."""
+            """Compare source, offset map and target, one row per partition."""
             return tasks.validate(flow.name)
 
         @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[remote_cluster(flow.target.alias)])
         def publish(*, outlet_events: Any) -> Any:
-            """Write the cycle report, and tell other Dags what is new on the remote cluster."""
+            """Write the cycle report, and tell other Dags about news on the remote cluster."""
             return tasks.publish(flow.name, outlet_events)
 
         before = [discover(), sync_topics(), plan_ranges()]

@@ -1,6 +1,6 @@
 """One Dag per enabled flow: topic configs, ACLs, quotas and users of the source, brought to the target.
 
-Wiring only; what each task does is in twinlog.airflow.tasks.metadata.  With `twinlog.metadata.approval` a person
+Wiring only: the work of each task is in twinlog.airflow.tasks.metadata.  With `twinlog.metadata.approval` a person
 approves each plan before it is applied.
 """
 
@@ -24,7 +24,7 @@ producers their rights before a failover; profile and schedule otherwise come fr
 
 
 def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
-    """Return the Dag of one flow; a flow that syncs nothing has one without a schedule."""
+    """Return the Dag of one flow; if the flow syncs nothing, the Dag has no schedule."""
     every = run_every(flow)
     with DAG(
         dag_id,
@@ -40,14 +40,15 @@ def sync_metadata(dag_id: str, flow: FlowSettings) -> DAG:
 
         @task
         def plan() -> Any:
-            """Say what would change; ends the run when that is nothing."""
+            """Plan the changes; end the run if there are none."""
             return metadata.plan(flow.name)
 
         if flow.metadata.approval:
             approve = ApprovalOperator(
                 task_id="approve",
                 subject=f"Apply this metadata plan to {flow.target.alias}?",
-                # A block of code, whatever names and values of the clusters hold: metadata_tasks.code_block.
+                # A block of code, whatever names and values of the clusters hold:
+                # twinlog.airflow.tasks.metadata.code_block.
                 body="{{ ti.xcom_pull(task_ids='plan', key='diff') }}",
                 doc_md="Wait for a person; a rejected plan changes nothing.",
             )

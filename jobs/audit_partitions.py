@@ -2,9 +2,9 @@
 
     spark-submit jobs/audit_partitions.py --config mm2.properties --flow 'A->B' [--mode full]
 
-Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  It says where differences are,
-not what the records hold: a scheduler keeps it in its logs.  Exit codes are twinlog's: 0 equal, 1 not
-equal or not to be told, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
+Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  It says where differences are, but not the
+contents of records, because a scheduler keeps it in its logs.  Exit codes are twinlog's: 0 equal, 1 not equal or
+undecided, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Audit and print."""
+    """Audit and print the result."""
     collect_rarely()
     given = arguments()
     topics = frozenset(filter(None, given.topics.split(","))) or None

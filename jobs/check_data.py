@@ -1,9 +1,9 @@
-"""Ask the user's own rules of a flow's data: the step `data_rules`, as a Spark application.
+"""Apply the user's own rules to a flow's data: the step `data_rules`, as a Spark application.
 
     spark-submit jobs/check_data.py --config mm2.properties --flow 'A->B'
 
 Prints one JSON line, `{"twinlog": ...}`, last: the result, or the error.  Exit codes are twinlog's: 0 all critical
-rules hold, 1 one does not, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
+rules hold, 1 one is broken, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinlog.spark.rules import check_data
 
 
 def main() -> int:
-    """Ask and print."""
+    """Apply the rules and print the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--config", type=Path, required=True, help="mm2.properties")
     parser.add_argument("--flow", required=True, help="'A->B'")

@@ -1,4 +1,4 @@
-"""Copy what there is to copy of one flow: the step `copy`, as a Spark application.
+"""Copy the pending records of one flow: the step `copy`, as a Spark application.
 
     spark-submit jobs/replicate_partitions.py --config mm2.properties --flow 'A->B'
 
@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Copy and print."""
+    """Copy and print the result."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     collect_rarely()

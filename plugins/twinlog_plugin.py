@@ -1,4 +1,4 @@
-"""Registers with Airflow what twinlog.airflow provides."""
+"""Register with Airflow what twinlog.airflow provides."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Airflow needs: task functions, operator, retry rules, plugin. Nothing else imports airflow."""
+"""What Airflow needs: task functions, operator, retry rules, plugin.  No other package imports airflow."""

@@ -1,7 +1,7 @@
-"""The alarm when more is at risk than a flow promises: an Airflow notifier, and the deadline that sounds it.
+"""The alarm if more is at risk than a flow allows: an Airflow notifier, and the deadline that triggers it.
 
-Two things break an RPO, and each has its own trigger: a cycle that does not end in time (a deadline of the Dag, which
-the scheduler watches also when no task runs), and one that ends and leaves records waiting (seen by `publish`).
+Two things break an RPO, and each has its own trigger.  A cycle does not end in time: a deadline of the Dag, which the
+scheduler also watches if no task runs.  Or a cycle ends and leaves records waiting: `publish` sees that.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TIMEOUT_SECONDS = 10
 TOPICS_NAMED = 10
 
 BACKFILL = "backfill"
-"""How the ids of a backfill's runs begin; Airflow refuses others' runs such an id."""
+"""Prefix of the run ids of a backfill; Airflow refuses it for other runs."""
 
 
 class RpoAlert(BaseNotifier):  # type: ignore[misc]
-    """Say that a flow breaks its RPO: in the log, and to `twinlog.alert.url` as JSON with a `text`, if there is one.
+    """Report that a flow breaks its RPO: in the log, and to `twinlog.alert.url` as JSON with a `text`, if it is set.
 
-    The address is read where the alarm sounds: what an Airflow Dag carries is stored in its database.
+    The address is read when the alarm is sent, because an Airflow Dag is stored in Airflow's database.
     """
 
     template_fields = ()
@@ -44,15 +44,15 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
         self.text = text
 
     def notify(self, context: Mapping[str, Any]) -> None:
-        """Sound the alarm of a missed deadline, unless the run is of a backfill.
+        """Send the alarm of a missed deadline, unless the run belongs to a backfill.
 
-        A backfill queues all of its runs at once and copies what is long past, one interval after the other.
+        A backfill queues all of its runs at once and copies old records, one interval after the other.
         """
         if not _run_of(context).startswith(f"{BACKFILL}__"):
             self.sound(context)
 
     def sound(self, context: Mapping[str, Any]) -> None:
-        """Sound the alarm; an address that does not take it is logged and keeps nothing from going on."""
+        """Send the alarm; if the address does not take it, that is logged and the work goes on."""
         log.error("RPO ALERT %s: %s", self.flow, self.text)
         try:
             url = read_configuration(ask_airflow).flows[self.flow].gate.alert_url
@@ -70,9 +70,10 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
 
 
 def rpo_deadline(flow: FlowSettings) -> DeadlineAlert:
-    """Return the deadline of a cycle: the strictest RPO of the flow, from the moment it was queued.
+    """Return the deadline of a cycle: the strictest RPO of the flow, counted from when the run was queued.
 
-    A run that follows ends when it is relieved, so its deadline is that much later: it tells of one that hangs.
+    A run that follows ends when the next one takes over, so its deadline is that much later: it reports one that
+    hangs.
     """
     seconds = min(tier.rpo_seconds for tier in flow.tiers)
     if flow.continuous:
@@ -92,9 +93,10 @@ def sound_if_over_budget(
     context: Mapping[str, Any],
     undecided: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Sound the alarm about topics (of a cycle report) whose oldest record waits for longer than their tier allows.
+    """Send the alarm if the report shows an RPO over budget.
 
-    And about transactions of the source that hold records back for too long: `undecided` partitions of the report.
+    That covers topics whose oldest record has waited for longer than their tier allows, and the `undecided`
+    partitions, which transactions of the source hold back for too long.
     """
     over = [*over_budget(flow, topics), *held_back(flow, undecided)]
     if over:
@@ -102,7 +104,7 @@ def sound_if_over_budget(
 
 
 def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name the topics that are over budget.  Pure."""
+    """Return the topics that are over budget.  Pure."""
     lines = [
         f"{it['topic']}: a record waits for {it['rpo_seconds']:.0f} s, its RPO is {tier.rpo_seconds} s"
         for it in topics
@@ -113,7 +115,7 @@ def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list
 
 
 def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Tell of records that an open transaction holds back for longer than it may, or nobody knows how long.  Pure."""
+    """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
     lines = [
         f"{it['message']}; {it['hint']}"
         for it in undecided

@@ -1,4 +1,4 @@
-"""What the last task of a cycle makes of the others.  Pure."""
+"""Derive the outcome of a cycle from its tasks, for the last task.  Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from twinlog.jsonable import Json
 
 _UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
 TOPICS_NAMED = 10
-"""Refused topics that a failure names."""
+"""Refused topics that a failure lists."""
 
 TOPICS_TOLD = 500
-"""Changed topics that an event names."""
+"""Changed topics that an event lists."""
 
 _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
 
 
 def failed_tasks(states: Mapping[str, str]) -> list[str]:
-    """Return the tasks of a run that failed themselves, by name."""
+    """Return the names of the tasks of a run that failed themselves."""
     return sorted(task for task, state in states.items() if state == "failed")
 
 
 def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
-    """Say what kept the cycle from being complete: tasks that failed, topics the target refused.
+    """Return the reasons why the cycle is not complete: tasks that failed, topics that the target refused.
 
-    `synced` is a SyncTopicsResult as JSON, None when there is none.
+    `synced` is a SyncTopicsResult as JSON, None if there is none.
     """
     tasks = [f"{', '.join(failed)} failed in it: see the log there"] if failed else []
     if synced is None or not synced.get("refused"):
@@ -37,7 +37,7 @@ def why_not_a_success(failed: Sequence[str], synced: Json | None) -> list[str]:
 
 
 def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
-    """Return the copy's result for the report: None when there was nothing to copy, a failed one without a result.
+    """Return the copy's result for the report: None if there was nothing to copy, a failed one without a result.
 
     `outcome` is the copy task's XCom: a CopyResult as JSON, an error, or nothing at all.
     """
@@ -47,10 +47,10 @@ def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
 
 
 def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
-    """Return what a Dag scheduled on the remote cluster is told about a cycle.
+    """Return the event's extra for Dags that are scheduled on the remote cluster.
 
-    `checks` is a ValidationResult as JSON: the names of the checks that failed are passed on.  An event is a row of
-    Airflow's database: it names so many topics, and counts the others.
+    `checks` is a ValidationResult as JSON: the names of the failed checks are passed on.  An event is a row of
+    Airflow's database, so it lists a limited number of topics and counts the others.
     """
     extra = {
         name: report[name]
@@ -70,7 +70,7 @@ def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
 
 
 def changed_topics(report: Json) -> list[str]:
-    """Return the remote topics that got records in this cycle, by the last try of its copy."""
+    """Return the remote topics that received records in this cycle, by the last try of its copy."""
     return [
         topic["remote_topic"]
         for topic in report["topics"]

@@ -1,6 +1,6 @@
-"""Which configuration file Airflow works from, and which Dag belongs to which of its flows.
+"""Find the configuration file that Airflow works from, and the Dag of each of its flows.
 
-No airflow import here: Dag files, operators and the plugin page all start from this module.
+Does not import airflow: Dag files, operators and the plugin page all start from this module.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ DATA_JOB = PROJECT / "jobs" / "check_data.py"
 def configuration_path() -> Path:
     """Return the file that TWINLOG_CONFIG names, else the project's own mm2.properties.
 
-    An environment variable and not an Airflow Variable: Dag files are parsed every few seconds, and reading
-    a Variable there asks the database each time (AIR003).
+    It is an environment variable and not an Airflow Variable: Dag files are parsed every few seconds, and reading a
+    Variable there would query the database each time (AIR003).
     """
     return Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 def read_configuration(connections: AirflowResolver = stand_in) -> Configuration:
-    """Return the configuration Airflow works from; a Dag file needs no connection, a task asks for them.
+    """Return the configuration that Airflow works from; a task resolves connections, a Dag file does not.
 
-    Raises ConfigError, without the frames below: Airflow shows a Dag file's error with its traceback, and
-    the one line that says what is wrong must be what people see.
+    Raises ConfigError without the frames below: Airflow shows a Dag file's error with its traceback, and people must
+    see the one line that says what is wrong.
     """
     try:
         return load(configuration_path(), airflow=connections)
@@ -49,7 +49,7 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
 def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
-    Raises ConfigError when two flows would share an id: one of them would silently be missing.
+    Raises ConfigError if two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}
     for flow in configuration.enabled_flows:
@@ -66,5 +66,5 @@ def flow_dags(configuration: Configuration, kind: str = "replicate") -> Mapping[
 
 
 def dag_id_of(kind: str, source: str, target: str) -> str:
-    """Return `replicate__A__B`, with every character that is not a letter, digit or underscore made one."""
+    """Return `replicate__A__B`; each character other than a letter, digit or underscore becomes an underscore."""
     return "__".join([kind, *(re.sub(r"\W", "_", alias, flags=re.ASCII) for alias in (source, target))])

@@ -1,4 +1,4 @@
-"""What a Dag shows people: the trigger form and the Dag's own page of text."""
+"""The trigger form and the text page that a Dag shows."""
 
 from __future__ import annotations
 

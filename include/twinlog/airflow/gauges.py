@@ -1,4 +1,4 @@
-"""Numbers of checks as Airflow metrics: StatsD or OpenTelemetry, whatever the operator has switched on."""
+"""Report the results of checks as Airflow metrics: StatsD or OpenTelemetry, as the operator has configured."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:
-    """Give how many checks of a cycle failed, by severity.
+    """Report how many checks of a cycle failed, by severity.
 
-    The flow stands in the name, because plain StatsD drops tags.
+    The flow's name is part of the metric's name, because plain StatsD drops tags.
     """
     for severity, count in failed_by_severity(result.checks).items():
         Stats.gauge(f"twinlog.{flow_name(flow)}.failed_checks.{severity}", count)
 
 
 def gauge_gate(flow: FlowSettings, result: GateResult) -> None:
-    """Give whether the gate was ready (1 or 0), by how many checks it was not, and the oldest record at risk.
+    """Report whether the gate was ready (1 or 0), how many checks blocked it, and the oldest record's age at risk.
 
-    Where nobody knows how old that is, and no known one is over its RPO, there is no number: 0 would be good news.
+    If that age is unknown, and no known one is over its RPO, no number is sent: 0 would look good.
     """
     name = f"twinlog.{flow_name(flow)}.gate"
     Stats.gauge(f"{name}.ready", int(result.ready))
@@ -48,5 +48,5 @@ def failed_by_severity(checks: Iterable[CheckResult]) -> dict[str, int]:
 
 
 def flow_name(flow: FlowSettings) -> str:
-    """Name a flow in metrics."""
+    """Return the name of a flow in metrics."""
     return flow.name.replace("->", "__")

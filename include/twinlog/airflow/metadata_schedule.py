@@ -1,4 +1,4 @@
-"""When the metadata of a flow is synced, by MM2's intervals.  Pure."""
+"""Decide when the metadata of a flow is synced, by MM2's intervals.  Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.metadata.read import Subject, subjects_of
 
 BY_TURNS = frozenset({"scheduled", "backfill"})
-"""Types of Dag runs whose data interval says what has its turn."""
+"""Types of Dag runs whose data interval decides which subjects are due."""
 
 
 def intervals(flow: FlowSettings) -> dict[Subject, int]:
-    """Return the seconds between two syncs of each subject the flow syncs.
+    """Return the seconds between two syncs of each subject that the flow syncs.
 
-    MM2 has an interval for configs and one for ACLs; quotas go with the configs, users with the ACLs.
+    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
     """
     configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
     every = {
@@ -27,7 +27,7 @@ def intervals(flow: FlowSettings) -> dict[Subject, int]:
 
 
 def run_every(flow: FlowSettings) -> dt.timedelta | None:
-    """Return how often the Dag runs: as often as its most frequent subject, None when there is none."""
+    """Return the interval of the Dag: that of its most frequent subject, None if there is none."""
     seconds = min(intervals(flow).values(), default=None)
     return None if seconds is None else dt.timedelta(seconds=seconds)
 
@@ -35,10 +35,10 @@ def run_every(flow: FlowSettings) -> dt.timedelta | None:
 def due(
     flow: FlowSettings, run_type: str, start: dt.datetime | None, end: dt.datetime | None
 ) -> frozenset[Subject]:
-    """Return what a run over [`start`, `end`) syncs: everything by hand, else what has its turn in it.
+    """Return what a run over [`start`, `end`) syncs: everything if started by hand, else the subjects that are due.
 
-    A subject has its turn when its interval, counted from the epoch, ends within the run's.  A run by hand has an
-    interval too, the one before the logical date that the trigger form fills in: it says nothing.
+    A subject is due if its interval, counted from the epoch, ends within the run's.  A run by hand also has an
+    interval, the one before the logical date in the trigger form; it is ignored.
     """
     if run_type not in BY_TURNS or start is None or end is None or start == end:
         return frozenset(intervals(flow))

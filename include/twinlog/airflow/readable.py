@@ -10,13 +10,13 @@ from twinlog.visible import visible
 
 MOST_ITEMS = 40
 MOST_CHARACTERS = 1_000
-"""Of one line."""
+"""The most characters of one line."""
 
 
 def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line for the plain facts of a result, then a few lines per list in it; what is long is cut.
+    """Yield one line for the plain facts of a result, then a few lines per list in it; long lines are cut.
 
-    A group or a principal may have any name: it makes no line of its own.
+    A group or a principal may have any name; it cannot start a new line.
     """
     return (short(visible(line), MOST_CHARACTERS) for line in _lines_of(result))
 
@@ -47,5 +47,5 @@ def _short(value: Any) -> Any:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    """Write `name=value` for every value that says something."""
+    """Write `name=value` for every value that is not empty."""
     return " ".join(f"{name}={value}" for name, value in facts.items() if value not in ("", None, [], {}))

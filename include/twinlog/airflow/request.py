@@ -1,4 +1,4 @@
-"""What one Dag run is asked to do: the trigger form and the data interval, made one frozen value.  Pure."""
+"""The request of one Dag run: the trigger form and the data interval as one frozen value.  Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BOUNDED_RUN_TYPES = frozenset({"backfill"})
 class CycleRequest:
     """One cycle: `topics` empty means every topic of the flow; `until_ms` None means up to now.
 
-    `until_ms` is a record timestamp (epoch ms): only records before the first one that is as late are copied.
-    `follow_seconds` is for how long a run of a continuous Dag follows the source at most.
+    `until_ms` is a record timestamp (epoch ms): the copy ends before the first record with that timestamp or a later
+    one.  `follow_seconds` is how long a run of a continuous Dag follows the source at most.
     """
 
     topics: tuple[str, ...] = ()
@@ -35,11 +35,11 @@ def request_of(context: Mapping[str, Any]) -> CycleRequest:
 def cycle_request(
     params: Mapping[str, Any], *, run_type: str, interval_end: dt.datetime | None
 ) -> CycleRequest:
-    """Return what the trigger form asks for; its `until` wins over the data interval.
+    """Return what the trigger form asks for; its `until` overrides the data interval.
 
-    A backfill run ends at its data interval.  A scheduled run copies up to now: its interval ended moments
-    ago anyway, and a record stamped in the future by a producer with a wrong clock would otherwise hold its
-    partition back until that time comes.  So does a manual run.
+    A backfill run ends at its data interval.  A scheduled or manual run copies up to now: its interval ended moments
+    ago anyway, and a record stamped in the future by a producer with a wrong clock would otherwise hold its partition
+    back until that time.
     """
     until = parse_time("until", params["until"]) if params.get("until") else None
     if until is None and run_type in BOUNDED_RUN_TYPES:
@@ -52,7 +52,7 @@ def cycle_request(
 
 
 def parse_time(field: str, text: str) -> dt.datetime:
-    """Return the time in a field of a trigger form, UTC where it names no zone.  Raises UsageError for what is none."""
+    """Return the time in a field of a trigger form, UTC if it names no zone.  Raises UsageError for another text."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """The one table that turns an error into a retry.
 
-A worker that dies leaves no exception behind, and an error nobody raised on purpose is a mistake of ours:
-both follow the task's own `retries`.  Every step may be run again at any time.
+A worker that dies leaves no exception, and an error that was not raised on purpose is a mistake of ours: both follow
+the task's own `retries`.  Every step may be run again at any time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-# (error, what Airflow does, after how long, why); the first that fits decides, so subclasses come first.
+# (error, what Airflow does, after how long, why); the first match decides, so subclasses come first.
 RULES = (
     ("twinlog.errors.FencedError", RetryAction.RETRY, timedelta(seconds=15), "another driver held the flow"),
     ("twinlog.errors.TransientError", RetryAction.RETRY, timedelta(seconds=10), "may go away by itself"),

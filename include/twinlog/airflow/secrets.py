@@ -1,7 +1,7 @@
 """`${airflow:conn_id}` and `${airflow:conn_id:field}` in a configuration file: values of Airflow connections.
 
-Only a task can ask Airflow.  The Spark job that a task starts is handed what the task has looked up, in one
-environment variable of its own process; a Dag file needs no secret and gets a stand-in.
+Only a task can ask Airflow.  It hands the values to the Spark job that it starts, in one environment variable of its
+own process.  A Dag file needs no secret and gets a stand-in.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _FIELDS = frozenset({"login", "password", "host", "port", "schema"})
 
 
 def stand_in(_conn_id: str, _field: str) -> str:
-    """Answer for a Dag file, which only looks at names: no connection is asked for at parse time."""
+    """Return a stand-in for a Dag file, which only needs names: no connection is read at parse time."""
     return Unknown("known-in-tasks-only")
 
 
 def ask_airflow(conn_id: str, field: str) -> str:
     """Return a field of an Airflow connection: login, password, host, port, schema, or a key of its extra.
 
-    Raises LookupFailedError for a field that the connection does not have.  TransientError for a connection that is not
-    there: Airflow says the same of a secrets back end that does not answer.
+    Raises LookupFailedError if the connection does not have the field, TransientError if there is no such connection:
+    Airflow says the same if a secrets back end does not answer.
     """
     from airflow.sdk import Connection
     from airflow.sdk.exceptions import AirflowNotFoundException
@@ -46,7 +46,7 @@ def ask_airflow(conn_id: str, field: str) -> str:
 
 
 class RememberedConnections:
-    """`ask_airflow`, remembering the answers so that they can be handed over to a Spark job."""
+    """`ask_airflow` that remembers its answers, so that they can be handed to a Spark job."""
 
     def __init__(self) -> None:
         self._answers: dict[str, dict[str, str]] = {}
@@ -58,5 +58,5 @@ class RememberedConnections:
         return value
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variable that hands the answers over; none when nothing was asked."""
+        """Return the variable that hands the answers over; empty if no value was asked for."""
         return {HANDED_OVER: json.dumps(self._answers)} if self._answers else {}

@@ -1,9 +1,9 @@
-"""A step's result as XCom keeps it: whole while it is small, and never more than `MOST_BYTES`.  Pure.
+"""Fit a step's result into XCom: whole if it is small, and never more than `MOST_BYTES`.  Pure.
 
 XCom is a table of the metadata database, and a flow's Dag may write to it every minute: reports of ten thousand
-partitions would be gigabytes a day.  Of what is cut the first items of every list are kept, the others are counted
-(`not_shown`), and `whole_in` says where all of it is.  Later tasks ask of it only whether there is anything to copy,
-how many partitions (`all_of`), and what has stopped.
+partitions would be gigabytes a day.  If a result is cut, the first items of every list are kept, the others are
+counted (`not_shown`), and `whole_in` says where all of it is.  Later tasks need from it only whether there is anything
+to copy, how many partitions (`all_of`), and which have stopped.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 from twinlog.jsonable import NOT_SHOWN, Json
 
 MOST_BYTES = 48 * 1024
-"""JSON of one task's result, so that with what Airflow adds it stays below 64 KiB."""
+"""The most bytes of a task's result as JSON; with Airflow's additions it stays below 64 KiB."""
 
 FIRST = ((100, 2_000), (100, 200), (50, 200), (20, 200), (5, 200), (0, 200))
-"""Of a larger result, items of each list (lists in these are emptied) and characters of each text: as many as fit."""
+"""For a larger result: items of each list (lists in these are emptied) and characters of each text, as many as fit."""
 
 MOST_KEYS = 100
-"""A mapping with more entries is no object with fields, but a list under names."""
+"""A mapping with more entries is treated as a list under names, not as an object with fields."""
 
 WHOLE_IN = "whole_in"
-"""The key under which a result that was cut says where the whole of it is."""
+"""The key under which a cut result says where the whole of it is."""
 
 
 def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Json:
-    """Return `result`, or a copy of it that is small enough, with what is missing counted.
+    """Return `result`, or a copy of it that is small enough, with the missing items counted.
 
-    `orders` say by the names of lists what comes first in them, as keys to sort by, where they have to be cut.
+    `orders` gives, by the names of lists, the sort key that decides which items come first in a cut list.
     """
     if _bytes(result) <= MOST_BYTES:
         return result
@@ -56,7 +56,7 @@ def shortened_text(lines: Sequence[str], whole_in: str) -> str:
 
 
 def all_of(result: Json, name: str) -> int:
-    """How many items a list had before it may have been cut."""
+    """Return how many items a list had before it was cut."""
     return len(result[name]) + int(result.get(NOT_SHOWN, {}).get(name, 0))
 
 
@@ -70,7 +70,7 @@ def _bytes(result: Json) -> int:
 
 
 def _missing(value: Any, kept: Any, name: str = "") -> Counter[str]:
-    """Count what lists are short of in `kept`, by the lists' names; a list in a list has the outer one's."""
+    """Count by name how many items lists lack in `kept`; a list in a list has the outer one's name."""
     found: Counter[str] = Counter()
     if isinstance(value, Mapping):
         there = kept if isinstance(kept, Mapping) else {}

@@ -1,1 +1,1 @@
-"""Proof that the copy is equal: planned, compared lane by lane, remembered."""
+"""Proof that the copy equals its source: planned, compared lane by lane, remembered in the ledger."""

@@ -1,7 +1,8 @@
 """Step `audit`: compare the copy with its source, and remember what is proved.
 
-The ends of the map are read first, then those of the logs, then the map: what was mapped at first stands below those
-ends on both sides, and every record below them that this flow wrote is in the map.  Changes nothing but the ledger.
+The order of reads matters: first the ends of the map, then the ends of the logs, then the map.  So all that was mapped
+at first lies below those log ends on both sides, and the map contains every record of this flow below them.  The audit
+changes nothing but the ledger.
 """
 
 from __future__ import annotations
@@ -44,21 +45,26 @@ from twinlog.topics.discovery import Discovery
 from twinlog.topics.other_writers import read_other_writers
 
 SETTLE_SECONDS = 2.0
-"""How long a record at the end of the target may be ahead of its place in the map: markers of one transaction are
-written within milliseconds of one another."""
+"""Seconds a record at the end of the target may be ahead of the map.
+
+The commit markers of one transaction are written within milliseconds of one another, but not at once.
+"""
 
 MOST_FETCHED_BYTES = 8 * MIB
-"""One partition is read at a time, on both sides, with its records as columns: more would be memory for nothing."""
+"""Bytes fetched at once.
+
+One partition is read at a time, on both sides, with its records as columns: more would cost memory and gain nothing.
+"""
 
 
 def run(
     flow: FlowSettings, clusters: Clusters, runner: AuditRunner, request: AuditRequest | None = None
 ) -> AuditResult:
-    """Compare what `request` asks for, by default what is new since the last audit.
+    """Compare what `request` asks for; by default, what is new since the last audit.
 
-    Raises ClusterUnreachable and ClusterRefused, UsageError for a topic the flow does not replicate, FormatError
-    for state that cannot be read; a partition whose map cannot be read is a problem of the report.  Differences are
-    an answer, not an error.
+    Raises ClusterUnreachable, ClusterRefused, UsageError if the flow does not replicate a topic, and FormatError if
+    state cannot be read.  If the map of one partition cannot be read, that is a problem in the report.  Differences
+    are an answer, not an error.
     """
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), clock.now_ms()
@@ -85,7 +91,7 @@ def run(
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
-    """Spread the partitions over at most `slots` lanes, the largest first, so that all end together."""
+    """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
     sizes = [
         (sum(mapped_between(it.offset_map, spec.scope.start, spec.scope.end) for spec in it.specs), it)
         for it in decided.partitions
@@ -147,7 +153,7 @@ def _state(
 
 
 def _compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
-    """Which of the topics drop superseded records; one whose configuration may not be read is taken for one."""
+    """Return the topics that are compacted; a topic whose configuration may not be read counts as compacted."""
     answers = cluster.topic_configs(topics)
     policies = {
         name: entry.value or ""
@@ -175,7 +181,7 @@ def _remember(
     request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
-    """Write what was proved into the ledger; a partition that was not finished keeps what it had."""
+    """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
     whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
     if request.mode is AuditMode.SAMPLE:
         samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]

@@ -1,6 +1,6 @@
-"""What one lane of an audit does: read some partitions from both sides, one after the other, and compare them.
+"""One lane of an audit: read some partitions from both sides, one after the other, and compare them.
 
-Runs in a Spark task, or in the process that asks; it only reads.
+Runs in a Spark task, or in the process that asks.  Only reads.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from twinlog.protocol.brokers import Brokers
 class AuditSpec:
     """One scope of one partition.
 
-    `source_end` and `target_end` are the ends of the logs that were decided when the audit was planned.  With
-    `look_behind`, keys that compaction must have kept are looked for behind them, up to the end there is then.
+    `source_end` and `target_end` are the ends of the logs that were fixed when the audit was planned.  With
+    `look_behind`, keys that compaction must have kept are looked for after them, up to the ends at that time.
     """
 
     topic: str
@@ -39,7 +39,7 @@ class AuditSpec:
 
 @dataclass(frozen=True, slots=True)
 class AuditLaneSpec:
-    """The scopes one task compares, and how it reaches both clusters."""
+    """The scopes that one task compares, and how it reaches both clusters."""
 
     lane: int
     source: ConnectionSettings
@@ -51,7 +51,7 @@ class AuditLaneSpec:
 
 @dataclass(frozen=True, slots=True)
 class ScopeReport:
-    """What became of a scope; with an `error` nothing is known of it, and `comparison` is None."""
+    """The outcome of a scope; with an `error` nothing is known of it, and `comparison` is None."""
 
     topic: str
     topic_id: str
@@ -72,18 +72,18 @@ class AuditLaneReport:
 
 
 class AuditRunner(Protocol):
-    """Runs the lanes of an audit: Spark's tasks, or this process."""
+    """Runs the lanes of an audit: in Spark tasks, or in this process."""
 
     @property
     def slots(self) -> int:
-        """How many lanes can run at once."""
+        """Return how many lanes can run at once."""
 
     def run(self, lanes: Sequence[AuditLaneSpec]) -> tuple[AuditLaneReport, ...]:
         """Run every lane to its end."""
 
 
 class LocalAuditRunner:
-    """Runs lanes in this process, one after the other: no JVM to start, one core in use."""
+    """Runs lanes in this process, one after the other: no JVM has to start, one core is in use."""
 
     slots = 1
 
@@ -93,7 +93,7 @@ class LocalAuditRunner:
 
 
 def audit_lane(lane: AuditLaneSpec) -> AuditLaneReport:
-    """Compare the lane's scopes; trouble with one of them does not keep the others from being compared."""
+    """Compare the lane's scopes; an error in one of them does not stop the others."""
     began = time.process_time()
     reports = []
     with Brokers(lane.source) as source, Brokers(lane.target) as target:

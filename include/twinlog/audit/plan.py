@@ -1,4 +1,4 @@
-"""What an audit will compare, and what it cannot: decided from state that was read before.  Pure."""
+"""Decide from state that was read before what an audit compares, and what it cannot.  Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class AuditMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What is asked for.  `share` (0 to 1) and `seed` choose a sample; `topics` None means all of the flow."""
+    """What is asked for.
+
+    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.
+    """
 
     mode: AuditMode = AuditMode.INCREMENTAL
     share: float = 1.0
@@ -42,12 +45,12 @@ class AuditRequest:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """One partition: its scopes, what is known beforehand to be beyond proof, and the audit it goes on from.
+    """One partition: its scopes, what is known in advance to be unprovable, and the audit it continues.
 
-    `end` is how far it will be audited, `held` how many of the mapped records in front of it the copy has not lost to
-    its retention, `lost` what the map has lost.  `sampled` is what earlier samples found that stands; in `before`
-    that is taken over.  `claims` is false when what is found may be told but proves nothing of
-    the topic as it is now.
+    `end` is the upstream offset up to which it will be audited.  `held` counts the mapped records before `end` that
+    the copy has not lost to its retention; `lost` is what the map has lost.  `sampled` holds findings of earlier
+    samples that still stand; in `before` they are already included.  `claims` is false if findings may be reported but
+    prove nothing of the present topic.
     """
 
     life: SourceIncarnation
@@ -68,7 +71,7 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What to compare, and what stands against comparing more."""
+    """What to compare, and the problems that keep the rest from being compared."""
 
     partitions: tuple[PartitionPlan, ...]
     problems: tuple[AuditProblem, ...]
@@ -177,7 +180,7 @@ def _partition(
 def _lost(
     life: SourceIncarnation, offset_map: OffsetMap, target: PartitionOffsets, state: AuditState
 ) -> tuple[LostStretch, ...]:
-    """What was copied before the map was read, and the map does not cover: progress was read in front of it."""
+    """Return what was copied before the map was read and the map does not cover; progress was read before the map."""
     last = state.progress.get(TopicPartition(life.topic, life.partition))
     copied_to = None if last is None else last + 1
     bounds = bounds_of(state.ledger, life, copied_to, target.log_start, target.stable_end)
@@ -185,7 +188,7 @@ def _lost(
 
 
 def _earlier(ledger: Ledger, life: SourceIncarnation) -> tuple[PartitionAudit | None, SampleAudit | None]:
-    """The last audit of a partition, and what samples found since."""
+    """Return the last audit of a partition, and what samples have found since."""
     place = life.topic, life.partition
     audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
     sample = next((it for it in of_partition(ledger.sampled, *place) if it.topic_id == life.topic_id), None)
@@ -193,7 +196,7 @@ def _earlier(ledger: Ledger, life: SourceIncarnation) -> tuple[PartitionAudit | 
 
 
 def _joined(before: PartitionAudit, sampled: SampleAudit) -> PartitionAudit:
-    """An audit that goes on from `before` keeps what a sample found in front of it, and compares the rest itself."""
+    """Join them: an audit that continues `before` keeps a sample's earlier findings and compares the rest itself."""
     anew = (it for it in sampled.differences if not _in_front(it, before))
     kept = without(sampled, tuple(anew))
     return replace(
@@ -210,16 +213,20 @@ def _in_front(it: FoundDifference, before: PartitionAudit) -> bool:
 
 
 def _reached(offset_map: OffsetMap, end: int) -> int:
-    """Where the copies of what lies below upstream `end` end downstream; where the first one is when there are none."""
+    """Return where the copies of what lies below upstream `end` end downstream.
+
+    Without copies there, return where the first copy begins.
+    """
     if end <= int(offset_map.upstream[0]):
         return int(offset_map.downstream[0])
     return downstream_range(offset_map, offset_map.first_upstream, end)[1]
 
 
 def _settled(life: SourceIncarnation, offset_map: OffsetMap, state: AuditState) -> int:
-    """Up to which upstream offset all was copied before the logs' ends were read; the map may know more by now.
+    """Return the upstream offset up to which all was copied before the ends of the logs were read.
 
-    Progress does not tell: it is absent until the first copy, and that of an earlier life may reach further.
+    By now the map may reach further.  Progress cannot tell: it is absent until the first copy, and that of an earlier
+    incarnation may reach further.
     """
     return min(offset_map.end_upstream, state.settled.get(life, offset_map.first_upstream))
 
@@ -235,7 +242,7 @@ def _map_of_an_earlier_incarnation(life: SourceIncarnation, state: AuditState) -
 def _before_the_map(
     partition: DiscoveredPartition, offset_map: OffsetMap, ledger: Ledger, life: SourceIncarnation
 ) -> Iterator[UnprovedSpan]:
-    """What the source has before the map begins, though the copy should hold it."""
+    """Yield what the source has before the map begins although the copy should hold it."""
     beginning = ledger.beginnings.get(life.topic)
     begin = partition.source.log_start
     if beginning is not None and beginning.topic_id == life.topic_id:
@@ -247,7 +254,7 @@ def _before_the_map(
         if 0 < log_start >= first:
             yield UnprovedSpan(begin, end, end - begin, Unproved.TARGET_RETENTION)
         else:
-            # Of a copy that has lost its oldest records no more stand in front of the map than there is room for.
+            # If a copy has lost its oldest records, no more of them stood before the map than there is room for.
             room = first - log_start if log_start else end - begin
             yield UnprovedSpan(begin, end, min(end - begin, room), Unproved.NO_MAP)
 
@@ -279,14 +286,14 @@ def _scopes(
         first, last = downstream_range(offset_map, start, end)
         standing, nothing_new = end == offset_map.end_upstream, first == last
         if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
-            # What stands between the last audit and the first new record must be nobody else's; copies of the flow's
-            # own there have no source record any more.
+            # Records between the last audit and the first new record must be foreign; the flow's own copies there no
+            # longer have a source record.
             behind = max(looked_to.downstream_end, partition.target.log_start)
             first = behind if nothing_new else min(first, behind)
             beyond = Spans.copies_of(offset_map, looked_to.end, start)
             last = max(first, last) if standing or not nothing_new else first
         if standing and flow.copy.guarantee is Guarantee.EXACTLY_ONCE and not shared:
-            last = max(last, partition.target.stable_end)  # nobody of ours wrote what the map does not know
+            last = max(last, partition.target.stable_end)  # what the map lacks is not ours
         whole = [(start, end, first, last)]
     return [
         Scope(

@@ -1,4 +1,4 @@
-"""Why topics and partitions of a flow cannot be audited, as far as that is seen before anything is compared.  Pure.
+"""Say why topics and partitions of a flow cannot be audited, before anything is compared.  Pure.
 
 Law: a partition of which something was copied is compared, or a problem says that it is not.
 """
@@ -24,7 +24,7 @@ NOTHING_COPIED = "nothing-copied"
 """Code of a flow whose copies hold no record: there is nothing to compare."""
 
 MAP_LOST = "map-lost"
-"""Code of a partition of which a part of the offset map is gone."""
+"""Code of a partition that has lost a part of its offset map."""
 
 MAP_LOST_HINT = (
     "`twinlog audit --full` names the records that are missing; `twinlog rebuild` makes copy and map anew"
@@ -35,7 +35,7 @@ NO_MAP_HINT = "what MirrorMaker 2 copied is proved after `twinlog takeover`; a l
 
 @dataclass(frozen=True, slots=True)
 class AuditProblem:
-    """Why a topic, or a partition of it, could not be audited; the audit does not call the flow equal."""
+    """Why a topic or a partition could not be audited; with such a problem the flow is not called equal."""
 
     code: str
     topic: str
@@ -45,10 +45,10 @@ class AuditProblem:
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What was read for the plan: progress and `settled` first, then the ends of the logs, then ledger and map.
+    """What the plan is made from, read in this order: progress and `settled`, the ends of the logs, ledger and map.
 
-    `settled` is the end of each map as it was then.  `compacted` are the source topics of which either side has
-    `compact` in its cleanup.policy; `sharing` says what in either log is not the flow's.
+    `settled` is the end of each map at that time.  `compacted` are the source topics that have `compact` in their
+    cleanup.policy on either side.  `sharing` says which records in either log are not the flow's.
     """
 
     discovery: Discovery
@@ -61,7 +61,7 @@ class AuditState:
 
 
 def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[AuditProblem]:
-    """Say of which copied offsets of a partition the map tells nothing."""
+    """Report the copied offsets of a partition that the map has lost."""
     for it in lost:
         message = (
             f"{name}-{copy.rpartition('-')[2]}: upstream offsets {it.start} to {it.end - 1} were copied, at most"
@@ -74,7 +74,7 @@ def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[Audi
 def found_problems(
     flow: FlowSettings, state: AuditState, wanted: Collection[str] | None = None
 ) -> Iterator[AuditProblem]:
-    """Say what stands against auditing the `wanted` source topics; None means all of the flow."""
+    """Report what keeps the `wanted` source topics from being audited; None means all of the flow."""
     known = _Known.of(state)
     for topic in state.discovery.topics:
         if wanted is None or topic.topic in wanted:
@@ -85,7 +85,7 @@ def found_problems(
 
 
 def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[AuditProblem]:
-    """What was copied of topics that the source does not show any more, though it has them."""
+    """Report copied topics that the source has but no longer shows to this user."""
     copied = {it.topic for it in state.progress}
     for it in state.discovery.problems:
         if (
@@ -101,7 +101,8 @@ def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | Non
 class _Known:
     """What is known of each source topic, by name.
 
-    `lives` are ids of which a map knows records, or may know some; `broken` are maps that cannot be read, in order.
+    `lives` are the topic ids (incarnations) of which a map holds records, or may hold some.  `broken` are the maps
+    that cannot be read, in order.
     """
 
     copied: Mapping[str, list[int]]
@@ -111,7 +112,7 @@ class _Known:
 
     @classmethod
     def of(cls, state: AuditState) -> _Known:
-        """Look once at all there is."""
+        """Collect it from the state, once."""
         known = cls(defaultdict(list), defaultdict(list), defaultdict(set), defaultdict(list))
         for at in sorted(state.progress):
             known.copied[at.topic].append(at.partition)
@@ -158,7 +159,7 @@ def _unreadable(topic: DiscoveredTopic, known: _Known) -> Iterator[AuditProblem]
 def _partition_problems(
     topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState, known: _Known
 ) -> Iterator[AuditProblem]:
-    """What stands against one partition while its topic can be audited."""
+    """Report what keeps one partition from being audited although its topic can be."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
     life = SourceIncarnation(topic.topic, topic.topic_id, partition.partition)
     copied, mapped = TopicPartition(topic.topic, life.partition) in state.progress, life in state.maps
@@ -177,5 +178,5 @@ def _partition_problems(
 
 
 def _expired(copy: PartitionOffsets) -> bool:
-    """Whether the copy held records once, and none of them is left to be compared."""
+    """Say whether the copy once held records and none of them is left to compare."""
     return 0 < copy.end == copy.log_start

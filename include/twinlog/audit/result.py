@@ -39,7 +39,8 @@ from twinlog.offsets.spans import Spans
 class AuditedDifference:
     """One difference with its topic.
 
-    `found_ms` is 0 for one of this audit, else when an earlier audit saw it (nothing has compared it since).
+    `found_ms` is 0 if this audit found it, else the time of the earlier audit that did; it was not compared again
+    since.
     """
 
     topic: str
@@ -59,10 +60,10 @@ class AuditedDifference:
 class AuditedPartition:
     """One partition: `records` were looked at now; `coverage` is the share of its copy that is proved equal.
 
-    For a sample that is the share the sample itself has proved.  `differences` counts all that stand, found now or
-    before.  `audited_to` is the upstream offset up to which audits have come.  `others` counts the records met in a
-    shared topic that are not this flow's: they count neither as copied nor as proved.  `compared` of the records that
-    the copy holds stand compared with their source, by this audit or those it goes on from.
+    For a sample, that is the share that the sample itself has proved.  `differences` counts all that stand, found now
+    or before.  `audited_to` is the upstream offset that audits have reached.  `others` counts foreign records in a
+    shared topic; they count neither as copied nor as proved.  `compared` counts the records in the copy that were
+    compared with their source, by this audit or by those it continues.
     """
 
     topic: str
@@ -85,10 +86,10 @@ class AuditedPartition:
 class AuditResult:
     """The audit of a flow.
 
-    `equal` is true when something was compared, no difference stands, and nothing kept a topic from being audited;
-    `verdict` says which of these it is.  `proved` is true when of each topic as much is proved as the gate asks for
-    once producers have stopped.  `compared` counts what stands compared, `unproved` all that is not proved, by reason;
-    `coverage` is the share of the copy that is proved.
+    `equal` is true if something was compared, no difference stands, and no topic was kept from being audited;
+    `verdict` says which of these failed.  `proved` is true if as much of each topic is proved as the gate asks for
+    once producers have stopped.  `compared` counts the compared records, `unproved` all that are not proved, by
+    reason.  `coverage` is the share of the copy that is proved.
     """
 
     flow: str
@@ -109,13 +110,13 @@ class AuditResult:
     unproved: tuple[UnprovedCount, ...] = ()
 
     def without_contents(self) -> AuditResult:
-        """Leave the contents of records out, for where others may read: offsets and kinds say where to look."""
+        """Leave out the contents of records, for places that others may read; offsets and kinds say where to look."""
         hidden = (dataclasses.replace(it, source=None, target=None) for it in self.differences)
         return dataclasses.replace(self, differences=tuple(hidden))
 
 
 def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
-    """Add up the scopes of a partition, and what was known to be beyond proof; what failed is unfinished."""
+    """Add up the scopes of a partition and what was known to be unprovable; a failed scope counts as unfinished."""
     records = equal_bytes = equal_records = superseded = others = 0
     spans: list[UnprovedSpan] = []
     counts: Counter[DifferenceKind] = Counter()
@@ -152,9 +153,10 @@ def in_flight(
     newer: OffsetMap | None,
     others: Mapping[TopicPartition, Spans] | None = None,
 ) -> Comparison:
-    """Take back extra records that were just being copied, as newer maps know.
+    """Drop extra records that were being copied during the audit, as newer maps show.
 
-    By this flow: behind the map of the plan.  By `others` into the same copy: anywhere.
+    This flow's own records lie after the end of the plan's map.  Records that `others` wrote into the same copy may
+    lie anywhere.
     """
     if newer is None or DifferenceKind.EXTRA not in found.counts:
         return found
@@ -182,7 +184,7 @@ def in_flight(
 
 
 def judged_to(plan: PartitionPlan, newer: OffsetMap | None) -> int:
-    """Up to which downstream offset there was nothing the map did not know."""
+    """Return the downstream offset below which the map knew every record."""
     if newer is None or newer.end_upstream <= plan.end:
         return plan.downstream_end
     started = newer.upstream >= plan.end
@@ -199,7 +201,7 @@ def _knows(offset_map: OffsetMap, downstream: int) -> bool:
 
 
 def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_ms: int) -> PartitionAudit:
-    """What the ledger keeps of an incremental or full audit: its own findings behind those it goes on from."""
+    """Return what the ledger keeps of an incremental or full audit: its findings, after those it continues."""
     before = plan.before
     return PartitionAudit(
         *plan.life,
@@ -221,7 +223,7 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
 def remembered_sample(
     plan: PartitionPlan, found: Comparison, request: AuditRequest, at_ms: int
 ) -> SampleAudit:
-    """What the ledger keeps of a sample: its own findings, and those of earlier ones that still stand."""
+    """Return what the ledger keeps of a sample: its own findings, and earlier ones that still stand."""
     named = _named(found.differences)
     earlier = without(plan.sampled, named) if plan.sampled is not None else None
     return SampleAudit(
@@ -244,7 +246,7 @@ def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
 def coverage_of(
     plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
 ) -> PartitionCoverage:
-    """Judge one partition; `audit` is what the ledger keeps, None for a sample or an earlier life."""
+    """Judge one partition; `audit` is what the ledger keeps, None for a sample or an earlier incarnation."""
     if audit is not None:
         return partition_coverage(plan.life, plan.offset_map, audit)
     proved = found.equal_bytes + found.equal_records if plan.claims else 0
@@ -254,7 +256,7 @@ def coverage_of(
 def partition_row(
     plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
 ) -> AuditedPartition:
-    """Make the row of one partition, as `coverage_of`."""
+    """Make the row of one partition, as `coverage_of` does."""
     coverage = coverage_of(plan, found, audit, at_ms)
     return AuditedPartition(
         plan.life.topic,
@@ -275,7 +277,7 @@ def partition_row(
 
 
 def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDifference]:
-    """List what stands against a partition: found now, then what earlier audits found in front of it."""
+    """List the differences of a partition: those found now, then those that earlier audits found before that range."""
     here = plan.life.topic, plan.remote_topic, plan.life.partition
     now = [
         AuditedDifference(
@@ -302,7 +304,7 @@ def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDiffer
 
 
 def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> AuditProblem | None:
-    """Say what kept a partition from being compared to its end."""
+    """Return the problem that kept a partition from being compared to its end."""
     failed = next((it for it in reports if it.comparison is None), None)
     if failed is None:
         return None

@@ -1,6 +1,6 @@
-"""What an audit says of a flow in one word, and whether that proves it.  Pure.
+"""Say in one word what an audit found of a flow, and whether that proves it.  Pure.
 
-Law: "equal" is said only where something was compared.
+Law: "equal" is said only if something was compared.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.policy.heartbeats import is_known_heartbeats
 
 NOTHING_COMPARED = "nothing-compared"
-"""Code of a flow whose copies hold records, of which none could be compared with its source."""
+"""Code of a flow whose copies hold records, none of which could be compared with its source."""
 
 ALL_OF_IT = 100
-"""Percent of what both sides still hold that has to be proved, where `twinlog.audit.percent` says nothing else."""
+"""Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say."""
 
 
 class AuditVerdict(StrEnum):
-    """What was found: only `equal` is good news."""
+    """What was found; only `equal` is good."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -32,7 +32,7 @@ class AuditVerdict(StrEnum):
 
 
 def verdict_of(differences: int, compared: int, problems: Sequence[AuditProblem]) -> AuditVerdict:
-    """Find the word; what is worse goes first."""
+    """Return the verdict; if several apply, the worst."""
     codes = {it.code for it in problems}
     if differences:
         return AuditVerdict.DIFFERENT
@@ -44,7 +44,7 @@ def verdict_of(differences: int, compared: int, problems: Sequence[AuditProblem]
 
 
 def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> AuditProblem:
-    """Say that not one record could be compared, and why."""
+    """Report that not one record could be compared, and why."""
     return AuditProblem(
         NOTHING_COMPARED,
         "",
@@ -54,7 +54,7 @@ def nothing_compared(flow: str, unproved: Iterable[UnprovedCount]) -> AuditProbl
 
 
 def proves(flow: FlowSettings, partitions: Iterable[PartitionCoverage]) -> bool:
-    """Say whether of each topic as much is proved as its tier asks for; heartbeats are nobody's data."""
+    """Say whether as much of each topic is proved as its tier asks for; heartbeats do not count."""
     shares = {
         topic: total(of_topic).percent
         for topic, of_topic in by_topic(partitions).items()
@@ -66,6 +66,6 @@ def proves(flow: FlowSettings, partitions: Iterable[PartitionCoverage]) -> bool:
 
 
 def wanted_percent(flow: FlowSettings, topic: str, otherwise: int = ALL_OF_IT) -> int:
-    """Return how much of what both sides hold must be proved: what the topic's tier asks for, if it does."""
+    """Return how many percent of the records on both sides must be proved: as the topic's tier asks, if it does."""
     asked = flow.tier_of(topic).audit_percent
     return otherwise if asked is None else asked

@@ -1,4 +1,4 @@
-"""How long ago something was, by clocks of machines that differ.  Pure."""
+"""Compute how long ago something was, across machines whose clocks differ.  Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from twinlog import clock
 
 CLOCKS_APART_MS = 60_000
-"""What lies in the future by no more than this is from now: its clock is ahead of ours."""
+"""Milliseconds that a time may lie in the future and still count as now: its clock is ahead of ours."""
 
 
 def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
-    """Seconds from a time to now, both epoch ms; None when there is no such time, or it has yet to come."""
+    """Return the seconds from a time to now, both epoch ms; None if there is no such time, or it has yet to come."""
     if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
         return None
     return clock.seconds_since(at_ms, now_ms)
 
 
 def greatest(ages: Iterable[float | None], within: float) -> float | None:
-    """Return the greatest of some ages (seconds), 0 of none; None if one of them is not known.
+    """Return the greatest of some ages (seconds), 0 of none; None if one of them is unknown.
 
-    An age over `within` is told whatever else is not known: that promise is broken already.
+    If an age is over `within`, it is returned even if others are unknown: that limit is broken already.
     """
     every = list(ages)
     known = max((age for age in every if age is not None), default=0.0)

@@ -1,8 +1,8 @@
-"""What a check is: two columns of a row and how they must stand to each other, as data.
+"""What a check is: two columns of a row and the relation that must hold between them, as data.
 
-A suite is a family of checks over rows of one kind.  Two evaluators read the same suites and agree, which a test holds
-them to: `twinlog.checks.evaluate` in plain Python for every cycle, `twinlog.checks.great_expectations` through Great
-Expectations where a person looks at the result.
+A suite is a family of checks over rows of one kind.  Two evaluators read the same suites, and a test checks that they
+agree: `twinlog.checks.evaluate` in plain Python for every cycle, and `twinlog.checks.great_expectations` through Great
+Expectations if a person looks at the result.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from enum import StrEnum
 
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
-"""One line of facts: text in the columns that identify it, numbers elsewhere, None for what is not known."""
+"""One line of facts: text in the columns that identify it, numbers elsewhere, None for an unknown fact."""
 
 
 class Severity(StrEnum):
-    """Whether a failed check forbids relying on the copy, or asks to have a look."""
+    """Whether a failed check forbids relying on the copy, or only asks for a look."""
 
     CRITICAL = "critical"
     WARNING = "warning"
 
 
 class Relation(StrEnum):
-    """How the left column must stand to the right side."""
+    """The relation of the left column to the right side."""
 
     EQUAL = "="
     AT_LEAST = ">="
@@ -33,10 +33,10 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`left` `relation` `right`; `meaning` is what it says when it holds, `advice` what to do when it does not.
+    """`left` `relation` `right`; `meaning` is said if it holds, `advice` if it does not.
 
-    `right` is a column or a number.  A row where a side is not known is not judged, unless the check `needs` both:
-    then what is not known counts as failed.
+    `right` is a column or a number.  If a side is unknown in a row, the row is not judged, unless the check `needs`
+    both: then an unknown side counts as failed.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Check:
 
     @property
     def expected(self) -> str:
-        """The check as an expression over the columns."""
+        """Return the check as an expression over the columns."""
         return f"{self.left} {self.relation} {self.right}"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it looks at."""
+        """Return the columns it looks at."""
         return (self.left, self.right) if isinstance(self.right, str) else (self.left,)
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Checks over rows that are each one `noun`, told apart by the columns `identity`; the first is its subject."""
+    """Checks over rows that are each one `noun`, identified by the columns `identity`; the first is the subject."""
 
     name: str
     noun: str
@@ -70,15 +70,15 @@ class Suite:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns of numbers that its checks look at, each once."""
+        """Return the number columns that its checks look at, each once."""
         return tuple(dict.fromkeys(column for check in self.checks for column in check.columns))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check over all rows; `observed` tells the failed rows apart, as many as fit a line.
+    """One check over all rows; `observed` names the failed rows, as many as fit a line.
 
-    `subjects` are all topics, groups or flows in which it failed: what a waiver can name.
+    `subjects` are all topics, groups or flows in which it failed: those that a waiver can name.
     """
 
     name: str

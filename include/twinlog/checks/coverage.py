@@ -1,7 +1,7 @@
-"""What share of the copy has been proved equal, and how long ago: the ledger's audits against the offset map.  Pure.
+"""Compute how much of the copy is proved equal, and how long ago, from the ledger's audits and the map.  Pure.
 
-What the map no longer knows (its records have left the target) counts neither as copied nor as proved.  What it does
-not reach, though an audit has met it (`no-map`, `map-lost`), counts as copied, and not as proved.
+Records that the map no longer knows (they have left the target) count neither as copied nor as proved.  Records that
+the map does not reach although an audit has met them (`no-map`, `map-lost`) count as copied, but not as proved.
 
 Law: every copied record is proved, differs, or is counted with the reason why it is neither.
 """
@@ -30,7 +30,7 @@ PERCENT: Final = 100
 class PartitionCoverage:
     """`proved` of `records` copied records are proved equal; `differences` were found and not repaired.
 
-    `at_ms` is when the partition was last audited, None when it never was.  `unproved` are the others, by reason.
+    `at_ms` is when the partition was last audited, None if never.  `unproved` are the other records, by reason.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class PartitionCoverage:
 
     @property
     def share(self) -> float:
-        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        """Return proved of copied, 0 to 1; 0 if nothing was copied."""
         return self.proved / self.records if self.records else 0.0
 
 
@@ -51,7 +51,8 @@ class PartitionCoverage:
 class Coverage:
     """Partitions added up.
 
-    `at_ms` is the oldest time of any with copied records, `newest_ms` the newest; None when one was never audited.
+    `at_ms` is the oldest audit of any partition with copied records, `newest_ms` the newest; None if one was never
+    audited.
     """
 
     records: int
@@ -63,17 +64,17 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Proved of copied, 0 to 1; of nothing, nothing is proved."""
+        """Return proved of copied, 0 to 1; 0 if nothing was copied."""
         return self.proved / self.records if self.records else 0.0
 
     @property
     def held(self) -> int:
-        """Count the records that have not left the target, as far as audits saw it."""
+        """Count the records that have not left the target, as far as audits saw."""
         return max(0, self.records - self._because({Unproved.TARGET_RETENTION}))
 
     @property
     def comparable(self) -> int:
-        """Count the records that both sides still hold, as far as audits saw it."""
+        """Count the records that both sides still hold, as far as audits saw."""
         return max(0, self.records - self._because(GONE))
 
     @property
@@ -83,18 +84,18 @@ class Coverage:
 
     @property
     def percent(self) -> int | None:
-        """Proved of what both sides still hold, rounded down: 100 means all of it.
+        """Return the percentage proved of what both sides still hold, rounded down: 100 means all of it.
 
-        0 where the copy holds records and none of them can be compared; None where it holds none.
+        0 if the copy holds records and none of them can be compared; None if it holds none.
         """
         if self.comparable:
             return int(PERCENT * self.proved / self.comparable)
         return 0 if self.held else None
 
     def age_seconds(self, now_ms: int) -> float | None:
-        """Age of the oldest audit; None when it is not known.
+        """Return the age of the oldest audit in seconds; None if it is unknown.
 
-        A partition with copied records was never audited, or one by a clock ahead of ours.
+        It is unknown if a partition with copied records was never audited, or its audit's clock was ahead of ours.
         """
         return None if seconds_since(self.newest_ms, now_ms) is None else seconds_since(self.at_ms, now_ms)
 
@@ -106,11 +107,11 @@ class Coverage:
 def coverage(
     ledger: Ledger, maps: Maps[PackedMap], remote_topic_ids: Mapping[str, str] | None = None
 ) -> tuple[PartitionCoverage, ...]:
-    """Judge each partition of the newest life of each topic, in order of topic and partition.
+    """Judge each partition of the newest incarnation of each topic, in order of topic and partition.
 
-    Maps are opened one after the other.  One that cannot be read proves nothing: its partition counts as copied, and
-    as never audited.  `remote_topic_ids` are the copies' ids of today by source topic; an audit of a copy that has been
-    made anew since counts for nothing.  Without it that is not looked at.
+    Maps are opened one after the other.  If one cannot be read, it proves nothing: its partition counts as copied, and
+    as never audited.  `remote_topic_ids` are the copies' present topic ids by source topic: an audit of a copy that
+    was recreated since does not count.  Without them that is not checked.
     """
     audits = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.audits}
     samples = {SourceIncarnation(it.topic, it.topic_id, it.partition): it for it in ledger.sampled}
@@ -138,9 +139,9 @@ def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCov
 
 
 def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
-    """Give the sample with those of its differences that stand beside the audit's; None when none does.
+    """Return the sample with only those differences that still stand beside the audit's; None if none does.
 
-    A later audit has compared the records anew, or taken the differences over.
+    A later audit has compared the records again, or has taken the differences over.
     """
     if sample is None or (audit is not None and audit.at_ms >= sample.at_ms):
         return None
@@ -175,7 +176,7 @@ def covered(
     unproved: tuple[UnprovedSpan, ...],
     at_ms: int | None,
 ) -> PartitionCoverage:
-    """Judge one partition by what was compared of it; what no span names is not audited."""
+    """Judge one partition by what was compared; records in no span count as not audited."""
     records, reasons = copied_records(offset_map, unproved), _by_reason(offset_map, unproved)
     rest = records - proved - differences - sum(reasons.values())
     named = counted({**reasons, NOT_AUDITED: rest})
@@ -183,7 +184,7 @@ def covered(
 
 
 def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[str, int]:
-    """Count the records of spans by reason: those the map still knows, and those it never did."""
+    """Count the records of spans by reason: those the map still knows, and those it never knew."""
     sums: Counter[str] = Counter()
     for span in spans:
         sums[span.reason.value] += _mapped(offset_map, span)
@@ -207,7 +208,7 @@ def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> i
 def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
     """Count the records of a span that the map does not know.
 
-    These left the target before the map's first piece did: spans in front of what it begins with now are over.
+    A span that ends before the map begins counts 0: its copies left the target before the first map segment did.
     """
     if span.end < offset_map.first_upstream:
         return 0
@@ -246,7 +247,7 @@ def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
 
 
 def copied_from(maps: Maps[PackedMap], life: SourceIncarnation, start: int) -> int:
-    """Count the records that the map knows from an upstream offset on; 0 where it cannot tell."""
+    """Count the records that the map knows from an upstream offset on; 0 if it cannot tell."""
     try:
         packed = maps.get(life)
         return mapped_between(packed.opened_from(start), start, 1 << 62) if packed is not None else 0

@@ -1,6 +1,6 @@
 """The checks of every cycle: one suite per kind of row.
 
-Severity critical says that the copy must not be relied upon, warning that somebody should have a look.
+Severity critical means that the copy must not be relied upon; warning means that a person should look at it.
 """
 
 from __future__ import annotations

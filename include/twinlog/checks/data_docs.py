@@ -1,8 +1,8 @@
-"""Great Expectations' Data Docs that need no internet: its own pages, without what it loads from elsewhere.
+"""Great Expectations' Data Docs without internet: its own pages, without what they load from other hosts.
 
-Great Expectations draws the page of a validation (its renderer and templates); the page it would write asks ten
-other hosts for Bootstrap, jQuery, fonts and its logo, and stays blank without them.  Here the content is put into a
-frame of ours, which brings the little style and script that the content needs.
+Great Expectations draws the page of a validation (its renderer and templates).  The page it would write loads
+Bootstrap, jQuery, fonts and its logo from ten other hosts, and stays blank without them.  Here the content is put into
+our own frame, which brings the little style and script that the content needs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def write_data_docs(folder: Path, title: str, validated: Sequence[Validated]) ->
 
 
 def offline(html: str) -> str:
-    """Take the content out of a page of Great Expectations, without anything that another host would have to give.
+    """Take the content out of a page of Great Expectations, without references to other hosts.
 
-    Raises ValueError for a page that is not built as those of 1.24 are.
+    Raises ValueError if a page is not built like those of version 1.24.
     """
     found = _CONTENT.search(html)
     if found is None:

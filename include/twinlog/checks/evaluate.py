@@ -1,6 +1,6 @@
-"""Judge rows by a suite in plain Python: milliseconds, where Great Expectations takes seconds to import.
+"""Judge rows by a suite in plain Python: milliseconds, while Great Expectations takes seconds to import.
 
-What a cycle runs.  `twinlog.checks.great_expectations` gives the same verdicts through Great Expectations.
+Every cycle runs this.  `twinlog.checks.great_expectations` gives the same verdicts through Great Expectations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _sides(check: Check, row: Row) -> tuple[Cell, Cell]:
 
 
 def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collection[Row]) -> CheckResult:
-    """Say in words which of `rows` failed, and what to do; nothing is claimed of rows that could not be judged."""
+    """Say in words which of `rows` failed and what to do; rows that could not be judged are not mentioned."""
     subject = suite.identity[0]
     if not failed:
         judged = sum(None not in _sides(check, row) for row in rows)

@@ -1,8 +1,8 @@
-"""Gaps as people see them: open, expired, or acknowledged by somebody.  Pure.
+"""Show gaps to people: open, expired, or acknowledged by a person.  Pure.
 
-A gap expires when what was lost would be gone from source and target anyway: then a copy without it holds all that one
-with it would.  One of a topic that keeps its records for ever, or for a time that is not known, never does by itself;
-nor does one in front of which the partition has stopped.
+A gap expires when the lost records would be gone from source and target anyway: from then on a copy without them holds
+all that a copy with them would.  A gap never expires by itself if its topic keeps records for ever or for an unknown
+time, or if the partition has stopped at the gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinlog.formats.ledger.topics import GapAcknowledged
 from twinlog.state.ledger import Ledger
 
 _LAST_MS: Final = int(dt.datetime.max.replace(tzinfo=dt.UTC).timestamp()) * 1000
-"""Later than this no moment can be shown."""
+"""The last moment that can be shown."""
 
 
 class GapState(StrEnum):
@@ -35,9 +35,10 @@ class GapState(StrEnum):
 class GapReport:
     """Upstream offsets first_offset..last_offset that will never be copied, and why.
 
-    `records` is at most how many there were; `since` and `until` (ISO 8601, "" unknown) are the times between which
-    they lay.  `copied_past` says that the copy went on behind them; where it did not the partition is stopped.
-    `expires` is when they would be gone anyway, "" for never.  `acknowledged_by` answers for going on without them.
+    `records` is at most how many there were.  The lost records lay between the times `since` and `until` (ISO 8601, ""
+    if unknown).  `copied_past` says that the copy went on after them; if it did not, the partition is stopped.
+    `expires` is when they would be gone anyway, "" for never.  `acknowledged_by` names the person who answers for
+    going on without them.
     """
 
     topic: str
@@ -60,8 +61,8 @@ class GapReport:
 def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int) -> tuple[GapReport, ...]:
     """List gaps and quarantined records, by topic, partition and offset.
 
-    `keeps_ms` says for how long both sides of a source topic keep records, None for ever; a topic that is not in it is
-    not known.
+    `keeps_ms` says for each source topic how long both sides keep records; None means for ever.  For a topic that is
+    not in it, that time is unknown.
     """
     reports = [_with_expiry(report, lost_ms, keeps_ms, now_ms) for report, lost_ms in _all(ledger)]
     known = {(it.topic, it.topic_id, it.partition, it.first_offset): it for it in ledger.acknowledged}
@@ -72,12 +73,12 @@ def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int)
 
 
 def open_gaps(gaps: Iterable[GapReport]) -> tuple[GapReport, ...]:
-    """Return those that count against the copy."""
+    """Return the gaps that count against the copy."""
     return tuple(it for it in gaps if it.state is GapState.OPEN)
 
 
 def keeps_ms(sides: Iterable[Mapping[str, ConfigValue]]) -> int | None:
-    """Say for how long a topic keeps records on whichever side keeps them longest; None for ever, or not known."""
+    """Return how long the side that keeps a topic's records longest keeps them (ms); None for ever or unknown."""
     kept = [_keeps(configs) for configs in sides]
     known = [it for it in kept if it is not None]
     return max(known) if known and len(known) == len(kept) else None
@@ -92,7 +93,7 @@ def _keeps(configs: Mapping[str, ConfigValue]) -> int | None:
 
 
 def _all(ledger: Ledger) -> Iterator[tuple[GapReport, int]]:
-    """Yield each with the time at which the newest of its records was lost, at the latest."""
+    """Yield each gap with the latest time at which the newest of its records can have been lost."""
     for it in ledger.gaps:
         yield _of_gap(it), max(it.at_ms, it.grown_ms or 0, it.last_ms or 0)
     for record in ledger.quarantined:

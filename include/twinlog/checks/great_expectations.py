@@ -1,7 +1,7 @@
-"""Judge rows by a suite with Great Expectations, for where a person looks: the Dag and the gate.
+"""Judge rows by a suite with Great Expectations, for results that people look at: the Dag and the gate.
 
-Great Expectations takes seconds to import, so that happens inside the functions.  One small pandas frame, an
-ephemeral context: nothing is written anywhere; `twinlog.checks.data_docs` makes pages of the outcome.
+Great Expectations takes seconds to import, so the functions import it.  It gets one small pandas frame and an
+ephemeral context, and writes nothing.  `twinlog.checks.data_docs` makes pages of the outcome.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What Great Expectations said about one suite: our results, and its own, from which it draws its page."""
+    """The verdicts of Great Expectations on one suite: our results, and its own, from which it draws its page."""
 
     suite: Suite
     rows: int
@@ -39,7 +39,7 @@ def validate(suite: Suite, rows: Sequence[Row]) -> Validated:
 
 
 def frame(suite: Suite, rows: Iterable[Row]) -> pd.DataFrame:
-    """Make a table of what the suite looks at; a missing value is NaN, offsets are exact up to 2**53."""
+    """Make a table of the columns that the suite looks at; an unknown value is NaN, offsets are exact up to 2**53."""
     import pandas as pd
 
     constants = {_constant(check): check.right for check in suite.checks if _by_constant(check)}
@@ -51,7 +51,7 @@ def frame(suite: Suite, rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def expectation(check: Check) -> Any:
-    """Say a check in Great Expectations' words."""
+    """Translate a check into an expectation of Great Expectations."""
     import great_expectations.expectations as gxe
 
     common = {
@@ -74,7 +74,10 @@ def expectation(check: Check) -> Any:
 
 
 def _by_constant(check: Check) -> bool:
-    """Whether a check that needs its value compares it with a number: GX ignores empty cells of one column alone."""
+    """Say whether a check that needs its value compares it with a number.
+
+    Great Expectations skips empty cells in such one-column checks only.
+    """
     return check.needs and isinstance(check.right, int)
 
 
@@ -113,7 +116,7 @@ def _result(suite: Suite, check: Check, outcome: Any, rows: Mapping[tuple[str, .
 
 
 def _escaped(suite: Suite, row: Row) -> Row:
-    """Great Expectations puts cells into its pages as they are, and a group may have any name."""
+    """Escape the cells: Great Expectations puts them into its pages as they are, and a group may have any name."""
     return {**row, **{column: escape(str(row[column])) for column in suite.identity}}
 
 

@@ -1,14 +1,14 @@
-"""Upstream offsets that were copied and that no piece of the offset map covers: a part of the map was lost.  Pure.
+"""Find upstream offsets that were copied but that no map segment covers: a part of the map was lost.  Pure.
 
-Lanes leave no hole: each piece begins where the copy stood, and the copy stands where the last piece ends.
+Lanes leave no offset gap: each map segment begins where the copy stood, and the copy stands where the last one ends.
 
-    begins        piece         piece                     piece        copied to
+    begins       segment       segment                   segment       copied to
       |  lost?  [=======)[==============)    lost?     [========)  lost?  |
 
-A hole is none of the map's losses where
- - the copies that it would lead to lie below the target's log start, where the upkeep forgets pieces;
- - the copy began there, or the flow does not know where it began (another copied into it before);
- - a take-over from MirrorMaker 2 noted that it could not prove what lies there (MapHole).
+An offset gap is not a loss of the map if
+ - the copies that it would lead to lie below the target's log start, where map compaction drops segments;
+ - the copy began there, or the flow does not know where it began (another flow copied into it before);
+ - a migration from MirrorMaker 2 noted that it could not prove what lies there (MapHole).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twinlog.state.progress import SourceIncarnation
 
 @dataclass(frozen=True, slots=True)
 class CopyBounds:
-    """Where a copy begins and ends: upstream [`begins`, `copied_to`), None where that is not known.
+    """Where a copy begins and ends: upstream [`begins`, `copied_to`); None if unknown.
 
     `log_start` and `log_end` bound the target's log.  `known` are the stretches that the map leaves out on purpose.
     """
@@ -40,9 +40,9 @@ class CopyBounds:
 
 @dataclass(frozen=True, slots=True)
 class LostStretch:
-    """Upstream offsets [`start`, `end`) whose copies no map tells, at most `records` of them.
+    """Upstream offsets [`start`, `end`) that were copied, but no map knows where; at most `records` records.
 
-    They stand between `after` (downstream) and `before`.
+    Their copies stand between `after` and `before` (downstream).
     """
 
     start: int
@@ -55,7 +55,7 @@ class LostStretch:
 def bounds_of(
     ledger: Ledger, life: SourceIncarnation, copied_to: int | None, log_start: int, log_end: int
 ) -> CopyBounds:
-    """Say what the ledger knows of a partition; `copied_to` is of the life that is copied now."""
+    """Return what the ledger knows of a partition; `copied_to` belongs to the incarnation that is copied now."""
     current = ledger.incarnations.get(life.topic)
     ours = current is None or current.topic_id == life.topic_id
     known = tuple(
@@ -67,7 +67,7 @@ def bounds_of(
 
 
 def _begins(ledger: Ledger, life: SourceIncarnation) -> int | None:
-    """Where this flow began to copy; not known of a first life whose copy held records then."""
+    """Return where this flow began to copy; unknown for a first incarnation whose copy already held records."""
     noted, current = ledger.beginnings.get(life.topic), ledger.incarnations.get(life.topic)
     if noted is None or current is None or noted.topic_id != life.topic_id:
         return None
@@ -77,14 +77,14 @@ def _begins(ledger: Ledger, life: SourceIncarnation) -> int | None:
 
 
 def lost_in(packed: PackedMap, bounds: CopyBounds) -> tuple[LostStretch, ...]:
-    """Find what a map has lost; opens it only where something is not covered.  Raises UnreadableMap."""
+    """Find the lost parts of a map; opens the map only if something is not covered.  Raises UnreadableMap."""
     if not len(packed.first) or _whole(packed, bounds):
         return ()
     return tuple(lost_stretches(packed.open(), bounds))
 
 
 def _whole(packed: PackedMap, bounds: CopyBounds) -> bool:
-    """Whether the index alone tells that nothing is missing."""
+    """Say whether the index alone shows that nothing is missing."""
     apart = packed.first[1:] > np.maximum.accumulate(packed.end)[:-1]
     with_runs = np.flatnonzero(packed.runs > 0)
     expired = len(with_runs) > 0 and int(packed.downstream[with_runs[0]]) <= bounds.log_start
@@ -96,7 +96,7 @@ def _whole(packed: PackedMap, bounds: CopyBounds) -> bool:
 
 
 def lost_stretches(offset_map: OffsetMap, bounds: CopyBounds) -> Iterator[LostStretch]:
-    """Find what a map that has pieces has lost, in order."""
+    """Find the lost parts of a map that has segments, in order."""
     if bounds.log_start >= bounds.log_end:
         return  # no copy is left
     for start, end in _uncovered(offset_map, bounds):

@@ -1,7 +1,7 @@
-"""One row per replicated partition: what validation, the cycle report and `status` look at.  Pure.
+"""One row per replicated partition: the facts that validation, the cycle report and `status` use.  Pure.
 
-Offsets called upstream are on the source, downstream on the target; ends are exclusive.  None means that there
-is nothing to say yet: no progress, no copy, an empty map.
+Offsets called upstream are on the source, downstream on the target; ends are exclusive.  None means that there is no
+fact yet: no progress, no copy, an empty map.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from twinlog.offsets.run import Extent
 
 @dataclass(frozen=True, slots=True)
 class MapSummary:
-    """What the offset map of one partition adds up to.
+    """The sums over the offset map of one partition.
 
-    `records` counts the pairs (upstream offset, downstream offset) it knows.  `upstream_offsets` and
-    `downstream_offsets` count each offset once: either is smaller than `records` when the map knows two places
-    of one record, which means that something was copied twice.
+    `records` counts the pairs (upstream offset, downstream offset) that the map knows.  `upstream_offsets` and
+    `downstream_offsets` count each offset once.  If either is smaller than `records`, the map knows two places of one
+    record: the record was copied twice.
     """
 
     records: int = 0
@@ -37,16 +37,16 @@ class MapSummary:
 class PartitionRow:
     """The state of one partition of one flow.
 
-    `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there
-    to the source's end: an upper bound of records, exact where the log has no gaps, negative when progress
-    points beyond the source.  `unmapped_offsets` counts the copied upstream offsets of which the map was lost, None
-    where there is no map to be read.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
-    `reported_next_upstream` is what the last cycle report said.
+    `next_upstream` is where the copy continues (progress + 1).  `lag_records` counts upstream offsets from there to
+    the source's end: an upper bound of records, exact if the log has no gaps, negative if progress points beyond the
+    source's end.  `unmapped_offsets` counts the copied upstream offsets whose part of the map was lost, None if there
+    is no readable map.  `oldest_uncopied` is the source timestamp (ms) of the first record not copied.
+    `reported_next_upstream` is the value in the last cycle report.
 
-    `undecided_records` counts the offsets behind the last stable offset, which a flow that reads committed records
-    cannot copy before a transaction ends; none of them is in `lag_records`.  `oldest_undecided` is the source timestamp
-    (ms) of the first of them, `undecided_since` the earlier of that and of when its transaction began, as far as either
-    is known.
+    `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
+    copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
+    timestamp (ms) of the first of them; `undecided_since` is the earlier of that and the start of its transaction, as
+    far as either is known.
     """
 
     topic: str
@@ -70,12 +70,12 @@ class PartitionRow:
 
     @property
     def last_upstream(self) -> int | None:
-        """Last copied upstream offset."""
+        """Return the last copied upstream offset."""
         return None if self.next_upstream is None else self.next_upstream - 1
 
     @property
     def missing_records(self) -> int:
-        """Upstream offsets that are not on the target: those that lag, and those that are undecided."""
+        """Count upstream offsets that are not on the target: those that lag, and those behind open transactions."""
         return max(0, self.lag_records) + self.undecided_records
 
 
@@ -103,7 +103,7 @@ def columns_of(row: PartitionRow) -> Row:
 
 
 def summarize(runs: Sequence[Extent]) -> MapSummary:
-    """Add up the runs of one partition's map; runs may repeat one another, as pieces of a map may."""
+    """Add up the extents of one partition's map; extents may repeat one another, as map segments may."""
     if not runs:
         return MapSummary()
     by_shift: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -119,7 +119,7 @@ def summarize(runs: Sequence[Extent]) -> MapSummary:
 
 
 def summarize_segments(table: SegmentTable) -> MapSummary:
-    """Add up all pieces of one partition's map, in order, as columns: a million runs in some milliseconds."""
+    """Add up all segments of one partition's map, in order, as columns: a million extents take some milliseconds."""
     upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
     apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
     if not apart.all():
@@ -132,7 +132,7 @@ def summarize_segments(table: SegmentTable) -> MapSummary:
 
 
 def covered(intervals: Iterable[tuple[int, int]]) -> int:
-    """Count the whole numbers that lie in at least one of the half-open intervals."""
+    """Count the integers that lie in at least one of the half-open intervals."""
     total, reached = 0, None
     for start, end in sorted(intervals):
         begin = start if reached is None else max(start, reached)
@@ -142,15 +142,15 @@ def covered(intervals: Iterable[tuple[int, int]]) -> int:
 
 
 def waiting_from(source: PartitionOffsets, next_upstream: int | None) -> int:
-    """First upstream offset that could still be copied."""
+    """Return the first upstream offset that could still be copied."""
     return source.log_start if next_upstream is None else max(source.log_start, next_upstream)
 
 
 def lag(end: int, position: int, first: ReadRecord | None) -> int:
     """Count upstream offsets still to be copied, from `position` to `end`.
 
-    `first` is the first readable record from there on.  Where there is none, only transaction markers and
-    aborted records are left, and nothing is lagging.
+    `first` is the first readable record from there on.  If there is none, only transaction markers and aborted records
+    are left, so nothing lags.
     """
     if position > end:
         return end - position

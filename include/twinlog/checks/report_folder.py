@@ -1,4 +1,4 @@
-"""The folder of reports: one subfolder per flow and kind, in it one per run, the oldest of which are deleted."""
+"""The folder of reports: a subfolder per flow and kind, in it one per run; the oldest runs are deleted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reports_folder(flow: FlowSettings, kind: str) -> Path:
 
 
 def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:
-    """Make the folder of a new report, named by time and run, and forget what is more than are kept."""
+    """Make the folder of a new report, named by time and run, and delete the oldest reports beyond the limit."""
     folder = reports_folder(flow, kind)
     moment = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
     report = folder / f"{moment:%Y%m%dT%H%M%S}.{at_ms % 1000:03d}Z-{_plain(run_id)[:60]}".rstrip("-")
@@ -30,5 +30,5 @@ def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:
 
 
 def _plain(name: str) -> str:
-    """Make a name that any file system takes."""
+    """Make a name that any file system accepts."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)

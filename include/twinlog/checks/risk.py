@@ -1,4 +1,4 @@
-"""What would be lost if the source were lost now, and what that was over the last day.  Pure."""
+"""Compute what would be lost if the source were lost now, and the same over the last day.  Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SLOTS = 288
 
 @dataclass(frozen=True, slots=True)
 class TopicAtRisk:
-    """What would be lost of a topic now: records, their bytes (an estimate) and the age of the oldest.
+    """The loss in a topic if the source were lost now: records, their bytes (an estimate) and the age of the oldest.
 
-    Bytes and age are None when unknown.  `undecided` of the records lie behind an open transaction of the source.
+    Bytes and age are None if unknown.  `undecided` counts the records behind an open transaction of the source.
     """
 
     topic: str
@@ -33,9 +33,9 @@ class TopicAtRisk:
 
 
 def bytes_at_risk(rows: Iterable[PartitionRow], sizes: Mapping[TopicPartition, int]) -> int | None:
-    """Estimate the bytes of records not copied yet: their number times what an offset of that log takes on disk.
+    """Estimate the bytes of records not copied yet: their number times the bytes per offset of that log on disk.
 
-    None when records of a partition are missing whose size is not known.
+    None if a partition with missing records has an unknown size.
     """
     total = 0
     for row in rows:
@@ -58,7 +58,7 @@ def sample(
     *,
     age_known: bool = True,
 ) -> RiskSample:
-    """Take a sample; within one slot the worst counts."""
+    """Take a sample; within one slot the worst value counts."""
     slot = at_ms // SLOT_MS % SLOTS
     earlier = next((it for it in known if it.slot == slot and at_ms - it.at_ms < SLOT_MS), None)
     if earlier is None:
@@ -75,6 +75,6 @@ def sample(
 
 
 def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSample, ...]:
-    """Leave out what is older than the ring is long, oldest first: a flow that stood still writes nothing over it."""
+    """Return the samples of the last day, oldest first; a flow that stood still has not overwritten older ones."""
     young = (it for it in samples if now_ms - it.at_ms < SLOT_MS * SLOTS)
     return tuple(sorted(young, key=lambda it: it.at_ms))

@@ -9,29 +9,29 @@ from twinlog.checks.check import Row
 from twinlog.cluster.values import ConfigValue, TopicDescription
 
 FOREVER = 2**53
-"""What -1, "no limit", counts as in retention.ms and retention.bytes; exact as a float."""
+"""The value of -1, "no limit", in retention.ms and retention.bytes; exact as a float."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSide:
-    """A topic on one of the two clusters: how it is laid out, and its configuration entries by name."""
+    """A topic on one of the two clusters: its layout, and its configuration entries by name."""
 
     description: TopicDescription
     configs: Mapping[str, ConfigValue]
 
     def number(self, name: str) -> int | None:
-        """Read a whole number; None where the cluster does not tell."""
+        """Read an integer; None if the cluster does not tell."""
         entry = self.configs.get(name)
         return int(entry.value) if entry is not None and entry.value is not None else None
 
     def limit(self, name: str) -> int | None:
-        """Read a number of which -1 means no limit."""
+        """Read a number; -1 means no limit."""
         number = self.number(name)
         return FOREVER if number == -1 else number
 
     @property
     def cleanup(self) -> frozenset[str] | None:
-        """The set of cleanup policies: their order means nothing."""
+        """Return the set of cleanup policies: their order means nothing."""
         entry = self.configs.get("cleanup.policy")
         if entry is None or entry.value is None:
             return None
@@ -39,9 +39,9 @@ class TopicSide:
 
 
 def topic_columns(topic: str, source: TopicSide | None, target: TopicSide | None, target_brokers: int) -> Row:
-    """Compare a topic with its copy; what a side does not tell is None.
+    """Compare a topic with its copy; a fact that a side does not tell is None.
 
-    A copy cannot have more replicas than the target has brokers, nor more of them in sync than it has.
+    A copy cannot have more replicas than the target has brokers, nor more in-sync replicas.
     """
     replicas = target.description.replication_factor if target is not None else None
     wanted = _least(source.description.replication_factor if source is not None else None, target_brokers)
@@ -64,7 +64,7 @@ def topic_columns(topic: str, source: TopicSide | None, target: TopicSide | None
 
 
 def drift_of(row: Row) -> tuple[str, ...]:
-    """Name the entries in which the copy falls behind its source."""
+    """Return the entries in which the copy falls behind its source."""
     pairs = (
         ("retention.ms", "source_retention_ms", "target_retention_ms"),
         ("retention.bytes", "source_retention_bytes", "target_retention_bytes"),

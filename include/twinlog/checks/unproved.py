@@ -1,4 +1,4 @@
-"""What is not proved of a copy, counted by the reason.  Pure."""
+"""Count the unproved records of a copy by reason.  Pure."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Final
 from twinlog.formats.ledger.audit import Unproved
 
 NOT_AUDITED: Final = "not-audited"
-"""Why most records are not proved: no audit has come to them yet."""
+"""The reason of most unproved records: no audit has reached them yet."""
 
 GONE: Final = frozenset({Unproved.SOURCE_RETENTION, Unproved.TARGET_RETENTION, Unproved.COMPACTED})
-"""Reasons that say that a side no longer holds the record: there is nothing to compare it with."""
+"""Reasons that mean that a side no longer holds the record: it cannot be compared."""
 
 UNMAPPED: Final = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST})
-"""Reasons that say that the offset map does not know the record."""
+"""Reasons that mean that the offset map does not know the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnprovedCount:
-    """So many records are not proved, for this reason: a value of Unproved, or `not-audited`."""
+    """The number of records that are not proved for one reason: a value of Unproved, or `not-audited`."""
 
     reason: str
     records: int
 
 
 def counted(reasons: Mapping[str, int]) -> tuple[UnprovedCount, ...]:
-    """Name the reasons that hold for some record, in order."""
+    """Return the reasons that apply to at least one record, in order."""
     return tuple(UnprovedCount(reason, count) for reason, count in sorted(reasons.items()) if count > 0)
 
 

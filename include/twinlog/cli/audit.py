@@ -39,7 +39,7 @@ MasterOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class AuditOf:
-    """The audit of one flow, or why there is none; then nothing is called equal."""
+    """The audit of one flow, or the reason why there is none; then nothing is called equal."""
 
     flow: str
     result: AuditResult | None = None
@@ -47,7 +47,7 @@ class AuditOf:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that others rely on."""
+        """Return the JSON document that other programs rely on."""
         unknown: dict[str, Any] = {
             "flow": self.flow,
             "equal": False,
@@ -84,7 +84,7 @@ def audit(
         lambda one, failure: AuditOf(one.name, error=failure),
     )
     documents = [it.document for it in done.results]
-    # One flow is the document itself; several are a list, as elsewhere.
+    # One flow is the document itself; several are a list, as in other commands.
     show(
         documents[0] if len(documents) == 1 else {"flows": documents},
         output,
@@ -180,7 +180,7 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
 
 
 def _verdict(result: AuditResult) -> str:
-    """Say in words what was found: equal and proved are two things."""
+    """Say in words what was found; equal and proved are two things."""
     from twinlog.audit.verdict import AuditVerdict
     from twinlog.checks.unproved import told
 

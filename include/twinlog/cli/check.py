@@ -34,9 +34,9 @@ class ClusterSeen:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One thing the flow must be allowed to do; `unknown` operations could not be asked about.
+    """An operation the flow must be allowed; `unknown` operations could not be asked about.
 
-    Without a `required` one the copy stops; without another only what `why` names does.
+    If a `required` one is missing, the copy stops; without another one only the function in `why` is missing.
     """
 
     cluster: str
@@ -51,9 +51,9 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class FlowCheck:
-    """What was found about one flow; `acls` are the commands that grant what it lacks.
+    """The findings about one flow; `acls` are the commands that grant what it lacks.
 
-    `optional_acls` grant what only the syncs of configs, ACLs and groups lack; `notes` are for people.
+    `optional_acls` grant what only the syncs of configs, ACLs and groups lack.  `notes` are for people.
     """
 
     flow: str
@@ -98,7 +98,7 @@ def check(
 def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     """Ask both clusters; `others` are the flows of the file checked before.
 
-    Raises ClusterUnreachable, ClusterRefused, and TerminalError where the clusters are not those the flow is between.
+    Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
     from twinlog.cluster.brokers import describe_cluster
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs
@@ -152,7 +152,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
 
 
 def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Names, tuple[str, ...]]:
-    """List what the flow is about, and apart from that the topics it names but cannot see."""
+    """Return the names that the flow needs, and separately the topics it names but cannot see."""
     from twinlog.cluster.admin.topics import topic_names
     from twinlog.cluster.permissions.needs import Names
     from twinlog.topics.discover import left_out_reason
@@ -164,7 +164,7 @@ def find_names(flow: FlowSettings, source: Session, target: Session) -> tuple[Na
 
 
 def transactional_prefix(flow: FlowSettings) -> str:
-    """Return what the transactional ids of the flow's lanes begin with."""
+    """Return the prefix of the transactional ids of the flow's lanes."""
     from twinlog.lane.fence.fence import transactional_id
 
     return transactional_id(flow.name, 0).removesuffix("0")
@@ -190,9 +190,9 @@ def _refuse_same_cluster(flow: FlowSettings, source_id: str, target_id: str) -> 
 
 
 def _whose(flow: FlowSettings, names: Names, source_id: str, target_id: str) -> Iterator[str]:
-    """Refuse state that is another's; say which ledgers do not tell whose they are.
+    """Refuse state of another flow; yield notes on ledgers that do not say whose they are.
 
-    What this user may not read is not judged here: the permissions say so.
+    A ledger that this user may not read is not judged here: the permissions report it.
     """
     from twinlog.cluster.open import open_clusters
     from twinlog.state.ledger import read_ledger, require_own

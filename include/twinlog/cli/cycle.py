@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 SHOWN = 10
-"""Positions of groups that are named on stderr."""
+"""Positions of groups that are listed on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a cycle is asked for: a name for it, only these source topics, only records before `until_ms`."""
+    """The request of a cycle: a name for it, only these source topics, only records before `until_ms`."""
 
     run_id: str
     topics: frozenset[str] | None = None
@@ -42,9 +42,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that kept a topic, or one partition of it, from being copied or from being trusted.
+    """A problem that kept a topic, or one of its partitions, from being copied or from being trusted.
 
-    `topic` is empty where it is the flow's copy as a whole that broke off.
+    `topic` is empty if the flow's copy as a whole broke off.
     """
 
     topic: str
@@ -56,9 +56,9 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class GroupsRun:
-    """What a cycle did for the groups of a flow; `states` counts positions by how they stand.
+    """The results of a cycle for the groups of a flow; `states` counts positions by state.
 
-    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what went wrong.
+    `refused` says what a cluster did not allow: the copy goes on without it.  `error` says what failed.
     """
 
     groups: int = 0
@@ -72,11 +72,11 @@ class GroupsRun:
 
 @dataclass(frozen=True, slots=True)
 class FlowRun:
-    """What became of a flow: its report, what failed in it, and the checks that did not pass.
+    """The outcome of a flow: its report, its failures, and the checks that did not pass.
 
-    `error` is set when the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
-    ended by what may go away by itself, and that no topic was refused its place beside it.  `windows` counts those of
-    follow mode.
+    `error` is set if the flow as a whole could not be run; there is no report then.  `broke_off` says that the copy
+    ended for a reason that may go away by itself, and that no topic was refused its place beside that.  `windows`
+    counts the lane generations of follow mode.
     """
 
     flow: str
@@ -92,21 +92,21 @@ class FlowRun:
 
     @property
     def state(self) -> str:
-        """`done`, `nothing` (to copy), or `failed`, in whole or in part."""
+        """Return `done`, `nothing` (to copy), or `failed`, in whole or in part."""
         if self.report is None or self.failures or self.error is not None:
             return "failed"
         return self.report.state
 
     @property
     def succeeded(self) -> bool:
-        """Whether everything was copied, no critical check failed, and groups could be looked after."""
+        """Say whether everything was copied, no critical check failed, and the groups could be handled."""
         return self.state != "failed" and not self._found_wanting
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with for its sake; that of an `error` is in it.
+        """Return the exit code that this flow causes; that of an `error` is in the error.
 
-        Who tries again at CLUSTER waits for nobody: only where nothing else may need a person.
+        CLUSTER tells a caller to try again, so it is returned only if nothing else may need a person.
         """
         if self.succeeded:
             return ExitCode.DONE
@@ -114,13 +114,13 @@ class FlowRun:
 
     @property
     def _found_wanting(self) -> bool:
-        """Whether a critical check failed, or groups could not be looked after."""
+        """Say whether a critical check failed, or the groups could not be handled."""
         critical = any(it.severity == "critical" for it in self.failed_checks)
         return critical or bool(self.groups and self.groups.error)
 
     @property
     def document(self) -> dict[str, Any]:
-        """What others rely on in the JSON of `run --once`, with what failed beside it."""
+        """Return the document that programs read in the JSON of `run --once`, with the failures beside it."""
         nothing = {
             "flow": self.flow,
             "run_id": self.run_id,
@@ -145,9 +145,9 @@ class FlowRun:
 def run_cycle(
     flow: FlowSettings, clusters: Clusters, request: Request, runner: Callable[[], LaneRunner]
 ) -> FlowRun:
-    """Run every step of one cycle.  `runner` is called only when there is something to copy.
+    """Run every step of one cycle.  `runner` is called only if there is something to copy.
 
-    A partition or a topic that fails is in the result.  Raises what stops the flow as a whole: clusters out of
+    A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
     """
     from twinlog.cluster.remembering import remembering
@@ -158,7 +158,7 @@ def run_cycle(
     not_ready = heartbeats.make_ready(flow, clusters.source)
     if (
         not_ready and flow.way_back is None
-    ):  # the way back tries again at the end of the cycle, and says so then
+    ):  # the reverse flow's heartbeat is tried again at the end of the cycle, and reported then
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:
         discovery = discover.run(flow, seen)
@@ -198,7 +198,7 @@ def conclude(
     *,
     refused: bool = False,
 ) -> FlowRun:
-    """Beat, judge and report what was copied since `started_ms` (epoch ms).
+    """Write heartbeats, judge and report what was copied since `started_ms` (epoch ms).
 
     `refused`: some of `failures` are about topics that have no place on the target.
     """
@@ -233,7 +233,7 @@ def conclude(
 def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
     """Write offset syncs and checkpoints, and commit positions of groups.
 
-    What fails here is in the result and said on stderr: it costs no record of the copy.
+    A failure here is in the result and on stderr; it costs no record of the copy.
     """
     from twinlog.steps import checkpoints, offset_syncs
 
@@ -243,7 +243,7 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
             warn(f"{flow.name}: {syncs.warning}")
         result = checkpoints.run(flow, clusters)
     except ClusterRefused as error:
-        # The rights for it are not among those a copy needs (`twinlog check`).
+        # A copy does not need the ACLs for it (`twinlog check`).
         warn(f"{flow.name}: groups are not looked after: {error}")
         return GroupsRun(refused=str(error))
     except TwinlogError as error:
@@ -260,7 +260,7 @@ def run_groups(flow: FlowSettings, clusters: Clusters) -> GroupsRun:
 def _say_planned(
     flow: FlowSettings, discovery: Discovery, synced: SyncTopicsResult, planned: RangePlan
 ) -> None:
-    """One line a cycle, also for an idle one: somebody who watches sees that it lives."""
+    """Print one line per cycle, also for an idle one, to show a watcher that twinlog lives."""
     for note in synced.notes:
         warn(f"{flow.name}: {note}")
     changes = f", {len(synced.changes):,} changes on {flow.target.alias}" if synced.changes else ""
@@ -271,7 +271,7 @@ def _say_planned(
 
 
 def follow_failures(copied: CopyResult) -> tuple[Trouble, ...]:
-    """List what a followed flow could not copy, each once."""
+    """Return the problems that a followed flow met, each once."""
     problems = (Trouble(it.topic, None, it.code.value, it.message, it.hint) for it in copied.problems)
     refused = (Trouble(it.name, None, it.code, it.message, it.hint) for it in copied.refused)
     return (*problems, *refused, *_not_copied(copied.stopped, copied))
@@ -293,7 +293,7 @@ def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) 
     carried = False
     for partition in copied.partitions:
         code, message = partition.error_code, partition.error
-        if message and f"{copied.error}; ".startswith(f"{message}; "):  # what kept it is what ended the copy
+        if message and f"{copied.error}; ".startswith(f"{message}; "):  # this problem is what ended the copy
             carried, code, message = True, copied.error_code, copied.error
         if message:
             yield Trouble(partition.topic, partition.partition, code, message)
@@ -302,7 +302,7 @@ def _not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) 
 
 
 def say_failures(failures: Iterable[Trouble], flow: str) -> None:
-    """Name on stderr everything that failed."""
+    """Print every failure on stderr."""
     for it in failures:
         where = it.topic if it.partition is None else f"{it.topic}-{it.partition}"
         what = f"{where} was not copied" if where else "not everything was copied"

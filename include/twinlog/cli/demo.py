@@ -49,13 +49,13 @@ def _end(_signal: int, _frame: object) -> NoReturn:
 
 
 class Teller:
-    """Says lines with the seconds since the beginning in front."""
+    """Prints lines with the seconds since the beginning in front."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        """Say one line."""
+        """Print one line."""
         say(f"{time.monotonic() - self._started:5.0f} s  {line}")
 
 

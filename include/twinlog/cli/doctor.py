@@ -13,7 +13,7 @@ from twinlog.errors import ExitCode
 
 MIB = 1024 * 1024
 MEMORY_WANTED = 2048 * MIB
-"""A Spark driver with its Python workers, and two embedded brokers of 512 MB for the demo."""
+"""Memory of a Spark driver with its Python workers, and two embedded brokers of 512 MB for the demo."""
 DISK_WANTED = 2048 * MIB
 JAVA_VERSIONS = (17, 21)
 """Spark 4.1 runs on 17 and 21; on 25 its Arrow paths fail."""
@@ -27,7 +27,7 @@ PORTS: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at.  A failed check of severity critical means that twinlog will not run here."""
+    """One thing checked.  A failed check of severity critical means that twinlog will not run here."""
 
     name: str
     severity: str
@@ -70,7 +70,7 @@ def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
 
 
 def pins_of_twinlog() -> dict[str, str]:
-    """Read what the installed twinlog says it needs, as specifiers by distribution."""
+    """Read the requirements of the installed twinlog, as specifiers by distribution."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in importlib.metadata.requires("twinlog") or ()]

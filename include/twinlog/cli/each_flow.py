@@ -1,6 +1,6 @@
-"""One flow after the other: a flow that fails is reported, and does not keep the others from being done.
+"""Run flows one after the other: one that fails is reported and does not stop the others.
 
-So it is with a mistake of ours: with several flows at once it would be silent until the last of them has ended.
+That includes a mistake in twinlog itself: with several flows at once it would be silent until the last of them ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[R]):
-    """What became of the flows: a result for each, and the worst exit code of those that failed."""
+    """The outcome of the flows: a result for each, and the worst exit code of those that failed."""
 
     results: tuple[R, ...]
     exit_code: int
@@ -35,7 +35,7 @@ def each_flow(
     work: Callable[[FlowSettings], R],
     failed: Callable[[FlowSettings, Failure], R],
 ) -> Done[R]:
-    """Do `work` for each flow; one that raises gives the result of `failed` instead, and is said at once."""
+    """Do `work` for each flow; if it raises, report that at once and use the result of `failed`."""
     results: list[R] = []
     exit_code = int(ExitCode.DONE)
     for flow in flows:

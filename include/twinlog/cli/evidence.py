@@ -42,7 +42,7 @@ def verify(
         raise UsageError(f"{file} is not text", hint="give the evidence's file") from None
     try:
         found = verified(text, public)
-    except FormatError as error:  # no forgery: something else was given
+    except FormatError as error:  # not a forgery: the file is something else
         raise UsageError(
             error.message, hint=error.hint or "give the file that `twinlog gate` wrote"
         ) from None

@@ -45,9 +45,9 @@ def explain(
 
 
 def _refuse_unknown_checks(resolution: Resolution) -> None:
-    """Raise ConfigError, with its line, for a check of `twinlog.gate.blocking` that there is not.
+    """Raise ConfigError, with its line, if `twinlog.gate.blocking` names an unknown check.
 
-    Here and not by the loader: which checks there are is known to a layer above the configuration.
+    It is done here and not by the loader: the layer of the checks is above the configuration.
     """
     for flow in resolution.flows.values():
         if flow.settings.gate.blocking:
@@ -82,7 +82,7 @@ def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> Explained
 
 
 def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
-    """Return the tables that show an explanation to people."""
+    """Yield the tables that show an explanation to people."""
     for flow in explanation.flows:
         yield _values(flow)
         if flow.topics:

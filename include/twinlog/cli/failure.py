@@ -16,15 +16,15 @@ from twinlog.jsonable import to_json
 INTERRUPTED = 130
 """128 + SIGINT, as shells report a command ended by Ctrl-C."""
 INTERNAL = 70
-"""EX_SOFTWARE of sysexits.h: a mistake in twinlog itself, so that it is never read as an answer."""
+"""EX_SOFTWARE of sysexits.h: a mistake in twinlog itself, which must never be read as an answer."""
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's UsageError, of whichever click this typer carries."""
+"""Click's UsageError, of the click that this typer uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as people and programs read it: a stable code, one line, what to do, and what it is about."""
+    """An error for people and programs: a stable code, one line, a hint, and its data."""
 
     code: str
     message: str
@@ -34,17 +34,17 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """What stderr shows: one line, unless one file has several mistakes."""
+        """Return the text for stderr: one line, unless one file has several mistakes."""
         return f"error: {self.message}; {self.hint}" if self.hint else f"error: {self.message}"
 
     @property
     def document(self) -> dict[str, Any]:
-        """What stdout carries under `--output json`."""
+        """Return the document for stdout under `--output json`."""
         return {"error": to_json(self)}
 
 
 def explain_failure(error: BaseException) -> Failure:
-    """Say what an error means to whoever typed the command."""
+    """Explain an error to the person who typed the command."""
     match error:
         case TwinlogError():
             return Failure(error.code, error.message, error.hint, _plain(error.data), error.exit_code)
@@ -64,7 +64,7 @@ def explain_failure(error: BaseException) -> Failure:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Show on stderr where an error came from: what --debug adds."""
+    """Print the traceback of an error to stderr, for --debug."""
     traceback.print_exception(error, file=sys.stderr)
 
 
@@ -73,7 +73,7 @@ def _one_line(text: str) -> str:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Make identities JSON; what has no JSON form is shown as text, and so a Secret as its mask."""
+    """Turn identities into JSON; a value without a JSON form becomes its text, and so a Secret its mask."""
     return {key: _plain_value(value) for key, value in data.items()}
 
 
@@ -87,17 +87,17 @@ def _plain_value(value: Any) -> Any:
 
 
 def _usage_line(error: Any) -> str:
-    # Empty when the help was shown because nothing was asked for.
+    # Empty if the help was shown because no command was given.
     return _one_line(error.format_message()).rstrip(".") or "no command given"
 
 
 def _command_path(error: Any) -> str:
-    """`twinlog run` when the mistake is in the words after `run`."""
+    """Return `twinlog run` if the mistake is in the words after `run`."""
     return str(error.ctx.command_path) if error.ctx is not None else "twinlog"
 
 
 def _is_kafka_error(error: BaseException) -> bool:
-    """Whether a client library's error slipped through; without importing the library to ask."""
+    """Say whether a client library's error slipped through, without importing the library to find out."""
     library = sys.modules.get("confluent_kafka")
     return library is not None and isinstance(error, library.KafkaException)
 

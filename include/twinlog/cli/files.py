@@ -1,4 +1,4 @@
-"""Files that a command writes beside its answer: tried before the work, so that the work is never in vain."""
+"""Files that a command writes beside its answer: tested before the work, so that no work is lost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from twinlog.errors import UsageError
 
 
 def refuse_unwritable(path: Path | None, option: str) -> None:
-    """Raise UsageError when nothing can be written to `path`; what is there stays, and nothing is left there.
+    """Raise UsageError if nothing can be written to `path`; an existing file stays, and no file is left behind.
 
-    Trying is the only sure way: permissions do not tell of a read-only or a virtual file system.
+    A trial is the only sure way: permissions do not reveal a read-only or a virtual file system.
     """
     if path is None or path.is_fifo() or path.is_char_device():
         return
@@ -28,7 +28,7 @@ def refuse_unwritable(path: Path | None, option: str) -> None:
 
 
 def written(path: Path, content: bytes) -> bool:
-    """Write a file after the answer was shown; what goes wrong even so is a line for people, and False."""
+    """Write a file after the answer was shown; if that fails, print a line and return False."""
     try:
         path.write_bytes(content)
     except OSError as error:

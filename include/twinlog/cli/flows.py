@@ -1,4 +1,4 @@
-"""From a file and the names given with --flow to the flows a command works on."""
+"""Resolve a file and the names given with --flow into the flows a command works on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False) -> tuple[FlowSettings, ...]:
-    """Read the file, say its warnings on stderr, and return the flows asked for.
+    """Read the file, print its warnings on stderr, and return the requested flows.
 
-    Raises ConfigError for a file that cannot be used and UsageError for a flow it does not have.
+    Raises ConfigError if the file cannot be used, and UsageError if it has no such flow.
     """
     from twinlog.config.flow.load import load
 
@@ -27,14 +27,14 @@ def load_flows(path: Path, names: Sequence[str] | None, *, strict: bool = False)
 
 
 def select_flows(configuration: Configuration, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:
-    """Return the named flows in the order given, each once, or every enabled flow when none is named."""
+    """Return the named flows in the order given, each once, or every enabled flow if none is named."""
     if not names:
         return _every_enabled(configuration)
     return tuple(_named(configuration, name) for name in dict.fromkeys(map(_tidy, names)))
 
 
 def _tidy(name: str) -> str:
-    """Take the blanks out of `A -> B`, which MM2's file allows too."""
+    """Remove the blanks in `A -> B`, which MM2's file allows too."""
     return "->".join(part.strip() for part in name.split("->"))
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def follow_flows(
     flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None, seconds: float
 ) -> Done[FlowRun]:
-    """Follow `flows` for `seconds`; each has its share of the session's slots, because a lane never gives its back.
+    """Follow `flows` for `seconds`; each gets its share of the session's slots, because a lane never frees its slot.
 
-    Ctrl-C and SIGTERM end it early and in order: what was committed counts, and is reported.  Raises UsageError
-    when there are more flows than slots, or more than one Spark master.
+    Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
+    there are more flows than slots, or more than one Spark master.
     """
     masters = sorted({master or flow.copy.spark_master for flow in flows})
     if len(masters) > 1:
@@ -102,7 +102,7 @@ def _followed(
 
 @contextmanager
 def _ended_by_signals(stop: threading.Event, runner: LaneRunner) -> Iterator[None]:
-    """Within, SIGINT and SIGTERM end the lanes and let everything else come to its end."""
+    """Let SIGINT and SIGTERM end the lanes, and let everything else finish, while the context lasts."""
 
     def end(number: int, frame: object) -> None:
         say(f"ending on {signal.Signals(number).name}; what is committed counts")

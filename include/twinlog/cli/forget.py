@@ -51,7 +51,7 @@ def _confirm(what: str) -> None:
         agreed = typer.confirm(f"{what}. Go on?", err=True)
     except typer.Abort:
         if sys.stdin.isatty():
-            raise  # somebody pressed Ctrl-C
+            raise  # Ctrl-C was pressed
         agreed = False
     if not agreed:
         raise UsageError("nothing was done", hint="--yes answers beforehand")

@@ -143,7 +143,7 @@ def _named(
 
 
 def grid(flow: str, gaps: Sequence[GapReport]) -> Grid:
-    """Lay gaps out as a table."""
+    """Show gaps as a table."""
     return Grid(
         f"{flow}: gaps, never to be copied",
         (

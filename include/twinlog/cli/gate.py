@@ -90,7 +90,7 @@ def gate(
 
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:
-    """Return the JSON that others rely on, with where page and evidence are."""
+    """Return the JSON document that other programs rely on, with the places of page and evidence."""
     return {**to_json(result), **to_json(kept)}
 
 

@@ -55,7 +55,7 @@ def groups(
 
 
 def _report(flow: FlowSettings) -> CheckpointsResult:
-    """Look, and change nothing."""
+    """Read the groups, and change nothing."""
     from twinlog.cluster.open import open_clusters
     from twinlog.groups import checkpoints
 

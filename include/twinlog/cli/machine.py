@@ -1,6 +1,6 @@
-"""What this machine offers twinlog: gathered here without judging (twinlog.cli.doctor judges).
+"""Gather facts about this machine without judging them (twinlog.cli.doctor judges).
 
-Nothing is started but `java -version`; nothing is written; no cluster is contacted.
+It starts nothing but `java -version`, writes nothing, and contacts no cluster.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ JAVA_SECONDS = 20
 class Machine:
     """The facts.  `packages` maps a distribution to its installed version; sizes are in bytes.
 
-    `java` is the path of the java command that Spark would start (None when there is none) and
-    `java_version` its major version (None when it did not answer).  `taken_ports` are those of the ports
-    asked about that something listens on already.
+    `java` is the path of the java command that Spark would start (None if there is none) and `java_version` its major
+    version (None if it did not answer).  `taken_ports` are those of the given ports on which a program listens
+    already.
     """
 
     python: tuple[int, int, int]
@@ -51,7 +51,7 @@ class Machine:
 
 
 def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
-    """Look at this machine.  `ports` are TCP ports of 127.0.0.1 to try."""
+    """Inspect this machine.  `ports` are TCP ports of 127.0.0.1 to try."""
     import psutil
 
     java = _find_java(os.environ)

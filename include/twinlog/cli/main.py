@@ -62,7 +62,7 @@ def twinlog(
     ] = False,
 ) -> None:
     """Take what stands before the command."""
-    del debug  # main() has taken it off the line, wherever it stood
+    del debug  # main() has removed it from the line, wherever it stood
     if version:
         typer.echo(f"twinlog {__version__}")
         raise typer.Exit
@@ -96,7 +96,7 @@ app.add_typer(kafka.app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; nothing it raises gets past here."""
+    """Run one command line and return its exit code; no exception leaves this function."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     _quieten(logging.INFO if debug else logging.ERROR)
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _quieten(level: int) -> None:
-    """Keep what client libraries log below `level` off stderr: what matters comes back as an error."""
+    """Keep log lines of client libraries below `level` off stderr: errors that matter are raised."""
     handler = logging.StreamHandler()
     handler.setLevel(level)
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
@@ -127,7 +127,7 @@ def _report(failure: Failure, words: Sequence[str]) -> int:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Whether the line asks for JSON; read from its words, since the command may never have started."""
+    """Say whether the line asks for JSON; its words decide, since the command may never have started."""
     after = dict(itertools.pairwise(words))
     return "json" in {after.get("--output"), after.get("-o")} or "--output=json" in words
 

@@ -1,4 +1,4 @@
-"""For commands about one flow: the one that is named, or the only one there is."""
+"""Choose the flow for commands about one flow: the named one, or the only one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 def load_one_flow(
     path: Path, name: str | None, *, strict: bool = False
 ) -> tuple[Configuration, FlowSettings]:
-    """Read the file, say its warnings, and return the flow.
+    """Read the file, print its warnings, and return the flow.
 
-    Raises ConfigError for a file that cannot be used, UsageError for a flow it does not have, and when there are
-    several and none is named.
+    Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
     from twinlog.config.flow.load import load
 

@@ -34,7 +34,7 @@ ReasonOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class PauseOf:
-    """What is paused of one flow now, or why that cannot be said."""
+    """The pauses of one flow now, or the reason why they are unknown."""
 
     flow: str
     paused: PauseResult | None = None
@@ -43,7 +43,7 @@ class PauseOf:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What is paused of every flow."""
+    """The pauses of every flow."""
 
     flows: tuple[PauseOf, ...]
 

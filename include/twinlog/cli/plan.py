@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTopic:
-    """A topic whose copy is still to be created: it is copied in the cycle that creates it.
+    """A topic whose copy is still to be created: the cycle that creates it also copies into it.
 
     `records` counts upstream offsets, an upper bound.
     """
@@ -51,14 +51,13 @@ class UpcomingTopic:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """What the next cycle of a flow would do.  `records` counts upstream offsets: an upper bound.
+    """The plan of the next cycle of a flow.  `records` counts upstream offsets: an upper bound.
 
-    `changes` and `refused` are of topics on the target, `ranges` and `stopped` of partitions, `lanes` says
-    which partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies
-    before those end.  `held` says who holds the flow, `paused` names topics somebody paused, `orphans`
-    copies that nothing is copied into, `lives` what policies do about recreated, deleted and shortened topics.
-    `metadata` is what `twinlog metadata plan` says, None for a flow that is
-    failed over.
+    `changes` and `refused` concern topics on the target, `ranges` and `stopped` partitions.  `lanes` says which
+    partitions share a writer.  `undecided` are upstream offsets behind open transactions, which no cycle copies before
+    those end.  `held` says who holds the flow.  `paused` are topics that a person paused, `orphans` are copies into
+    which nothing is copied.  `lives` says how policies treat recreated, deleted and shortened topics.  `metadata` is
+    the answer of `twinlog metadata plan`, None if the flow is failed over.
     """
 
     flow: str

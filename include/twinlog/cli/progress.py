@@ -1,4 +1,4 @@
-"""How far a copy is, on stderr: bars on a terminal, a line now and then everywhere else."""
+"""Show on stderr how far a copy is: bars on a terminal, an occasional line everywhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown() -> Iterator[Callable[[CopyProgress], None]]:
-    """Give a listener for a copy's progress that shows it to whoever watches stderr."""
+    """Yield a listener that shows a copy's progress on stderr."""
     if sys.stderr.isatty():
         with _bars() as listener:
             yield listener

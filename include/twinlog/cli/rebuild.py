@@ -1,4 +1,4 @@
-"""`twinlog rebuild`: copy one topic anew, with the positions of its readers kept."""
+"""`twinlog rebuild`: copy one topic again, with the positions of its readers kept."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _confirm(todo: RebuildPlan) -> None:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:
         if sys.stdin.isatty():
-            raise  # somebody pressed Ctrl-C
+            raise  # Ctrl-C was pressed
         agreed = False
     if not agreed:
         raise UsageError("nothing was done", hint="--yes answers beforehand")

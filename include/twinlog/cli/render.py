@@ -1,7 +1,7 @@
 """The one way a result reaches stdout: as tables, or as one JSON document.
 
-A command hands over its frozen result and the grids that show it to people.  The JSON document is the
-result itself (`twinlog.jsonable.to_json`), so that both forms cannot tell different stories.
+A command hands over its frozen result and the grids that show it to people.  The JSON document is the result itself
+(`twinlog.jsonable.to_json`), so that the two forms cannot disagree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines to be copied as they are, such as commands: never folded, nothing drawn around them."""
+    """Lines to be copied as they are, such as commands: never folded, without a frame."""
 
     title: str
     lines: Sequence[str]
@@ -46,13 +46,13 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Lines that mean something by their colour: pairs of a rich style and the text it is for."""
+    """Lines whose colour has a meaning: pairs of a rich style and the text it is for."""
 
     lines: Iterable[tuple[str, str]]
 
 
 def show(result: Any, output: Output, grids: Iterable[Grid | Lines | Diff] = ()) -> None:
-    """Write a result to stdout.  A reader that went away (`| head`) is no error."""
+    """Write a result to stdout.  If the reader has gone away (`| head`), that is no error."""
     try:
         if output is Output.JSON:
             sys.stdout.write(document(result))
@@ -70,7 +70,7 @@ def document(result: Any) -> str:
 
 
 def text_of(cell: Cell) -> str:
-    """Write a cell as people read it: counts with separators, times with one decimal, - for nothing."""
+    """Write a cell for people: counts with separators, times with one decimal, - for nothing."""
     match cell:
         case None:
             return "-"

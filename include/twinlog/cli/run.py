@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from twinlog.monitoring.cycle_report import FlowReport
 
 MOST_ROWS = 200
-"""Partitions up to which each has a row of its own, in a table for people."""
+"""The most partitions that get a row of their own in a table for people."""
 
 OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow.")]
 ForOption = Annotated[
@@ -87,7 +87,7 @@ def run(
 
 
 def _seconds(duration: str | None, *, once: bool) -> int:
-    """How long to follow, 0 for one cycle.  Raises UsageError where the two are asked for at once, or neither is."""
+    """Return how long to follow, 0 for one cycle.  Raises UsageError if both are asked for, or neither."""
     if once and duration is not None:
         raise UsageError("--once is one cycle and --for follows: not both", hint="leave one of them out")
     if once:
@@ -100,7 +100,7 @@ def _seconds(duration: str | None, *, once: bool) -> int:
 
 
 def new_run_id() -> str:
-    """Name a run so that names sort by time and two never meet."""
+    """Return a name of a run such that names sort by time and never clash."""
     return f"cli-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
 
 
@@ -118,7 +118,7 @@ def run_once(
 
 
 def _by_partition(title: str, report: FlowReport) -> Grid:
-    """What was copied, a row a partition."""
+    """Show what was copied, one row per partition."""
     return Grid(
         title,
         ("topic", "to topic", "partition", "copied", "last offset", "lag"),
@@ -139,7 +139,7 @@ def _by_partition(title: str, report: FlowReport) -> Grid:
 
 
 def _by_topic(title: str, report: FlowReport) -> Grid:
-    """What was copied, a row a topic."""
+    """Show what was copied, one row per topic."""
     return Grid(
         title,
         ("topic", "to topic", "partitions", "copied", "lag"),
@@ -160,7 +160,7 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
     report = run.report
     if report is None:
         return
-    # Of lanes that were ended by a signal only the records are known, by the map.
+    # If a signal ended the lanes, only the records are known, from the map.
     size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
     title = (
         f"{run.flow}: {run.state}, {report.records:,} records{size}"
@@ -183,7 +183,7 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
 
 
 def _not_said(report: FlowReport) -> str:
-    """Say what is not among the records to go, and is not copied."""
+    """Describe the records that are neither copied nor counted as still to go."""
     undecided = f", {report.undecided_records:,} undecided" if report.undecided_records else ""
     unseen = f", {report.unseen_partitions:,} partitions not seen" if report.unseen_partitions else ""
     return undecided + unseen

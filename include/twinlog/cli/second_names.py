@@ -1,4 +1,4 @@
-"""Flows of one file that call one target by two names: known before either of them has copied anything."""
+"""Find flows of one file that call one target by two names, before either of them has copied anything."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SecondNames:
-    """The flows seen so far, by the source's alias and the target's id: so their state is kept on the target."""
+    """The flows seen so far, by the source's alias and the target's id: their state on the target is kept by these."""
 
     seen: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def refuse(self, flow: FlowSettings, target_cluster_id: str) -> None:
-        """Raise TerminalError `another-name` for a flow whose state would be that of one seen before."""
+        """Raise TerminalError `another-name` for a flow whose state would be that of a flow seen before."""
         first = self.seen.setdefault((flow.source.alias, target_cluster_id), flow.name)
         if first != flow.name:
             raise TerminalError(

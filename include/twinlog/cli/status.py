@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StatusOf:
-    """The status of one flow, or why there is none."""
+    """The status of one flow, or the reason why there is none."""
 
     flow: str
     status: FlowStatus | None = None
@@ -30,7 +30,7 @@ class StatusOf:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON that others rely on."""
+        """Return the JSON document that other programs rely on."""
         unknown: dict[str, Any] = {
             "flow": self.flow,
             "state": "unknown",
@@ -62,7 +62,7 @@ def status(
 
 
 def status_of(flow: FlowSettings) -> FlowStatus:
-    """Ask both clusters; the last known state where the source is gone."""
+    """Ask both clusters; if the source is gone, return the last known state."""
     from twinlog.cluster.open import open_clusters
     from twinlog.monitoring import status as step
 
@@ -159,7 +159,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid]:
 
 
 def _known_age(worst: RiskSample, history: Iterable[RiskSample]) -> float | None:
-    """Tell the worst age in seconds; None where it is 0 and nobody knew that of some samples."""
+    """Return the worst age in seconds; None if it is 0 and the age of some samples was unknown."""
     return worst.age_ms / 1000 if worst.age_ms or all(it.age_known for it in history) else None
 
 

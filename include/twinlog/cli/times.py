@@ -1,4 +1,4 @@
-"""Moments and durations as people type them."""
+"""Parse moments and durations as people type them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_moment(text: str, option: str = "--until") -> int:
-    """Read a moment as epoch ms: `2026-01-31T12:00:00Z` (UTC where no zone is given) or epoch ms itself.
+    """Read a moment as epoch ms: `2026-01-31T12:00:00Z` (UTC if no zone is given) or epoch ms itself.
 
     Raises UsageError for anything else.
     """

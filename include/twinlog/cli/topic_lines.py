@@ -64,7 +64,7 @@ def show(
 
 
 def _records(flow: FlowSettings, kind: Kind) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Give each record's line and fields; no fields for one that cannot be read, and why in its line."""
+    """Yield each record's line and fields; if a record cannot be read, no fields, and the reason in its line."""
     from twinlog.cluster.open import open_clusters
     from twinlog.state.mm2_topics import read_in_order
 
@@ -97,7 +97,7 @@ def _place(flow: FlowSettings, clusters: Clusters, kind: Kind) -> tuple[ClusterR
 
 
 def offset_sync_line(key: bytes, value: bytes) -> Line:
-    """As OffsetSyncFormatter."""
+    """Format a record as OffsetSyncFormatter does."""
     from twinlog.formats.mm2.offset_sync import OffsetSync
 
     it = OffsetSync.parse(key, value)
@@ -109,7 +109,7 @@ def offset_sync_line(key: bytes, value: bytes) -> Line:
 
 
 def checkpoint_line(key: bytes, value: bytes) -> Line:
-    """As CheckpointFormatter."""
+    """Format a record as CheckpointFormatter does."""
     from twinlog.formats.mm2.checkpoint import Checkpoint
 
     it = Checkpoint.parse(key, value)
@@ -121,7 +121,7 @@ def checkpoint_line(key: bytes, value: bytes) -> Line:
 
 
 def heartbeat_line(key: bytes, value: bytes) -> Line:
-    """As HeartbeatFormatter."""
+    """Format a record as HeartbeatFormatter does."""
     from twinlog.formats.mm2.heartbeat import Heartbeat
 
     it = Heartbeat.parse(key, value)
@@ -133,7 +133,7 @@ def heartbeat_line(key: bytes, value: bytes) -> Line:
 
 
 def map_line(key: bytes, value: bytes) -> Line:
-    """Our own, in the same style: runs as upstream->downstream*length."""
+    """Format a record of the map in the same style: extents as upstream->downstream*length."""
     from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 
     known = decode_map_key(key)

@@ -1,4 +1,4 @@
-"""The topics named with --topics, held against what a flow replicates."""
+"""Compare the topics named with --topics with those a flow replicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY_COMMAS = "--topics takes names of source topics, comma separated"
 
 
 def parse_topics(text: str | None) -> frozenset[str] | None:
-    """Split `orders,payments`; None when nothing was named."""
+    """Split `orders,payments`; None if no topic was named."""
     names = frozenset(name.strip() for name in (text or "").split(",") if name.strip())
     return names or None
 

@@ -167,7 +167,7 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
 
 
 def _asks_for_names(document: OffsetDocument) -> Iterator[Ask]:
-    """Ask about topics with nothing but words (Spark's -1 and -2): their names differ on the other side, too."""
+    """Ask about topics that have only Spark's -1 and -2: their names differ on the other side, too."""
     from twinlog.client.answers import Ask
 
     numbered = {entry.topic for entry in document.entries if not entry.special}
@@ -177,7 +177,7 @@ def _asks_for_names(document: OffsetDocument) -> Iterator[Ask]:
 
 
 def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
-    """Return the answers, all of which are about a topic that is there on both sides; else nothing is written."""
+    """Return the answers if all their topics exist on both sides; else raise, and nothing is written."""
     from twinlog.client.answers import NO_COPY
 
     for answer in answers:
@@ -225,9 +225,9 @@ def _iso(at_ms: int) -> str:
 def _write(
     path: Path, document: OffsetDocument, translated: Translated, names: Mapping[str, str], *, reverse: bool
 ) -> bool:
-    """Write all offsets, or none: a file with some missing would be read as complete.  False when it failed.
+    """Write all offsets, or none: an incomplete file would be read as complete.  Return False if it failed.
 
-    `names` says what each topic is called on the other side.
+    `names` gives each topic's name on the other side.
     """
     from dataclasses import replace
 

@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 LONGEST_MS = 10 * 366 * 86_400_000
-"""Beyond it there is a mistake in the number; and at the end of year 9999 no moment can be shown any more."""
+"""Beyond ten years the number is a mistake; and after the year 9999 no moment can be shown."""
 
 CheckArgument = Annotated[str, typer.Argument(metavar="CHECK", help="A check's name, such as no-gaps.")]
 SubjectOption = Annotated[

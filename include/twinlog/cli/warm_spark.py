@@ -1,4 +1,4 @@
-"""A Spark session that is opened when there is something to copy, and kept for the cycles that follow."""
+"""A Spark session that is opened once there is something to copy, and kept for the cycles that follow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WarmSpark:
     def runner(self, master: str) -> LaneRunner:
         """Return a runner on `master`.
 
-        Raises UsageError for what is no master, TransientError when no session can be had there.
+        Raises UsageError if `master` is not one, TransientError if no session can be opened there.
         """
         if self._runner is None or master != self._master:
             from twinlog.spark.runner import open_runner

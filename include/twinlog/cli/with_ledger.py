@@ -1,4 +1,4 @@
-"""For commands about what a flow remembers: its clusters, if it has a ledger."""
+"""Open the clusters of a flow for commands that need its ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
-    """Open a flow's clusters.  Raises TerminalError `no-ledger` for a flow that has never run."""
+    """Open a flow's clusters.  Raises TerminalError `no-ledger` if the flow has never run."""
     from twinlog.cluster.open import open_clusters
 
     with open_clusters(flow) as clusters:

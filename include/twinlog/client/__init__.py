@@ -1,6 +1,6 @@
-"""twinlog for programs: where consumers go on, and which cluster is behind which (docs/client.md).
+"""twinlog for programs: where consumers go on, and which cluster is replicated from which (docs/client.md).
 
-Imports neither Spark nor Airflow.  Everything here only reads.
+Imports neither Spark nor Airflow.  Only reads.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FlowClient:
         return FlowTranslator(self.flow, self.clusters).reverse(asks)
 
     def translate_groups(self, groups: Groups, at_ms: int | None = None) -> Translated:
-        """Translate where groups stand, or stood at a time (epoch ms) as far as checkpoints tell."""
+        """Translate where groups stand now, or stood at a time (epoch ms) as far as checkpoints tell."""
         return translate_groups(self.flow, self.clusters, groups, at_ms)
 
     def translate_time(self, at_ms: int, topics: Iterable[str] | None = None) -> Translated:
@@ -74,7 +74,7 @@ class FlowClient:
 def connect(config: Path | str, alias: str) -> Iterator[MirrorClient]:
     """Open one cluster of an mm2.properties file, with the replication policy of the flows that lead to it.
 
-    Raises ConfigError for a file that cannot be used, UsageError for an alias it does not have.
+    Raises ConfigError if the file cannot be used, UsageError if it has no such alias.
     """
     configuration = load(Path(config))
     if alias not in configuration.clusters:
@@ -89,7 +89,7 @@ def connect(config: Path | str, alias: str) -> Iterator[MirrorClient]:
 def open_flow(config: Path | str, flow: str) -> Iterator[FlowClient]:
     """Open both clusters of a flow (`A->B`) of an mm2.properties file.
 
-    Raises ConfigError for a file that cannot be used, UsageError for a flow it does not have.
+    Raises ConfigError if the file cannot be used, UsageError if it has no such flow.
     """
     configuration = load(Path(config))
     if flow not in configuration.flows:

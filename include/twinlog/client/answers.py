@@ -1,4 +1,4 @@
-"""What is asked of a translation, and what is answered: plain values."""
+"""The questions to a translation, and its answers: plain values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LARGEST = (1 << 63) - 1
-"""The largest offset there can be: Kafka's are 64 bits with a sign."""
+"""The largest possible offset: Kafka's are signed 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The next offset somebody reads in a partition: `topic` is the name on the side the offset is from.
+    """The next offset that a reader reads in a partition; `topic` is the name on the side the offset is from.
 
-    `group` is who, where that is known.
+    `group` names the reader, if it is known.
     """
 
     topic: str
@@ -23,7 +23,7 @@ class Ask:
 
 
 class Basis(StrEnum):
-    """What an answer rests on: the exact map, MM2's offset-syncs (never exact), or nothing."""
+    """The basis of an answer: the exact map, MM2's offset-syncs (never exact), or nothing."""
 
     MAP = "map"
     OFFSET_SYNCS = "offset-syncs"
@@ -48,20 +48,20 @@ class Reason(StrEnum):
 
 
 NO_COPY = frozenset({Reason.UNKNOWN_TOPIC, Reason.UNKNOWN_PARTITION, Reason.RECREATED, Reason.NOT_COPIED_YET})
-"""Why no offset of a partition can be translated, whatever its number."""
+"""Reasons for which no offset of a partition can be translated, whatever its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Where to go on at the other side.
 
-    `topic` is the name on the target, `source_topic` the one on the source; offsets are the next ones to read, and
-    one of them is None where there is no answer.  `exact`: the answer is the first record not yet read.  `ahead`: the
-    reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than late; with the
-    reason WAY_BACK_UNKNOWN only as far as the records of this flow go.  `again` is how many records may be read again
-    at most, None where nobody knows.  `missing` is how many unread records at most are not on the other side, although
-    the reader's own side may have them; no such answer is exact.  `reason` and `message` say why there is no answer,
-    or what else there is to know.
+    `topic` is the name on the target, `source_topic` the name on the source.  Offsets are the next ones to read; one
+    of them is None if there is no answer.  `exact` says that the answer is the first record not yet read.  `ahead`
+    says that the reader was beyond the copy and goes on at its end.  An answer that is not exact is early rather than
+    late; with the reason WAY_BACK_UNKNOWN, that holds only for the records of this flow.  `again` is how many records
+    may be read again at most, None if unknown.  `missing` is how many unread records at most are not on the other
+    side, although the reader's own side may have them; no such answer is exact.  `reason` and `message` say why there
+    is no answer, or what else is noteworthy.
     """
 
     group: str
@@ -80,5 +80,5 @@ class Answer:
 
     @property
     def answered(self) -> bool:
-        """Whether both sides are known."""
+        """Say whether both sides are known."""
         return self.upstream_offset is not None and self.downstream_offset is not None

@@ -1,4 +1,4 @@
-"""Where groups stand on the source, as questions for the translator: now, at a time, or as the last checkpoint says."""
+"""Turn positions of groups on the source into questions for the translator: now, at a time, or by checkpoints."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from twinlog.topics.incarnations import about_source_incarnation, sources_of_cop
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Which groups: by name, or by a Java regex that matches the whole name, as MM2's `groups`."""
+    """The groups meant: by name, or by a Java regex that matches the whole name, as in MM2's `groups`."""
 
     names: tuple[str, ...] = ()
     pattern: str = ""
 
     def accepts(self, name: str) -> bool:
-        """Whether the group is meant."""
+        """Say whether the group is meant."""
         return name in self.names or (bool(self.pattern) and NameFilter((self.pattern,)).accepts(name))
 
     def __bool__(self) -> bool:
@@ -37,8 +37,8 @@ class Groups:
 class Standing:
     """Questions, and what to know about them.
 
-    `as_of_ms` says, by question, when the group stood there (None: now).  `back`: the offsets are the target's.
-    `notes` are lines for people: who was left out, and why.
+    `as_of_ms` says for each question when the group stood there (None: now).  `back` says that the offsets are the
+    target's.  `notes` are lines for people: which groups were left out, and why.
     """
 
     asks: tuple[Ask, ...]
@@ -62,9 +62,9 @@ class _Notes:
 
 
 def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standing:
-    """Read what groups have committed on the source; with the source gone, what their checkpoints say.
+    """Read what groups have committed on the source; if the source is gone, what their checkpoints say.
 
-    Raises UsageError for a named group that does not exist, or a pattern that matches none.
+    Raises UsageError if a named group does not exist, or a pattern matches none.
     """
     try:
         return _committed(flow, clusters, groups)
@@ -79,9 +79,9 @@ def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Stan
 def standing_at(flow: FlowSettings, clusters: Clusters, groups: Groups, at_ms: int) -> Standing:
     """Find the last checkpoint at or before a time: the group stood there or further on.
 
-    Kafka keeps no history of committed offsets; the checkpoints topic keeps what compaction has left of it.  What is
-    about an earlier life of a topic is left out, with a note: the map is about the one that is copied now.
-    Raises UsageError when nothing is left of any of the groups.
+    Kafka keeps no history of committed offsets; the checkpoints topic keeps what compaction has left of it.
+    Checkpoints of an earlier incarnation of a topic are left out, with a note, because the map covers the present one.
+    Raises UsageError if nothing is left of any of the groups.
     """
     history = (it for it in read_checkpoint_history(flow, clusters.target) if it.at_ms <= at_ms)
     note = "the last checkpoints left from before that time: groups stood there or further on"
@@ -91,9 +91,9 @@ def standing_at(flow: FlowSettings, clusters: Clusters, groups: Groups, at_ms: i
 def records_at(
     flow: FlowSettings, clusters: Clusters, at_ms: int, topics: Collection[str] | None
 ) -> Standing:
-    """Find the first record at or after a time (ms) in every partition: where one stands who has read all before it.
+    """Find the first record at or after a time (ms) in every partition: the position of a reader of all before it.
 
-    On the source, or on the copies while the source is gone.
+    Looks on the source, or on the copies if the source is gone.
     """
     try:
         return _records_at(flow, clusters, at_ms, topics)
@@ -209,7 +209,7 @@ def _from_checkpoints(
     for (group, topic, partition), it in sorted(found.items()):
         source = source_of(topic)
         if source is None:
-            # It stands on a copy that came from the target; here are the offsets of the original.
+            # This copy came from the target; the offsets in question are the original's.
             text = (
                 f"{group}: its checkpoints of {topic} are about no copy of {flow.source.alias}, and left out"
             )

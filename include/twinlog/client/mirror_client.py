@@ -1,7 +1,7 @@
-"""What a cluster knows of the clusters it is replicated from: MM2's MirrorClient and RemoteClusterUtils.
+"""Ask a cluster about the clusters it is replicated from: MM2's MirrorClient and RemoteClusterUtils.
 
-The same questions with the same answers (MirrorClient), and one difference: where MM2 gives what it could
-read before a time-out, here an answer says whether it is whole, and what cannot be read at all is an error.
+The questions and answers are MirrorClient's, with one difference: MM2 returns what it could read before a time-out.
+Here an answer says whether it is complete, and a failed read is an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_g
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Whether an answer is all there is.
+    """Whether an answer is complete.
 
-    `records` were read, up to the end the topic had when the question began; `unreadable` of them were no checkpoints
-    of a known version and are not in the answer.
+    `records` were read, up to the end of the topic at the time of the question.  `unreadable` of them were no
+    checkpoints of a known version and are not in the answer.
     """
 
     records: int
@@ -34,13 +34,13 @@ class Completeness:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing had to be left out."""
+        """Say whether nothing had to be left out."""
         return not self.unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteOffset:
-    """Where a group goes on: `offset` on this cluster, for `upstream_offset` committed on the other, with its text."""
+    """Where a group goes on: `offset` here for `upstream_offset` committed on the other cluster, with its metadata."""
 
     offset: int
     upstream_offset: int
@@ -58,7 +58,7 @@ class RemoteOffsets:
     completeness: Completeness
 
     def of(self, group: str) -> GroupOffsets:
-        """Give one group's offsets; none for a group without checkpoints."""
+        """Return one group's offsets; empty for a group without checkpoints."""
         return self.groups.get(group, {})
 
 
@@ -74,33 +74,33 @@ class SourceAndTarget:
 
 
 class MirrorClient:
-    """Questions to one cluster.  Every one of them raises ClusterUnreachable or ClusterRefused."""
+    """Questions to one cluster.  Each raises ClusterUnreachable or ClusterRefused."""
 
     def __init__(self, cluster: ClusterReader, policy: ReplicationPolicy) -> None:
         self.cluster = cluster
         self.replication_policy = policy
 
     def heartbeat_topics(self) -> frozenset[str]:
-        """Name the heartbeats topics, those of clusters further upstream included."""
+        """Return the heartbeats topics, those of clusters further upstream included."""
         return frozenset(filter(self.replication_policy.is_heartbeats_topic, self._topics()))
 
     def checkpoint_topics(self) -> frozenset[str]:
-        """Name the topics that hold checkpoints."""
+        """Return the topics that hold checkpoints."""
         return frozenset(filter(self.replication_policy.is_checkpoints_topic, self._topics()))
 
     def upstream_clusters(self) -> frozenset[str]:
-        """Name every cluster whose heartbeats arrive here, over any number of hops."""
+        """Return every cluster whose heartbeats arrive here, over any number of hops."""
         return frozenset(alias for topic in self.heartbeat_topics() for alias in self._sources(topic))
 
     def replication_hops(self, source_alias: str) -> int | None:
-        """Count the hops from a cluster to this one, the shortest way; None when it does not arrive (MM2: -1)."""
+        """Count the hops from a cluster to this one on the shortest way; None if there is no way (MM2: -1)."""
         hops = (self._hops(topic, source_alias) for topic in self.heartbeat_topics())
         return min((it for it in hops if it is not None), default=None)
 
     def remote_topics(self, source_alias: str | None = None) -> frozenset[str]:
-        """Name the topics that were replicated to this cluster, from anywhere or from one cluster directly.
+        """Return the topics replicated to this cluster, from anywhere or directly from one cluster.
 
-        By their names alone, as MM2: under the default policy every dotted name counts.
+        By their names alone, as MM2 does: under the default policy every dotted name counts.
         """
         policy = self.replication_policy
         return frozenset(
@@ -114,7 +114,7 @@ class MirrorClient:
     def remote_consumer_offsets(self, group: str | re.Pattern[str], source_alias: str) -> RemoteOffsets:
         """Read where groups of `source_alias` go on here, from its checkpoints: one, or all whose whole id matches.
 
-        Raises TerminalError `no-checkpoints` when there is no such topic here.
+        Raises TerminalError `no-checkpoints` if there is no such topic here.
         """
         topic = self.replication_policy.checkpoints_topic(source_alias)
         groups: defaultdict[str, dict[TopicPartition, RemoteOffset]] = defaultdict(dict)
@@ -132,7 +132,7 @@ class MirrorClient:
         return RemoteOffsets(dict(groups), Completeness(read, unreadable))
 
     translate_offsets = remote_consumer_offsets
-    """RemoteClusterUtils' name for the same."""
+    """RemoteClusterUtils' name for the same method."""
 
     def _topics(self) -> Iterable[str]:
         return (name for name in self.cluster.topic_names() if name not in BROKERS_OWN)

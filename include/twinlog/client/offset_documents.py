@@ -37,7 +37,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One offset of a document; `special` for one that is a word rather than a number (Spark's -1 and -2)."""
+    """One offset of a document; `special` if it is a code rather than an offset (Spark's -1 and -2)."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class OffsetDocument:
     wrapped: bool = False
 
     def write(self, entries: Sequence[Entry]) -> str:
-        """Write the document with other entries, one for each of its own and in their order."""
+        """Write the document with other entries, one for each of its own, in their order."""
         match self.form:
             case Form.CSV:
                 return _csv(entries)
@@ -82,9 +82,9 @@ class OffsetDocument:
 
 
 def read_document(text: str, where: str) -> OffsetDocument:
-    """Read offsets in whatever form they are; `where` names the file in errors.
+    """Read offsets in any of the forms; `where` names the file in errors.
 
-    Raises UsageError, with line or key, for what is none of the forms, for negative offsets, and for nothing at all.
+    Raises UsageError, with line or key, if the text is none of the forms, has a negative offset, or is empty.
     """
     stripped = text.strip()
     if not stripped:

@@ -1,4 +1,4 @@
-"""Which partition of the other cluster a question about offsets is about, or why there is none."""
+"""Find the partition of the other cluster that a question about offsets concerns, or say why there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinlog.topics.incarnations import copied_from, differ
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One partition on both sides; `source` is None while the source cannot be asked, a topic id "" when unknown.
+    """One partition on both sides; `source` is None if the source cannot be asked, a topic id "" if unknown.
 
     `topic_id` is the source topic's, `remote_topic_id` the copy's.
     """
@@ -33,7 +33,7 @@ class Pair:
 
     @property
     def same_name(self) -> bool:
-        """Whether both sides call it the same, so that a flow the other way may write there, too."""
+        """Say whether both sides use the same name, so that the reverse flow may write there, too."""
         return self.topic == self.source_topic
 
 
@@ -48,7 +48,7 @@ class Impossible:
 
 
 class Pairing:
-    """Pairs the partitions of one flow by its ledger and its policy; by the map while the source cannot be asked."""
+    """Pairs the partitions of one flow by its ledger and its policy; by the map if the source cannot be asked."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Pairing:
         return {it: self._pair(it, *names, view) for it, names in wanted.items()}
 
     def _names(self, topic: str, *, back: bool) -> tuple[str, str]:
-        """Name the topic on the source and on the target; "" for one that cannot be named."""
+        """Return the topic's names on the source and on the target; "" for a name that cannot be formed."""
         if not back:
             known = self._ledger.incarnations.get(topic)
             remote = self._flow.policy.format_remote_topic(self._flow.source.alias, topic)
@@ -143,7 +143,7 @@ class Pairing:
         return self._another_life(source, remote, view)
 
     def _another_life(self, source: str, remote: str, view: _View) -> tuple[Reason, str] | None:
-        """Say which side is not what the map is about."""
+        """Say which side is not the incarnation that the map covers."""
         known = self._ledger.incarnations.get(source)
         life, copy = view.lives.found.get(source), view.remotes.get(remote)
         if life is not None and known is not None and known.topic_id != life.topic_id:
@@ -159,7 +159,7 @@ class Pairing:
         return None
 
     def _last_life(self, topic: str, partition: int) -> str:
-        """The topic id the copy is of, while the source cannot be asked."""
+        """Return the topic id of the copied incarnation, if the source cannot be asked."""
         known = self._ledger.incarnations.get(topic)
         if known is not None:
             return known.topic_id
@@ -173,7 +173,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class _Incarnations:
-    """The source's topics; none while it cannot be asked."""
+    """The source's topics; empty if it cannot be asked."""
 
     found: Mapping[str, TopicDescription] = field(default_factory=dict)
     refused: Mapping[str, TwinlogError] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class _Incarnations:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What both clusters say about the topics that are asked for."""
+    """What both clusters say about the topics asked about."""
 
     lives: _Incarnations
     remotes: Mapping[str, TopicDescription]

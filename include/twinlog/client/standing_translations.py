@@ -1,4 +1,4 @@
-"""Groups and times, translated: what the command line, the Dag `translate_group` and programs ask for."""
+"""Translate groups and times: for the command line, the Dag `translate_group` and programs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Translated:
 
     @property
     def unanswered(self) -> tuple[Answer, ...]:
-        """The questions without an answer: nobody should act on the others and forget these."""
+        """Return the questions without an answer: they must not be forgotten when the others are acted upon."""
         return tuple(it for it in self.answers if not it.answered)
 
     @property
     def complete(self) -> bool:
-        """Whether every question has an answer."""
+        """Say whether every question has an answer."""
         return not self.unanswered
 
 
@@ -37,7 +37,7 @@ def translate_groups(
 ) -> Translated:
     """Translate where groups stand now, or stood at a time as far as their checkpoints tell.
 
-    Raises UsageError for groups that nothing is known of.
+    Raises UsageError if nothing is known of the groups.
     """
     if at_ms is None:
         return translated(flow, clusters, standing_now(flow, clusters, groups))

@@ -1,4 +1,4 @@
-"""Exact translation of a flow's offsets, and back, by its offset map; MM2's offset-syncs where the map does not reach.
+"""Translate a flow's offsets exactly, and back, by its map; by MM2's offset-syncs if the map does not reach.
 
 Reads only.  The source may be gone: the map and the ledger are on the target.
 """
@@ -37,16 +37,16 @@ Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class _WayBack:
-    """What the flow the other way knows, and what it never copied."""
+    """What the reverse flow knows, and what it never copied."""
 
     known: ReverseState
     lost: Lost
 
 
 class FlowTranslator:
-    """Translations of one flow, as its map stands at the first question.
+    """Translations of one flow, by its map as it is at the first question.
 
-    Where a flow runs the other way under the same names, its map has a say, too; it is on the source.
+    If a reverse flow runs under the same topic names, its map counts, too; that map is on the source.
     """
 
     def __init__(self, flow: FlowSettings, clusters: Clusters) -> None:
@@ -56,18 +56,18 @@ class FlowTranslator:
     def translate(self, asks: Iterable[Ask]) -> tuple[Answer, ...]:
         """Translate source offsets to the target, in the order asked.
 
-        Raises ClusterUnreachable and ClusterRefused, and FormatError for a map topic that cannot be read: then nothing
-        is answered.  What is wrong with one offset, or with the map of its partition, is in its answer.
+        Raises ClusterUnreachable and ClusterRefused, and FormatError if a map topic cannot be read: then nothing is
+        answered.  A problem of one offset, or of the map of its partition, is reported in its answer.
         """
         return self._answers(list(asks), back=False)
 
     def reverse(self, asks: Iterable[Ask]) -> tuple[Answer, ...]:
-        """Translate offsets of the copies back to the source, as `translate`."""
+        """Translate offsets of the copies back to the source, as `translate` does."""
         return self._answers(list(asks), back=True)
 
     @cached_property
     def source_reachable(self) -> bool:
-        """Whether the source answers."""
+        """Say whether the source answers."""
         try:
             self._clusters.source.cluster_id()
         except ClusterUnreachable:
@@ -99,7 +99,7 @@ class FlowTranslator:
 
     @cached_property
     def _syncs(self) -> OffsetSyncStore:
-        """MM2's syncs; none where they are on a source that is gone."""
+        """Return MM2's syncs; none if they are on a source that is gone."""
         if self.flow.offset_syncs_topic_location == "source" and not self.source_reachable:
             return OffsetSyncStore({})
         return OffsetSyncStore.of(read_syncs(self.flow, self._clusters).records)
@@ -127,7 +127,7 @@ class FlowTranslator:
         return tuple(answers[number] for number in range(len(asks)))
 
     def _way_back(self, pairs: Iterable[Pair]) -> _WayBack | None:
-        """Read what the flow the other way keeps on the source, if there is one that has a say and can be asked."""
+        """Read what the reverse flow keeps on the source, if there is one that counts and can be asked."""
         same = {pair.source_topic: pair.topic_id for pair in pairs if pair.same_name}
         if not same or not self.source_reachable:
             return None
@@ -179,7 +179,7 @@ class FlowTranslator:
         if position is None:
             return self._by_syncs(pair, base) if not back else _unmapped(base)
         reason, message = _remark(pair, ask, position, back=back)
-        # Only the source could say whether somebody copies the other way: then the target's own records count, too.
+        # Only the source could say whether a reverse flow copies; the target's own records may count, too.
         unknown = pair.same_name and not self.source_reachable
         if unknown:
             reason, message = Reason.WAY_BACK_UNKNOWN, self._way_back_unknown(pair)
@@ -197,7 +197,7 @@ class FlowTranslator:
         )
 
     def _by_syncs(self, pair: Pair, base: Answer) -> Answer:
-        """MM2's rule, for offsets that MM2 copied and nobody has compared: early rather than late, never exact."""
+        """Translate by MM2's rule, for offsets that MM2 copied and no audit compared: early, never late or exact."""
         upstream = base.upstream_offset or 0
         known = self._syncs.translate(pair.source_topic, pair.partition, upstream).offset
         if known is None or known > pair.target.end:
@@ -218,12 +218,12 @@ class FlowTranslator:
 
 
 def _in(lost: Lost, life: SourceIncarnation) -> list[tuple[int, int]]:
-    """What of a partition was never copied; an older release noted gaps without a life."""
+    """Return what was never copied of a partition; an older release noted gaps without an incarnation."""
     return [*lost.get(life, ()), *lost.get(life._replace(topic_id=""), ())]
 
 
 def _against(pair: Pair, ask: Ask, *, back: bool) -> Impossible | None:
-    """What is wrong with the offset itself."""
+    """Return what is wrong with the offset itself."""
     log = pair.target if back else pair.source
     name = f"{ask.topic}-{ask.partition}"
     if ask.offset < 0:

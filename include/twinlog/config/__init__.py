@@ -1,1 +1,1 @@
-"""MM2's properties file, from bytes to typed settings.  No cluster is contacted here."""
+"""Read MM2's properties file, from bytes to typed settings.  No cluster is contacted here."""

@@ -1,1 +1,1 @@
-"""The user's own rules of the data, asked of a sample."""
+"""The user's own rules of the data, applied to a sample."""

@@ -1,7 +1,7 @@
-"""Step `data_rules`: ask the user's own rules of a sample of each topic.  It never touches the copy, unless told to.
+"""Step `data_rules`: apply the user's own rules to a sample of each topic.  Does not affect the copy by default.
 
-With `twinlog.data.quality.stop` a topic that breaks a critical rule is paused in the ledger, by source topic; a
-person resumes it.  Otherwise the answer is only told.
+With `twinlog.data.quality.stop`, a topic that breaks a critical rule is paused in the ledger, by source topic, until a
+person resumes it.  Without it, the result is only reported.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 
 Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
-"""Samples partitions and asks the suite of each topic: Spark's in production."""
+"""Samples partitions and applies the suite to each topic: Spark's in production."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataRulesResult:
-    """What the rules said of `records` sampled records; `paused` are source topics that were paused because of it.
+    """The result of the rules on `records` sampled records; `paused` are the source topics paused because of it.
 
-    `success`: a record was asked, and none breaks a critical rule.
+    `success` is true if at least one record was judged and no critical rule is broken.
     """
 
     flow: str
@@ -42,9 +42,9 @@ class DataRulesResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
-    """Sample and ask.
+    """Sample and judge.
 
-    Raises UsageError when the flow has no suite, ConfigError for one that cannot be used, ClusterUnreachable and
+    Raises UsageError if the flow has no suite, ConfigError if the suite cannot be used, ClusterUnreachable and
     ClusterRefused.  A broken rule is an answer, not an error.
     """
     settings = flow.data_rules
@@ -63,7 +63,7 @@ def run(flow: FlowSettings, clusters: Clusters, ask: Asker) -> DataRulesResult:
 
 
 def newest(discovery: Discovery, settings: DataRulesSettings) -> tuple[SampledPartition, ...]:
-    """Choose the newest offsets of each partition of the topics the rules are for.  Pure."""
+    """Choose the newest offsets of each partition of the topics that the rules apply to.  Pure."""
     return tuple(
         it
         for topic in discovery.topics

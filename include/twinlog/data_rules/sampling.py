@@ -1,4 +1,4 @@
-"""What is sampled of a partition; it travels to Spark's tasks."""
+"""The sampled part of a partition; it is sent to Spark's tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The user's own rules of the data: a suite of expectations from a file, asked of a frame of sampled records.
+"""The user's own rules of the data: a suite of expectations from a file, applied to a frame of sampled records.
 
 The file is a Great Expectations suite as JSON, `{"name", "expectations": [{"type", "kwargs", "severity"}]}`; the frame
-has the columns of `twinlog.spark.sample_task`.  Great Expectations is imported inside the functions: it takes seconds.
+has the columns of `twinlog.spark.sample_task`.  Great Expectations takes seconds to import, so the functions import
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SHOWN_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """One rule asked of one topic; `places` are the first records against it, as `partition/offset`."""
+    """One rule applied to one topic; `places` are the first records that break it, as `partition/offset`."""
 
     rule: str
     severity: Severity
@@ -36,7 +37,7 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """All rules asked of the sample of one topic."""
+    """All rules applied to the sample of one topic."""
 
     topic: str
     records: int
@@ -44,12 +45,12 @@ class TopicRules:
 
     @property
     def broken(self) -> bool:
-        """Whether a rule of severity critical does not hold."""
+        """Say whether a critical rule is broken."""
         return any(not it.passed and it.severity is Severity.CRITICAL for it in self.rules)
 
 
 def read_suite(path: Path) -> dict[str, Any]:
-    """Read a suite file.  Raises ConfigError that names file, rule and what is wrong."""
+    """Read a suite file.  Raises ConfigError with the file, the rule and the mistake."""
     try:
         suite = json.loads(path.read_text())
     except OSError as error:
@@ -66,7 +67,7 @@ def read_suite(path: Path) -> dict[str, Any]:
 
 
 def ask(suite: Mapping[str, Any], path: Path, topic: str, frame: DataFrame) -> TopicRules:
-    """Ask every rule of one topic's sample.  Raises ConfigError for a rule Great Expectations does not know."""
+    """Apply every rule to one topic's sample.  Raises ConfigError if Great Expectations does not know a rule."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
     import great_expectations as gx
 
@@ -125,7 +126,7 @@ def _result(outcome: Any) -> RuleResult:
 
 
 def severity_of(told: object) -> Severity:
-    """Read Great Expectations' severity, an enum or its text; whatever is below critical only warns."""
+    """Read Great Expectations' severity, an enum or its text; any severity below critical only warns."""
     text = getattr(told, "value", told) or "critical"
     return Severity.CRITICAL if text == "critical" else Severity.WARNING
 

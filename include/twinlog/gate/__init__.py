@@ -1,1 +1,1 @@
-"""The readiness gate: everything that matters before a failover, and one answer."""
+"""The readiness gate: every check that matters before a failover, and one answer."""

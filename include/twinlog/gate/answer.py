@@ -1,4 +1,4 @@
-"""From what the checks said to one answer: ready or not, with what was waived by whom.  Pure."""
+"""Turn the results of the checks into one answer: ready or not, and which failures were waived by whom.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.gate.suites.suites import AGES, Fact, Mode
 
 @dataclass(frozen=True, slots=True)
 class WaivedBy:
-    """A waiver that was counted, or that would have been had it not expired."""
+    """A waiver that counted, or that would have counted if it had not expired."""
 
     check: str
     subject: str
@@ -27,9 +27,10 @@ class WaivedBy:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """One check of the gate; `age_seconds` is how old what it looked at is, None when there is nothing to look at.
+    """One check of the gate.
 
-    `waived` names who answers for going on although it failed; a check that passed needs nobody.
+    `age_seconds` is the age of the facts that the check judged, None if there were none.  `waived` names the people
+    who answer for going on although the check failed; it is empty for a check that passed.
     """
 
     name: str
@@ -44,13 +45,13 @@ class GateCheck:
 
     @property
     def blocks(self) -> bool:
-        """Whether it keeps the gate from being ready."""
+        """Say whether this check keeps the gate from being ready."""
         return self.severity is Severity.CRITICAL and not self.passed and not self.waived
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAtRisk:
-    """How many records a group would read again; None when nobody knows."""
+    """How many records a group would read again; None if that is unknown."""
 
     group: str
     duplicates: int | None
@@ -58,7 +59,7 @@ class GroupAtRisk:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A part of a failover that the gate did now without changing anything, and the seconds it took."""
+    """A part of a failover that the gate has just performed without changing anything, and its duration in seconds."""
 
     part: str
     seconds: float
@@ -66,10 +67,11 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class CoverageOf:
-    """How much of a topic has been proved equal, and how old the oldest audit of its partitions is.
+    """How much of a topic has been proved equal, and the age of the oldest audit of its partitions.
 
-    `percent` is proved of the `comparable` records, those that both sides still hold, rounded down; 0 where the copy
-    holds others only, None where it holds none.  `unproved` are all that are not proved, by reason.
+    `percent` is the proved share of the `comparable` records, those that both sides still hold, rounded down.  It is 0
+    if the copy holds records but none of them is comparable, and None if the copy holds no record.  `unproved` counts
+    all records that are not proved, by reason.
     """
 
     topic: str
@@ -84,12 +86,12 @@ class CoverageOf:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The answer of the gate: `ready` when no critical check failed unwaived.
+    """The answer of the gate: `ready` if every critical check passed or was waived.
 
-    `still_writing`: producers had not been stopped, and it was not asked for.  `waivers` are all that the ledger
-    holds, expired ones too, `gaps` all gaps with their states; `blocking` the names of the checks that forbid a
-    failover.  `rehearsed` is what is known of the time a failover takes: twinlog's own part, not the restart of
-    clients.
+    `still_writing` says that producers had not been stopped, so the gate did not check that they had.  `waivers` are
+    all waivers in the ledger, expired ones too; `gaps` are all gaps with their states.  `blocking` are the names of
+    the checks that forbid a failover.  `rehearsed` is what is known of the duration of a failover: twinlog's own part,
+    without the restart of clients.
     """
 
     flow: str
@@ -110,12 +112,12 @@ class GateResult:
 
     @property
     def blocking(self) -> tuple[str, ...]:
-        """The checks that forbid a failover."""
+        """Return the names of the checks that forbid a failover."""
         return tuple(check.name for check in self.checks if check.blocks)
 
     @property
     def waived(self) -> tuple[str, ...]:
-        """The checks that failed and were waived."""
+        """Return the names of the checks that failed and were waived."""
         return tuple(check.name for check in self.checks if check.waived)
 
 
@@ -125,7 +127,7 @@ def weigh(
     ages: Mapping[Fact, float | None],
     now_ms: int,
 ) -> tuple[GateCheck, ...]:
-    """Give each result its age, and each failed one the waivers that cover it."""
+    """Give each result the age of its facts, and each failed result the waivers that cover it."""
     counted = [it for it in waivers if it.until_ms > now_ms]
     return tuple(
         GateCheck(
@@ -144,7 +146,7 @@ def weigh(
 
 
 def covering(result: CheckResult, waivers: Iterable[Waiver], now_ms: int) -> tuple[WaivedBy, ...]:
-    """Return the waivers that together cover everything in which a check failed; none when one thing is left."""
+    """Return the waivers that together cover every subject in which a check failed; none if one subject is left."""
     of_check = [it for it in waivers if it.check == result.name]
     whole = [it for it in of_check if not it.subject]
     if whole:
@@ -162,13 +164,13 @@ def waived_by(waiver: Waiver, now_ms: int) -> WaivedBy:
 
 
 def is_ready(checks: Iterable[GateCheck]) -> bool:
-    """Whether nothing forbids a failover; a gate without a check has not looked, and is not ready."""
+    """Say whether nothing forbids a failover; a gate without a single check has looked at nothing and is not ready."""
     seen = list(checks)
     return bool(seen) and not any(check.blocks for check in seen)
 
 
 def not_checked(names: Iterable[tuple[str, Severity, str]], why: str) -> tuple[CheckResult, ...]:
-    """Fail checks that could not be made: name, severity and what they expect of each."""
+    """Fail the checks that could not be made; each is given by its name, its severity and what it expects."""
     return tuple(
         CheckResult(name, severity, False, "not checked", expected, f"not checked: {why}")
         for name, severity, expected in names

@@ -1,7 +1,7 @@
-"""The readiness gate: ask everything that matters before a failover, and answer ready or not.  Changes nothing.
+"""The readiness gate: check everything that matters before a failover, and answer ready or not.  Changes nothing.
 
-Planned: the source is asked too, after it has been watched for a while.  Source dead: from the target alone, with the
-age of what it knew of the source.  What cannot be asked counts as not ready.
+Planned failover: the gate watches the source for a while, then asks both clusters.  Source dead: the gate asks the
+target alone, and gives the age of what the target knows of the source.  A fact that cannot be had counts as not ready.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ Validator = Callable[[Suite, Sequence[Row]], Validated]
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """What is asked: the mode; whether producers still write (then only what can hold meanwhile is); a canary."""
+    """What is asked: the mode, whether producers still write, and whether to send a canary.
+
+    While producers still write, the gate checks only what can hold meanwhile.
+    """
 
     mode: Mode
     still_writing: bool = False
@@ -64,7 +67,7 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """The answer, and what Great Expectations said, for its pages."""
+    """The gate's answer, and the results of Great Expectations from which its pages are made."""
 
     result: GateResult
     validated: tuple[Validated, ...] = ()
@@ -72,7 +75,7 @@ class GateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was found out, before waivers are weighed."""
+    """What was found out, before waivers are applied."""
 
     results: tuple[CheckResult, ...]
     state: StandbyState
@@ -92,10 +95,11 @@ def run(
     by: Validator = validate,
     sleep: Callable[[float], None] = time.sleep,
 ) -> GateAnswer:
-    """Ask and answer; `by` is Great Expectations, or in tests what gives the same verdicts in less time.
+    """Ask both clusters and answer.
 
-    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused, ConfigError for a check that
-    `twinlog.gate.blocking` names and nobody knows.  A source that does not answer is an answer.
+    `by` is Great Expectations, or in tests a faster judge with the same verdicts.  Raises ClusterUnreachable if the
+    target cannot be reached, ClusterRefused, and ConfigError if `twinlog.gate.blocking` names an unknown check.  A
+    source that does not answer is no error: it makes the answer "not ready".
     """
     refuse_unknown(flow.gate.blocking, f"{flow.name}: twinlog.gate.blocking")
     target_id = clusters.target.cluster_id()
@@ -204,7 +208,7 @@ def _with_source(
 def _source_is_gone(
     flow: FlowSettings, clusters: Clusters, asked: Iterable[Suite], error: TwinlogError
 ) -> _Judged:
-    """Fail every check: a planned failover cannot be judged from one side."""
+    """Fail every check: a planned failover cannot be judged from one cluster."""
     checks = [check for suite in raised(asked, flow.gate.blocking) for check in suite.checks]
     why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
     results = not_checked([(it.name, it.severity, it.expected) for it in checks], why)
@@ -255,10 +259,10 @@ def read_target(
     remote_topics: Sequence[str],
     source: ClusterReader | None = None,
 ) -> StandbyState:
-    """Read what stands on the target; `remote_topics` are copies to look at beside those the ledger knows.
+    """Read the state on the target; `remote_topics` are copies to look at in addition to those the ledger knows.
 
-    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError when the state is another flow's.  Of a
-    partition whose map cannot be read nothing is proved.
+    Raises ClusterUnreachable, ClusterRefused, FormatError, and TerminalError if the state belongs to another flow.  If
+    the map of a partition cannot be read, nothing of that partition counts as proved.
     """
     ledger, maps = read_ledger(flow, target), read_packed(flow, target)
     require_own(flow, ledger, "", target.cluster_id())
@@ -280,7 +284,7 @@ def read_target(
 
 
 def source_answers(source: ClusterReader) -> bool:
-    """Whether the source answers at all, be it with a refusal."""
+    """Say whether the source answers at all; a refusal is an answer."""
     try:
         source.cluster_id()
     except TransientError:

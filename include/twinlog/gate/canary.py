@@ -1,8 +1,8 @@
-"""The gate's canary: a record written to the source now, awaited on the target.
+"""The gate's canary: write a record to the source now, and wait for it on the target.
 
-It is a heartbeat, as the flow back would write it (MM2's heartbeats of a disabled flow): nothing new stands on the
-source afterwards, and it takes the way every record takes.  The copying is done by whoever does it: the Dag, or
-`twinlog run`.
+The canary is a heartbeat as the flow in the opposite direction would write it (MM2 writes heartbeats for disabled
+flows too).  So it leaves nothing unusual on the source, and it takes the same way as every record.  The gate does not
+copy it: the running Dag or `twinlog run` does.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def fly(
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> float | None:
-    """Write a heartbeat to the source and wait for it on the target; the seconds it took, None if it did not come.
+    """Write a heartbeat to the source, wait for it on the target, and return the seconds it took.
 
-    Raises TerminalError `canary` when the flow does not copy heartbeats, ClusterUnreachable and ClusterRefused.
+    Returns None if it did not arrive.  Raises TerminalError `canary` if the flow does not copy heartbeats,
+    ClusterUnreachable and ClusterRefused.
     """
     if not flow.heartbeats_replication:
         raise TerminalError(
@@ -52,5 +53,5 @@ def fly(
 
 
 def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
-    """Whether a record on the target is this very heartbeat."""
+    """Say whether a record on the target is this very heartbeat."""
     return parsed_beat(record) == beat

@@ -1,12 +1,12 @@
-"""Evidence of a gate: what was found, by which configuration and versions, signed so that nobody can change it.
+"""Evidence of a gate: the findings, the configuration and the versions, signed against later changes.
 
     {"format": "twinlog-evidence", "version": 1,
      "payload": {...}, "signature": {"algorithm": "Ed25519", "key_sha256": hex, "value": base64} or null}
 
-What is signed are the bytes of `payload` in canonical form (RFC 8785): UTF-8 JSON without blanks, keys of every object
-sorted, numbers as ECMAScript writes them.  All numbers of a payload are whole, or have at most three decimals.
-`key_sha256` is the digest of the public key's 32 raw bytes.  docs/gate.md tells the same to those who write their own
-verifier, and a test verifies with one.
+The signature covers the bytes of `payload` in canonical form (RFC 8785): UTF-8 JSON without blanks, keys of every
+object sorted, numbers as ECMAScript writes them.  All numbers of a payload are integers or have at most three
+decimals. `key_sha256` is the digest of the public key's 32 raw bytes.  docs/gate.md describes the same for other
+verifiers, and a test verifies with one of those.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PACKAGES = ("great-expectations", "confluent-kafka", "cryptography")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a verified evidence says; `key_sha256` is the key that signed it."""
+    """The content of evidence whose signature is good; `key_sha256` names the key that signed it."""
 
     flow: str
     mode: str
@@ -55,7 +55,7 @@ class Verified:
 
 
 def payload_of(result: GateResult, *, at: str, configuration: str, configuration_sha256: str) -> Json:
-    """Make the payload: the gate's whole answer, and what it was made with.  `configuration` is a file's name."""
+    """Make the payload: the gate's whole answer and what produced it.  `configuration` is a file's name."""
     payload: Json = plain({
         "made_at": at,
         "configuration": {"file": configuration, "sha256": configuration_sha256},
@@ -66,7 +66,7 @@ def payload_of(result: GateResult, *, at: str, configuration: str, configuration
 
 
 def versions() -> Mapping[str, str]:
-    """Name what judged, with versions."""
+    """Return the versions of the software that judged."""
     return {
         "twinlog": __version__,
         "python": platform.python_version(),
@@ -75,7 +75,7 @@ def versions() -> Mapping[str, str]:
 
 
 def plain(value: Any) -> Any:
-    """Round numbers to what evidence may hold: whole ones, or three decimals."""
+    """Round numbers to what evidence may hold: integers, or at most three decimals."""
     if isinstance(value, float):
         rounded = round(value, DECIMALS)
         return int(rounded) if rounded.is_integer() else rounded
@@ -87,14 +87,14 @@ def plain(value: Any) -> Any:
 
 
 def canonical(payload: Json) -> bytes:
-    """Write a payload as the bytes that are signed."""
+    """Encode a payload as the bytes that are signed."""
     return json.dumps(
         payload, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     ).encode()
 
 
 def document_of(payload: Json, key: Ed25519PrivateKey | None) -> str:
-    """Write the file, signed when there is a key."""
+    """Write the evidence file; it is signed if there is a key."""
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -113,15 +113,15 @@ def _signature(payload: Json, key: Ed25519PrivateKey) -> Json:
 
 
 def key_digest(key: Ed25519PublicKey) -> str:
-    """Name a public key."""
+    """Return the digest that names a public key."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
 
 def verify(text: str, key: Ed25519PublicKey) -> Verified:
-    """Check a file's form, version, algorithm, key and signature, in this order; say what it says.
+    """Check a file's form, version, algorithm, key and signature, in this order, and return its content.
 
-    Raises FormatError for what is no evidence, TerminalError `evidence` when it is not signed, signed by another
-    key, or was changed since.
+    Raises FormatError if the file is not evidence, and TerminalError `evidence` if it is not signed, was signed by
+    another key, or was changed after it was signed.
     """
     document = _parsed(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -177,7 +177,7 @@ def _parsed(text: str) -> Any:
 
 
 def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values of one key would be read by one reader as the first, by another as the last."""
+    """Refuse an object with the same key twice: one reader would take the first value, another the last."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in one object")
@@ -185,7 +185,7 @@ def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
-    """Read the key that signs.  Raises ConfigError for a file that is not one."""
+    """Read the private key that signs.  Raises ConfigError if the file does not hold one."""
     try:
         key = load_pem_private_key(_bytes(path), password=None)
     except TypeError:
@@ -198,7 +198,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def read_public_key(path: Path) -> Ed25519PublicKey:
-    """Read the key that verifies.  Raises ConfigError for a file that is not one."""
+    """Read the public key that verifies.  Raises ConfigError if the file does not hold one."""
     try:
         key = load_pem_public_key(_bytes(path))
     except (ValueError, UnsupportedAlgorithm):

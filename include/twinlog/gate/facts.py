@@ -1,4 +1,4 @@
-"""The rows that the readiness gate judges, made of what was read.  Pure."""
+"""Make the rows that the readiness gate judges from what was read.  Pure."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discover import left_out_reason
 
 MOST_OF_IT = 50
-"""Percent of what both sides hold that has to be proved while more is copied, or once the source is lost, where
-`twinlog.audit.percent` says nothing else: no audit can have come to what was copied last, which may be much of it."""
+"""Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
+
+It applies while copying goes on and once the source is lost: no audit can have reached the records copied last, which
+may be many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyState:
-    """What stands on the target alone: progress, map, copies, audits, disks, gaps, the flow's memory at `at_ms`.
+    """The state on the target alone: progress, map, copies, audits, disks, gaps, and the ledger, as of `at_ms`.
 
-    `sides` and `offsets` are of the copies, by their own names.
+    `sides` and `offsets` are those of the copies, under the copies' own names.
     """
 
     ledger: Ledger
@@ -54,9 +57,9 @@ class StandbyState:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """What else is known of a flow when the gate asks; None for what is not known or was not asked.
+    """What else the gate knows of a flow; a field is None if that is unknown or was not asked.
 
-    `moving` are the topics whose ends moved, or that have a transaction open, within the window.
+    `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
     """
 
     source_answers: bool
@@ -81,7 +84,7 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
         "topics": facts.topics,
         "source_answers": int(facts.source_answers),
         "moving_partitions": None if facts.moving is None else len(facts.moving),
-        # Where none are copied there is nothing to be too old.
+        # If no heartbeats are copied, none can be too old.
         "heartbeat_age_seconds": seconds_since(facts.heartbeat_ms, state.at_ms)
         if flow.heartbeats_replication
         else 0,
@@ -96,18 +99,18 @@ def flow_row(flow: FlowSettings, state: StandbyState, facts: FlowFacts) -> Row:
 
 
 def state_age(state: StandbyState) -> float | None:
-    """Age of the last cycle report, in seconds; None when there is none, or its clock was ahead of ours."""
+    """Return the age of the last cycle report in seconds; None without a report, or if its clock was ahead of ours."""
     return seconds_since(
         None if state.ledger.last_report is None else state.ledger.last_report.at_ms, state.at_ms
     )
 
 
 def partition_rows(flow: FlowSettings, seen: Survey, beats: frozenset[str]) -> tuple[Row, ...]:
-    """Make one row per partition of the source; `beats` are the topics of heartbeats."""
+    """Make one row per partition of the source; `beats` are the heartbeat topics."""
     return tuple(
         {
             **columns_of(row),
-            # Heartbeats go on after the producers have stopped: they are never all copied.
+            # Heartbeats go on after the producers have stopped, so they are never all copied.
             "lag_allowed": FOREVER if row.topic in beats else flow.tier_of(row.topic).lag_records,
             "mapped_wanted": _mapped_wanted(row.target_log_start, row.target_stable_end),
         }
@@ -152,9 +155,9 @@ def known_partition_rows(topics: Iterable[str], state: StandbyState) -> tuple[Ro
 
 
 def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
-    """Name the source topics that the target knows of, and that the flow still selects.
+    """Return the source topics that the target knows of and that the flow still selects.
 
-    Those of which the last cycle saw something at risk belong to them: their copies may never have been made.
+    They include topics in which the last cycle saw records at risk: their copies may never have been made.
     """
     known = state.ledger.known_source
     seen = {it.topic for it in known.topics} if known is not None else set()
@@ -163,7 +166,7 @@ def known_topics(flow: FlowSettings, state: StandbyState) -> tuple[str, ...]:
 
 
 def known_partitions(state: StandbyState) -> Mapping[str, Sequence[int]]:
-    """Number the partitions of each topic of which something was copied."""
+    """Return the partition numbers of each topic of which something was copied."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for at in sorted(state.progress):
         found[at.topic].append(at.partition)
@@ -179,7 +182,7 @@ def topic_rows(
     *,
     still_writing: bool = False,
 ) -> tuple[Row, ...]:
-    """Make one row per topic that both clusters were asked about; `beats` are the topics of heartbeats."""
+    """Make one row per topic about which both clusters were asked; `beats` are the heartbeat topics."""
     wanted = MOST_OF_IT if still_writing else ALL_OF_IT
     rows_of = rows_by_topic(seen.rows)
     gaps, covered = gaps_by_topic(state.gaps), by_topic(state.coverage)
@@ -201,9 +204,9 @@ def topic_rows(
 def known_topic_rows(
     flow: FlowSettings, topics: Iterable[str], state: StandbyState, brokers: int, beats: frozenset[str]
 ) -> tuple[Row, ...]:
-    """Make one row per known topic, from the target alone; of the source, what the last cycle saw.
+    """Make one row per known topic, from the target alone; facts of the source are those the last cycle saw.
 
-    `beats` are the topics of heartbeats.
+    `beats` are the heartbeat topics.
     """
     known = state.ledger.known_source
     at_risk = {it.topic: it for it in known.topics} if known is not None else {}
@@ -230,9 +233,10 @@ def known_topic_rows(
 
 
 def _pictures(known: KnownSource, life: Incarnation | None, rebuild: Rebuild | None) -> bool:
-    """Whether the last picture of the source was held against the copy that is there.
+    """Say whether the last picture of the source was compared with the copy that exists now.
 
-    One that was begun or emptied since lacks more than the picture says; of one that is being emptied it says nothing.
+    A copy that was begun or emptied since then lacks more than the picture says.  Of a copy that is being emptied the
+    picture says nothing.
     """
     emptying = rebuild is not None and rebuild.phase is RebuildPhase.DELETING
     return not emptying and (life is None or life.since_ms <= known.at_ms)
@@ -256,9 +260,9 @@ def _promised(
     wanted: int,
 ) -> Row:
     audited = total(covered.get(topic, ()))
-    # Nobody fails over to read heartbeats, which a canary may just have begun.
+    # No failover is made for the sake of heartbeats, and a canary may just have created their copy.
     judged = audited.held > 0 and topic not in beats
-    # An audit that compared nothing is none.
+    # An audit that compared nothing does not count as an audit.
     age = audited.age_seconds(at_ms) if audited.compared else None
     return {
         "rpo_seconds": flow.tier_of(topic).rpo_seconds,
@@ -273,19 +277,22 @@ def _promised(
 
 
 def _mapped_wanted(log_start: int | None, stable_end: int | None) -> int:
-    """Whether a copy holds records, so that a map of them must be there."""
+    """Return 1 if a copy holds records, so that a map of them must exist, else 0."""
     return int(log_start is not None and stable_end is not None and stable_end > log_start)
 
 
 def held_seconds(it: KnownTopic, known: KnownSource) -> float | None:
-    """How long a transaction had held its records back in that picture; 0 when none did, None when nobody knows."""
+    """Return how long a transaction had held records back when the source was last seen.
+
+    0 if no transaction did, None if that is unknown.
+    """
     if not known.undecided_seen:
         return None
     return seconds_since(it.undecided_ms, known.at_ms) if it.undecided else 0.0
 
 
 def coverage_by_topic(state: StandbyState) -> tuple[CoverageOf, ...]:
-    """Say of each topic how much of it is proved."""
+    """Return for each topic how much of it is proved."""
     sums = {topic: total(partitions) for topic, partitions in sorted(by_topic(state.coverage).items())}
     return tuple(
         CoverageOf(

@@ -1,6 +1,6 @@
-"""What the readiness gate knows of consumer groups: rows of the suite "groups".
+"""What the readiness gate knows of consumer groups: the rows of the suite "groups".
 
-With the source they are what the step `checkpoints` would do now; without it, what it wrote last.
+With the source, the rows are what the step `checkpoints` would do now; without it, what that step wrote last.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.topics.incarnations import about_incarnation, differ, sources_of_copies
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
-"""Of groups that stand beyond their translation, those that are to keep that place, or to be taken back by a cycle."""
+"""Verdicts on groups beyond their translation: they keep that position, or the next cycle moves them back."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """Rows to judge, duplicates to expect, and when the oldest checkpoint was written (epoch ms, None: none)."""
+    """Rows to judge, expected duplicates, and the time of the oldest checkpoint (epoch ms; None if there is none)."""
 
     rows: tuple[Row, ...]
     at_risk: tuple[GroupAtRisk, ...]
@@ -39,7 +39,7 @@ class GroupFacts:
 
 
 def read_both(flow: FlowSettings, clusters: Clusters, state: StandbyState) -> GroupFacts:
-    """Ask both clusters what the groups have committed, and what of it was passed on.
+    """Read the groups' committed positions on both clusters, and what of them reached the target.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
@@ -70,7 +70,7 @@ def group_row(
     offsets: Mapping[TopicPartition, PartitionOffsets],
     same: bool | None,
 ) -> Row:
-    """Make one row of what the step `checkpoints` found; `same` is None where records were not compared.  Pure."""
+    """Make one row of a finding of the step `checkpoints`; `same` is None if no records were compared.  Pure."""
     return {
         "group": row.group,
         "topic": row.topic,
@@ -87,15 +87,15 @@ def group_row(
 
 
 def refused_row(group: str) -> Row:
-    """Make the row of a group whose positions the source would not tell: it stands nobody knows where.  Pure."""
+    """Make the row of a group whose positions the source refused to tell: its position is unknown.  Pure."""
     return missing_row(GroupPartition(group, "-", -1))
 
 
 def _passed_on(row: GroupPartitionRow, noted: DatedCheckpoint | None) -> int | None:
-    """What the target knows of where the group stands: its committed position, or MM2's checkpoint beside it."""
+    """Return the group's position as the target knows it: the committed position, or else MM2's checkpoint."""
     there = row.committed_there
     if row.reason is SyncReason.WRITTEN:
-        return there  # the gate writes nothing: it is what the next cycle would do
+        return there  # the gate writes nothing: this is what the next cycle would commit
     if there is not None and row.downstream_offset is not None and there >= row.downstream_offset:
         return row.downstream_offset
     return noted.checkpoint.downstream_offset if noted is not None else None
@@ -110,7 +110,7 @@ def _place(there: PartitionOffsets | None, position: int | None) -> Row:
 
 
 def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
-    """Add up what each group would read again; unknown when one partition's is.  Pure."""
+    """Add up the records that each group would read again; unknown if one partition's count is unknown.  Pure."""
     duplicates: defaultdict[str, list[int | None]] = defaultdict(list)
     for row in rows:
         duplicates[row.group].append(row.expected_duplicates)
@@ -120,9 +120,9 @@ def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
 
 
 def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) -> GroupFacts:
-    """Tell from the checkpoints and the target's own groups where every group would start.
+    """Find where every group would start, from the checkpoints and the target's own groups.
 
-    How much it would read again depends on what it read on the source since, which nobody can ask.
+    How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
     noted = of_this_incarnation(flow, newest_checkpoints(flow, target)[0], state.ledger)
     waiting = frozenset(owed(state.ledger, known_topics(flow, state)))
@@ -139,7 +139,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, state: StandbyState) 
 def of_this_incarnation(
     flow: FlowSettings, noted: Mapping[GroupPartition, DatedCheckpoint], ledger: Ledger
 ) -> Mapping[GroupPartition, DatedCheckpoint]:
-    """Leave out what was written before a topic was made anew: it places nobody in the copy that is there.  Pure."""
+    """Leave out checkpoints from before a topic was recreated: they do not fit the present copy.  Pure."""
     source_of = sources_of_copies(flow, ledger)
 
     def life(topic: str) -> Incarnation | None:
@@ -152,12 +152,12 @@ def of_this_incarnation(
 
 
 def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
-    """Name the places on copies of `topics` that a rebuild has taken from their groups and not restored yet.  Pure."""
+    """Yield the positions on copies of `topics` that a rebuild has taken from groups and not yet restored.  Pure."""
     for topic in topics:
         rebuild, life = ledger.rebuilds.get(topic), ledger.incarnations.get(topic)
         if rebuild is None:
             continue
-        # While the copy is deleted the ledger still has the life before; later on another one may have followed.
+        # While the copy is deleted, the ledger still has the incarnation before; later another one may have followed.
         emptying = rebuild.phase is RebuildPhase.DELETING
         if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
             for place in rebuild.groups:
@@ -166,7 +166,7 @@ def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[GroupPartition]:
 
 
 def missing_row(place: GroupPartition) -> Row:
-    """Make the row of a group without a place where it should have one: it would start nobody knows where.  Pure."""
+    """Make the row of a group that lacks a position it should have: where it would start is unknown.  Pure."""
     return {
         "group": place.group,
         "topic": place.topic,
@@ -184,8 +184,9 @@ def known_rows(
 ) -> tuple[Row, ...]:
     """Make one row per checkpoint.  Pure.
 
-    A position that should have been committed and is not there, or lies before its checkpoint, is wrongly not
-    synced.  Without `sync.group.offsets.enabled` clients translate by the checkpoint, which then is the position.
+    If a position should have been committed and is missing, or lies before its checkpoint, it counts as wrongly not
+    synced.  Without `sync.group.offsets.enabled` clients translate by the checkpoint, so the checkpoint is the
+    position.
     """
     rows = []
     for it in (one.checkpoint for one in noted):

@@ -1,4 +1,4 @@
-"""What the readiness gate knows of rights, users, quotas and configs: what the metadata sync would still change."""
+"""What the readiness gate knows of ACLs, users, quotas and configs: the changes that the metadata sync would make."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from twinlog.metadata.values import ChangeKind, MetadataPlan
 
 @dataclass(frozen=True, slots=True)
 class MetadataFacts:
-    """Changes that are pending on the target, by kind; None where nobody could look.
+    """Changes that are pending on the target, by kind; None if that kind could not be read.
 
-    `unknown` counts what could not be compared, item by item.
+    `unknown` counts the items that could not be compared.
     """
 
     acls: int | None = None
@@ -28,7 +28,7 @@ class MetadataFacts:
 
     @property
     def columns(self) -> Row:
-        """The columns that checks look at."""
+        """Return the columns that checks look at."""
         return {
             "pending_acls": self.acls,
             "pending_users": self.users,
@@ -39,7 +39,7 @@ class MetadataFacts:
 
 
 def read(flow: FlowSettings, clusters: Clusters) -> MetadataFacts:
-    """Plan the metadata sync and count; nothing is known where it cannot be planned.
+    """Plan the metadata sync and count its changes; if it cannot be planned, nothing is known.
 
     Raises ClusterUnreachable.
     """
@@ -52,9 +52,9 @@ def read(flow: FlowSettings, clusters: Clusters) -> MetadataFacts:
 
 
 def facts_of(plan: MetadataPlan) -> MetadataFacts:
-    """Count what a plan would change, and differences of configs that it leaves.  Pure.
+    """Count the changes in a plan, and the config differences that it leaves.  Pure.
 
-    Where nothing was found, and not everything could be read, nothing is known.
+    If nothing was found, but not everything could be read, nothing is known.
     """
     pending = Counter(change.row.kind for change in plan.changes)
     pending[ChangeKind.TOPIC_CONFIG] += sum(

@@ -1,4 +1,4 @@
-"""The gate's answer as a page for people: one file that needs nothing else."""
+"""The gate's answer as an HTML page: one file that needs no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ UNKNOWN = "not known"
 
 
 def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str = "") -> str:
-    """Draw the page.  `evidence` is the file's name and `signed_by` the key's digest, "" when it is not signed."""
+    """Draw the page.
+
+    `evidence` is the file's name.  `signed_by` is the key's digest, "" if the evidence is not signed.
+    """
     return _template().render(
         result=result,
         sections=[
@@ -46,7 +49,7 @@ def moment(milliseconds: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a span of time, or that nobody knows it."""
+    """Write a span of time, or that it is unknown."""
     if seconds is None:
         return UNKNOWN
     for limit, length, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
@@ -56,12 +59,12 @@ def duration(seconds: float | None) -> str:
 
 
 def number(count: int | None) -> str:
-    """Write a count, or that nobody knows it."""
+    """Write a count, or that it is unknown."""
     return UNKNOWN if count is None else f"{count:,}"
 
 
 def share(part: int, whole: int) -> str:
-    """Write a share; 100 % is never what was rounded up, nor a share of nothing."""
+    """Write a share in percent; a rounded share never becomes 100 %, nor does a share of nothing."""
     return f"{int(1000 * part / whole) / 10:.1f} %" if whole else "nothing"
 
 

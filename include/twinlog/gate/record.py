@@ -1,4 +1,4 @@
-"""Keep an answer of the gate: page, Data Docs and evidence among the flow's reports, the outcome in its ledger."""
+"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinlog.state.ledger import write_ledger
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where an answer was kept; `signed_by` is the digest of the key, "" when nobody signed."""
+    """Where an answer was kept; `signed_by` is the digest of the key, "" if the evidence is not signed."""
 
     evidence: str
     page: str
@@ -40,9 +40,9 @@ def keep(
     configuration_sha256: str,
     key: Ed25519PrivateKey | None,
 ) -> Kept:
-    """Write page, Data Docs and evidence, and note the outcome in the ledger where the flow has one.
+    """Write page, Data Docs and evidence, and note the outcome in the ledger if the flow has one.
 
-    Evidence is never deleted.  Raises TerminalError `reports` for a folder that cannot be written to.
+    Evidence is never deleted.  Raises TerminalError `reports` if the folder cannot be written to.
     """
     result = answer.result
     payload = payload_of(
@@ -79,7 +79,7 @@ def keep(
 
 
 def note(flow: FlowSettings, target: Cluster, answer: GateAnswer, evidence_sha256: str) -> None:
-    """Note the outcome in the ledger; a flow that never ran has none, and gets none from the gate."""
+    """Note the outcome in the ledger; a flow that never ran has no ledger, and the gate does not create one."""
     if target.describe_topics([flow.ledger_topic]).refused:
         return
     result = answer.result

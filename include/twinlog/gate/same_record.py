@@ -1,6 +1,6 @@
-"""Whether groups would go on at the very record they would have read next: some positions, read on both sides.
+"""Check whether groups would go on at the record they would have read next: some positions, read on both sides.
 
-The translation comes from the map; this asks the clusters themselves, so a map that is wrong is found out.
+The translation comes from the map.  This check asks the clusters themselves, so it finds a wrong map.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.progress import SourceIncarnation
 
 SAMPLED = 50
-"""Positions that one gate reads, evenly chosen: each costs two small fetches."""
+"""Positions that one gate reads, evenly chosen; each costs two small fetches."""
 
 
 class Position(NamedTuple):
-    """A group's partition: the next copied record at or behind its committed offset, by both offsets."""
+    """A group's partition: the next copied record at or after its committed offset, by both offsets."""
 
     row: GroupPartitionRow
     upstream: int
@@ -33,9 +33,9 @@ class Position(NamedTuple):
 
 
 def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionRow]) -> Mapping[int, bool]:
-    """Say of some rows, by their place in `rows`, whether their position names the same record on both sides.
+    """Say, by index in `rows`, whether a row's position names the same record on both sides.
 
-    Rows without an answer were not sampled, have nothing left to read, or their record is gone by retention or
+    A row has no answer if it was not sampled, if nothing is left to read, or if its record is gone by retention or
     compaction.  Raises ClusterUnreachable, ClusterRefused, TransientError.
     """
     known = dict(enumerate(rows))
@@ -57,9 +57,9 @@ def read(clusters: Clusters, state: StandbyState, rows: Iterable[GroupPartitionR
 def position_of(
     row: GroupPartitionRow, state: StandbyState, maps: dict[SourceIncarnation, OffsetMap]
 ) -> Position | None:
-    """Find the record a group would read next; None where the translation does not claim to name it.  Pure.
+    """Find the record that a group would read next; None if the translation does not claim to name it.  Pure.
 
-    `maps` keeps what was opened.
+    `maps` caches the opened maps.
     """
     newest = state.ledger.incarnations.get(row.topic)
     if newest is None or row.downstream_offset is None or not row.exact or row.ahead:
@@ -82,8 +82,8 @@ def position_of(
 def same(position: Position, ours: Fingerprint | None, theirs: Fingerprint | None) -> bool | None:
     """Judge one position.  Pure.
 
-    One that lies before the record's copy costs duplicates (in a two-way topic others' records lie there, too); one
-    behind it would skip the record.
+    A position before the copy of the record costs duplicates (in a two-way topic, records of other writers lie there,
+    too).  A position after it would skip the record.
     """
     translated = position.row.downstream_offset
     if translated is None or translated != position.downstream:
@@ -94,7 +94,7 @@ def same(position: Position, ours: Fingerprint | None, theirs: Fingerprint | Non
 
 
 def evenly(places: Sequence[int]) -> Sequence[int]:
-    """Choose at most SAMPLED of them, spread over all."""
+    """Choose at most SAMPLED places, spread evenly."""
     if len(places) <= SAMPLED:
         return places
     return [places[index * len(places) // SAMPLED] for index in range(SAMPLED)]

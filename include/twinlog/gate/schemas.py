@@ -1,6 +1,6 @@
-"""What the readiness gate knows of schemas: whether the copy of a registry's topic holds what its source holds.
+"""What the readiness gate knows of schemas: whether the copy of a schema registry's topic equals its source.
 
-Confluent's and Karapace's registries keep every subject, version and id as the latest record of a key.
+Confluent's and Karapace's registries keep each subject, version and id as the latest record of a key.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from twinlog.topics.discovery import Discovery
 
 
 def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> int | None:
-    """Count the records of the source's registry that the copy does not hold as they are; None without such a copy.
+    """Count the records of the source's registry that differ in the copy; None if there is no such copy.
 
-    Raises ClusterUnreachable; a topic that may not be read counts as one difference: nothing is known of it.
+    Raises ClusterUnreachable.  A topic that may not be read counts as one difference, because nothing is known of it.
     """
     topic = next((it for it in discovery.topics if it.topic == flow.gate.schemas_topic), None)
     if topic is None or topic.remote is None:

@@ -1,6 +1,6 @@
-"""Proof that nobody writes to the source any more: its partitions' ends stand still over a window of time.
+"""Prove that producers have stopped: the end offsets of the source's partitions stand still for a while.
 
-Heartbeats do not count: MM2 and twinlog write them whether producers run or not, and the gate's own canary is one.
+Heartbeats do not count: MM2 and twinlog write them whether producers run or not, and the gate's canary is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ends = Answers[TopicPartition, PartitionOffsets]
 def moving_topics(
     flow: FlowSettings, source: ClusterReader, *, sleep: Callable[[float], None] = time.sleep
 ) -> frozenset[str]:
-    """Watch the flow's topics for the configured window; name those that are written to, or could not be watched.
+    """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
@@ -30,12 +30,12 @@ def moving_topics(
     partitions = all_partitions(described.found.values())
     before = source.offsets(partitions)
     sleep(flow.gate.fence_seconds)
-    # Nobody knows whether a topic stands still that cannot be described.
+    # Of a topic that cannot be described, it is unknown whether it stands still.
     return moved(partitions, before, source.offsets(partitions)) | frozenset(described.refused)
 
 
 def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[str]:
-    """Name the topics whose ends differ, whose transactions are not decided, or which did not tell.  Pure."""
+    """Return the topics whose end offsets differ, that have open transactions, or whose ends are unknown.  Pure."""
     return frozenset(it.topic for it in partitions if not _stood_still(before.found, after.found, it))
 
 

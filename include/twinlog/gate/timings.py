@@ -1,4 +1,4 @@
-"""How long the parts of a failover take that the gate performs as well."""
+"""Measure how long those parts of a failover take that the gate performs as well."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from twinlog.gate.answer import Timing
 
 
 class Stopwatch:
-    """Times consecutive steps."""
+    """A stopwatch for consecutive steps."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
         self.laps: tuple[Timing, ...] = ()
 
     def lap(self, part: str) -> None:
-        """Note what ended now."""
+        """Note the time since the last lap under the name of the part that ended now."""
         now = time.monotonic()
         self.laps += (Timing(part, round(now - self._since, 3)),)
         self._since = now

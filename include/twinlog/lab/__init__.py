@@ -1,1 +1,1 @@
-"""Two real clusters on one machine: embedded brokers, and the demo played on them."""
+"""Two real clusters on one machine: embedded brokers, and the demo that runs on them."""

@@ -1,4 +1,4 @@
-"""Which ACLs the metadata sync would add to the target, and which of those it once added it would take back.  Pure."""
+"""Plan which ACLs to add to the target, and which of those that twinlog once added to take back.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftO
 
 @dataclass(frozen=True, slots=True)
 class AclState:
-    """The ACLs of both clusters, and the topics of the source that the flow replicates."""
+    """The ACLs of both clusters, and the source topics that the flow replicates."""
 
     source: tuple[AclBinding, ...]
     target: tuple[AclBinding, ...]
@@ -23,7 +23,7 @@ class AclState:
 
 
 def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) -> Part:
-    """Compare what should be on the target with what is, and with what twinlog added."""
+    """Compare the ACLs that should be on the target with those that are, and with those that twinlog added."""
     remembered = {binding for record in memory for binding in bindings_of(record)}
     mm2 = flow.metadata.profile is Profile.MM2
     wanted, left_out, drift = _wanted(AclScope(flow, state.topics), state.source)
@@ -82,7 +82,7 @@ def _wanted(
 
 
 def _reading(flow: FlowSettings, state: AclState) -> set[AclBinding]:
-    """Return what readers have of profile `standby`: a promotion takes nothing away from them, not for a moment."""
+    """Return the readers' ACLs of profile `standby`: a promotion never takes them away, not for a moment."""
     if flow.metadata.profile is not Profile.PROMOTED:
         return set()
     standby = replace(flow, metadata=replace(flow.metadata, profile=Profile.STANDBY))
@@ -100,7 +100,7 @@ def _deny_first(binding: AclBinding) -> tuple[bool, AclBinding]:
 
 
 def _emptied(flow: FlowSettings, binding: AclBinding) -> Drift:
-    """A source that lost all of its ACLs at once is more likely broken than tidied up."""
+    """Keep the copies' ACLs if the source lost all of its own at once: it is more likely broken than tidied up."""
     return Drift(
         ChangeKind.ACL,
         binding.resource,
@@ -112,7 +112,7 @@ def _emptied(flow: FlowSettings, binding: AclBinding) -> Drift:
 
 
 def _broad(flow: FlowSettings, new: Sequence[AclBinding]) -> Iterable[str]:
-    """Name grants that reach beyond the copies: `*` stays `*` where copies have their topics' names."""
+    """Name grants that reach beyond the copies: `*` stays `*` if the policy keeps topic names."""
     broad = [it for it in new if it.name == ANY_NAME and it.permission == "ALLOW"]
     if broad and flow.metadata.profile is not Profile.MM2:
         listed = ", ".join(f"{it.right} on {it.resource}" for it in broad)

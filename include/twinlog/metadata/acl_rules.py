@@ -1,7 +1,7 @@
-"""Which ACLs of the source belong on the target, under which names and with which rights.  Pure.
+"""Decide which ACLs of the source belong on the target, under which names and with which rights.  Pure.
 
-Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL goes where its topic
-goes, prefixes and `*` with it; what an ALLOW gives is cut down to the profile, a DENY never is.
+Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL follows its topic, prefixes and `*`
+included.  The rights of an ALLOW are cut down to the profile, those of a DENY never are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READING: Mapping[str, Mapping[str, str]] = {
     },
     "GROUP": {"ALL": "READ", "READ": "READ", "DESCRIBE": "DESCRIBE"},
 }
-"""What profile `standby` makes of each operation that a source allows; what is not here has to wait."""
+"""Maps each operation that the source allows to its replacement in profile `standby`; others have to wait."""
 
 OUR_TRANSACTIONS = "twinlog-"
 WAITS = "waits for profile promoted"
@@ -31,7 +31,7 @@ WAITS = "waits for profile promoted"
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What an ACL of the source becomes on the target: nothing, with the reason, or ACLs."""
+    """The result of an ACL of the source on the target: none, with the reason, or some ACLs."""
 
     bindings: tuple[AclBinding, ...] = ()
     reason: str = ""
@@ -39,7 +39,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The topics under a prefix: whether there are any, and the names of their copies where no prefix holds these."""
+    """The topics under a prefix: whether there are any, and their copies' names if no prefix fits those."""
 
     some: bool
     apart: tuple[str, ...]
@@ -47,14 +47,14 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class AclScope:
-    """A flow, and the topics of the source that it replicates at this moment."""
+    """A flow, and the source topics that it replicates now."""
 
     flow: FlowSettings
     topics: tuple[str, ...]
     _covered: dict[str, Covered] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def bring(self, binding: AclBinding) -> Brought:
-        """Say what becomes of one ACL of the source."""
+        """Return what one ACL of the source becomes on the target."""
         if self.flow.metadata.profile is Profile.MM2:
             return self._as_mm2(binding)
         place: Callable[[AclBinding], Brought] | None = {
@@ -79,7 +79,7 @@ class AclScope:
         return Brought(cut, placed.reason if cut or placed.reason else WAITS)
 
     def _as_mm2(self, binding: AclBinding) -> Brought:
-        """Keep literal topics, `*` taken as a name; drop ALLOW WRITE, make ALLOW ALL a READ, leave the rest."""
+        """Keep literal topics, with `*` taken as a name; drop ALLOW WRITE, turn ALLOW ALL into READ, keep the rest."""
         allowed = binding.permission == "ALLOW"
         if binding.resource_type != "TOPIC" or binding.pattern != "LITERAL":
             return Brought(reason="MM2 syncs ACLs of single topics only")
@@ -100,7 +100,7 @@ class AclScope:
         return Brought((replace(binding, name=self._remote(binding.name)),))
 
     def _topics(self, binding: AclBinding, prefix: str) -> Brought:
-        """Bring an ACL of all topics that begin with `prefix`: as a prefix, where the copies have one in common."""
+        """Bring an ACL of all topics that begin with `prefix`: as a prefix, if the copies have one in common."""
         covered = self._under(prefix)
         if prefix and not covered.some and binding.permission == "ALLOW":
             return Brought(reason="the flow has no topic with this prefix")
@@ -114,11 +114,11 @@ class AclScope:
         return Brought((replace(binding, pattern="PREFIXED", name=remote),))
 
     def _names_copies(self, prefix: str) -> bool:
-        """Whether all that begins with it came from the target: a DENY brought back would grow an alias each time."""
+        """Say whether all names with this prefix came from the target: a DENY brought back adds an alias each time."""
         return self.flow.policy.topic_source(f"{prefix}x") == self.flow.target.alias
 
     def _under(self, prefix: str) -> Covered:
-        """Look through the topics once for each prefix: many users have an ACL on the same."""
+        """Find the topics under a prefix, once per prefix: many users have an ACL on the same one."""
         if prefix not in self._covered:
             copies = tuple(self._remote(topic) for topic in self.topics if topic.startswith(prefix))
             remote = self._remote(prefix)
@@ -137,7 +137,7 @@ class AclScope:
         return Brought((binding,))
 
     def _cluster(self, binding: AclBinding) -> Brought:
-        """Idempotent producing is the one thing that applications do with a cluster as such."""
+        """Bring a cluster ACL: idempotent producing is the only right on a cluster that applications use."""
         if binding.operation in {"ALL", "IDEMPOTENT_WRITE"}:
             return Brought((replace(binding, operation="IDEMPOTENT_WRITE"),))
         return Brought(reason="rights on the cluster itself are the target's own matter")
@@ -147,7 +147,7 @@ class AclScope:
 
 
 def not_understood(binding: AclBinding) -> Iterator[str]:
-    """Say what a target would not understand in an ACL: types of principals other than users, unknown numbers."""
+    """Say what a target would not understand in an ACL: principal types other than users, unknown numbers."""
     kind = binding.principal.partition(":")[0]
     if kind != "User":
         yield f"Kafka's own authorizer knows principals of type User only, not {kind}"

@@ -1,4 +1,4 @@
-"""Make the changes of a metadata plan on the target, each by itself: a refused one does not stop the rest."""
+"""Make the changes of a metadata plan on the target, one by one: a refused change does not stop the rest."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Applied:
 
 
 def make_changes(flow: FlowSettings, changes: Sequence[MetadataChange], target: Cluster) -> Applied:
-    """Make changes, in an order in which no DENY is ever missing and nobody is without a right in between.
+    """Make changes in an order in which no DENY is ever missing and no user lacks a right in between.
 
-    New DENYs come before new ALLOWs (none, if a DENY was refused), stale ALLOWs go after that, stale DENYs last.
-    Raises ClusterUnreachable when the target stops answering; doing it all again is safe.
+    New DENYs come first, then new ALLOWs (none, if a DENY was refused), then stale ALLOWs go, and stale DENYs last.
+    Raises ClusterUnreachable if the target stops answering; repeating all of it is safe.
     """
     acls = [it for it in changes if isinstance(it, AclChange)]
     errors: dict[MetadataChange, TwinlogError] = {}
@@ -89,7 +89,10 @@ def _set_quotas(target: Cluster, changes: Sequence[QuotaChange]) -> Errors:
 
 
 def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[ScramChange]) -> Errors:
-    """Give users what their declaration says; a plan carries no secret, so one made before may have lost its user."""
+    """Give users their declared credentials.
+
+    A plan carries no secret; a user of a saved plan may no longer be declared, and is then refused.
+    """
     declared = {(it.name, it.mechanism): it.password for it in flow.metadata.scram_users}
     known = [it for it in changes if (it.user, it.credential.mechanism) in declared]
     lost = [it for it in changes if it not in known]

@@ -1,7 +1,8 @@
-"""Which configs of the copies the metadata sync would change.  Pure.
+"""Plan which configs of the copies the metadata sync changes.  Pure.
 
-Profile `mm2` is MirrorSourceConnector's incremental sync: whatever the source has is set, whatever
-it has by default is removed.  The other profiles compare three ways: what somebody set on the target is kept.
+Profile `mm2` is MirrorSourceConnector's incremental sync: every entry that the source sets is set, every entry that is
+default there is removed.  The other profiles compare three ways: an entry on the target that twinlog did not set is
+kept.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Configs = Mapping[str, ConfigValue]
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigState:
-    """The flow's topics that have a copy: the copies by the name of their topic, and the configs of both."""
+    """The flow's topics that have a copy: the copies under their topics' names, and the configs of both."""
 
     copies: Mapping[str, TopicDescription]
     source: Answers[str, Configs]
@@ -70,14 +71,14 @@ def plan_topic_configs(
 
 
 def wanted_configs(flow: FlowSettings, source: Configs, target: Configs) -> dict[str, str | None]:
-    """Return what the copy should have by name, None for "not set on the topic"; what is not named is left alone."""
+    """Return the copy's wanted entries; None means "not set on the topic", and other entries are left alone."""
     excluded = excluded_configs(flow)
     with_defaults = flow.use_defaults_from == "source"
     wanted: dict[str, str | None] = {}
     if flow.metadata.profile is Profile.MM2:
         wanted |= {entry.name: None for entry in source.values() if _is_default(entry, excluded)}
     else:
-        # Also what the source has from a broker's file: such a value is not for another cluster.
+        # Also entries that the source has from a broker's file: such a value is not for another cluster.
         own = {entry.name for entry in target.values() if entry.source is ConfigSource.TOPIC}
         wanted |= {name: None for name in own if not excluded.excludes(name)}
     return wanted | creation_configs(source, excluded=excluded, with_defaults=with_defaults)
@@ -94,7 +95,7 @@ def _is_default(entry: ConfigValue, excluded: NameFilter) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """One copy: what it should have, what it has, and what twinlog gave it."""
+    """One copy: its wanted entries, its present ones, and those that twinlog gave it."""
 
     flow: FlowSettings
     name: str
@@ -162,7 +163,7 @@ def _clamped(flow: FlowSettings, state: TopicConfigState) -> Iterator[str]:
 
 
 def _replication(flow: FlowSettings, copies: Iterable[TopicDescription], brokers: int) -> Iterator[Drift]:
-    """Report copies with other replicas than `replication.factor`; what a cluster cannot hold is not asked of it."""
+    """Report copies whose replicas differ from `replication.factor`, as far as the cluster can hold so many."""
     if flow.replication_factor < 1:
         return
     wanted = clamped(flow.replication_factor, brokers)

@@ -1,6 +1,6 @@
-"""A metadata plan or result as lines for people: what comes in green, what goes in red, what stays in yellow.  Pure.
+"""Show a metadata plan or result to people: added lines green, removed red, kept yellow.  Pure.
 
-Names and values are those of clusters, where principals and configs may hold anything: each line is made visible.
+Names and values come from clusters, where principals and configs may hold any characters: each line is made visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twinlog.topics.refusal import Refusal
 from twinlog.visible import visible
 
 StyledLine = tuple[str, str]
-"""A rich style (`green`), and the text it is for: its first sign says the same as the colour."""
+"""A rich style (`green`) and its text; the text's first sign says the same as the colour."""
 
 COMES, GOES, CHANGES, STAYS, REFUSED, QUIET, HEADING = (
     "green",
@@ -61,7 +61,7 @@ def _visible(lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
 
 
 def _change_lines(changes: Iterable[MetadataChange]) -> Iterator[StyledLine]:
-    """Yield changes under the resource they are about, resources in the order in which they first appear."""
+    """Yield changes under their resource, resources in the order in which they first appear."""
     rows = [change.row for change in changes]
     first = {row.resource: index for index, row in reversed(list(enumerate(rows)))}
     in_groups = sorted(rows, key=lambda row: first[row.resource])

@@ -1,8 +1,9 @@
-"""Whose settings the metadata sync may follow: those of the lives that are copied, and of their cluster.  Pure.
+"""Decide whose settings the metadata sync may follow: the copied incarnations' and their cluster's.  Pure.
 
-A topic that was made anew has none of the settings of the one before, and a cluster that was made anew none at all.
-What they lack would be taken off the only copy there is: its brokers would delete records that nobody has any more.
-So what is not the life that is copied stays as it is, as its copy does (docs/decisions/0010-lives-of-topics.md).
+A recreated topic has none of the settings of the one before, and a recreated cluster has none at all.  If the sync
+followed them, it would remove settings from the only copy there is, and its brokers would delete records that exist
+nowhere else.  So it follows only the incarnation that is copied; all else stays as it is, as the copy itself does
+(docs/decisions/0010-lives-of-topics.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from twinlog.topics.refusal import Refusal
 
 
 def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refusal | None:
-    """Refuse everything while a topic of the flow was copied from another cluster than the source is now."""
+    """Refuse everything while a topic of the flow was copied from a cluster other than the present source."""
     alias = flow.source.alias
     for topic, life in sorted(ledger.incarnations.items()):
         if left_out_reason(flow, topic) is None and differ(life.source_cluster_id, cluster_id):
@@ -35,7 +36,7 @@ def another_source(flow: FlowSettings, ledger: Ledger, cluster_id: str) -> Refus
 def other_incarnation(
     flow: FlowSettings, ledger: Ledger, topic: str, source: TopicDescription, copy: TopicDescription
 ) -> Refusal | None:
-    """Refuse the configs of a topic, or of a copy, that was made anew since it was copied."""
+    """Refuse the configs of a topic, or of a copy, that was recreated since it was copied."""
     known = ledger.incarnations.get(topic)
     if known is None:
         return None
@@ -60,7 +61,7 @@ def copied_incarnations(
     source: Mapping[str, TopicDescription],
     copies: Mapping[str, TopicDescription],
 ) -> tuple[dict[str, TopicDescription], tuple[Refusal, ...]]:
-    """Split copies (by the name of their topic) into those whose configs follow, and refusals of the others."""
+    """Split copies (under their topics' names) into those whose configs follow, and refusals of the others."""
     refused = {
         topic: refusal
         for topic, copy in copies.items()

@@ -1,4 +1,4 @@
-"""What the ledger is to remember after changes were made: the records that differ from before.  Pure."""
+"""Return the ledger records to write after changes: those that differ from before.  Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Value = TypeVar("Value", str, float)
 def intended_acls(
     memory: MetadataMemory, changes: Iterable[MetadataChange], at_ms: int
 ) -> tuple[AclsAdded, ...]:
-    """Return what to write before ACLs are created: a crash in between must not leave one that nobody revokes."""
+    """Return what to write before ACLs are created: after a crash in between, each added ACL can still be revoked."""
     added = {it.binding for it in changes if isinstance(it, AclChange) and it.add}
     return _changed_acls(memory, _remembered(memory) | added, at_ms)
 
@@ -46,7 +46,7 @@ def after(
     settled: Iterable[SettledSetting],
     at_ms: int,
 ) -> tuple[MetadataRecord, ...]:
-    """Return what to write once `done` of the `changes` are made: the records that `memory` does not hold as such.
+    """Return what to write once `done` of the `changes` are made: the records that `memory` does not yet hold.
 
     `memory` knows of the ACLs that were to be added; those that were refused are forgotten.
     """
@@ -110,7 +110,7 @@ def _quotas(
 def _updated(
     before: Mapping[Owner, Mapping[str, Value]], values: Iterable[tuple[Owner, str, Value | None]]
 ) -> dict[Owner, dict[str, Value]]:
-    """Put values into what was remembered, None taking one away; return the owners whose memory changed."""
+    """Put values into the memory, None removing one; return the owners whose memory changed."""
     now: dict[Owner, dict[str, Value]] = {}
     for owner, name, value in values:
         own = now.setdefault(owner, dict(before.get(owner, {})))

@@ -1,4 +1,4 @@
-"""Which client quotas the metadata sync would change: what somebody else set on the target is kept.  Pure."""
+"""Plan which client quotas to change; a quota on the target that twinlog did not set is kept.  Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.metadata.values import (
 
 
 def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iterable[QuotasSet]) -> Part:
-    """Compare every quota of either side."""
+    """Compare every quota of both sides."""
     remembered = {QuotaEntity.of(record.entity): record.quotas for record in memory}
     changes: list[QuotaChange] = []
     drift: list[Drift] = []

@@ -1,4 +1,4 @@
-"""What the metadata sync reads from both clusters before it plans.  A part that is refused does not stop the others."""
+"""Read what the metadata sync plans from, on both clusters.  A refused part does not stop the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Subject(StrEnum):
-    """What can be synced by itself."""
+    """A subject that can be synced by itself."""
 
     CONFIGS = "configs"
     ACLS = "acls"
@@ -44,7 +44,7 @@ class QuotaState:
 
 @dataclass(frozen=True, slots=True)
 class ScramState:
-    """The SCRAM users of both clusters; the source's are None when it does not tell."""
+    """The SCRAM users of both clusters; the source's are None if it does not tell."""
 
     source: Users | None
     target: Users
@@ -52,9 +52,9 @@ class ScramState:
 
 @dataclass(frozen=True, slots=True)
 class MetadataState:
-    """Both clusters as they stand; what was not asked for, or could not be read, is None.
+    """The state of both clusters; a part is None if it was not asked for or could not be read.
 
-    What would change is not known of kinds that are `unknown`: a cluster refused to tell.
+    For kinds that are `unknown`, the changes are unknown: a cluster refused to tell.
     """
 
     configs: TopicConfigState | None = None
@@ -67,7 +67,7 @@ class MetadataState:
 
 
 def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
-    """Return what a flow syncs, by its settings; MM2 knows neither quotas nor users."""
+    """Return what a flow syncs, by its settings; MM2 syncs neither quotas nor users."""
     extended = flow.metadata.profile is not Profile.MM2
     chosen = {
         Subject.CONFIGS: flow.sync_topic_configs,
@@ -81,9 +81,9 @@ def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
 def read_state(
     flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject], ledger: Ledger
 ) -> MetadataState:
-    """Read what the subjects need, of the cluster and of the lives of topics that are copied.
+    """Read what the subjects need, of the cluster and the topic incarnations that are copied.
 
-    Raises ClusterUnreachable when a cluster does not answer at all.
+    Raises ClusterUnreachable if a cluster does not answer at all.
     """
     source_id = clusters.source.cluster_id()
     refusal = why_not_own(flow, ledger, source_id, clusters.target.cluster_id())
@@ -108,7 +108,7 @@ def read_state(
 
 
 class _Asking:
-    """Asks for one thing at a time and keeps what was refused."""
+    """Asks one question at a time and keeps the refusals."""
 
     def __init__(self) -> None:
         self.refused: list[Refusal] = []
@@ -116,9 +116,9 @@ class _Asking:
         self.unknown: list[ChangeKind] = []
 
     def ask(self, what: str, question: Callable[[], T], kind: ChangeKind | None) -> T | None:
-        """Return the answer; None when it is refused, or when there are no ACLs to speak of.
+        """Return the answer; None if it is refused, or if the cluster has no ACLs because it has no authorizer.
 
-        Refused, changes of that `kind` are unknown; None where they do not hang on the answer.
+        After a refusal, changes of that `kind` are unknown; `kind` is None if none depend on the answer.
         """
         try:
             return question()
@@ -142,7 +142,7 @@ def _configs(
     there = clusters.target.describe_topics(remote.values()).found
     remote = {topic: name for topic, name in remote.items() if name in there}
     source, target = clusters.source.topic_configs(remote), clusters.target.topic_configs(remote.values())
-    # Ids are read after configs: what was made anew in between shows that these may be of another life.
+    # Ids are read after configs: a topic recreated in between shows that the configs may be another incarnation's.
     lives = clusters.source.fresh.describe_topics(remote).found
     described = clusters.target.fresh.describe_topics(remote.values()).found
     copied = {topic: described[name] for topic, name in remote.items() if name in described}
@@ -169,7 +169,7 @@ def _quotas(clusters: Clusters, asking: _Asking) -> QuotaState | None:
 
 
 def _scram(clusters: Clusters, asking: _Asking) -> ScramState | None:
-    # Whether declared users are there the target tells alone.
+    # The target alone tells whether declared users exist.
     source = asking.ask(f"SCRAM users of {clusters.source.alias}", clusters.source.describe_scram_users, None)
     target = asking.ask(
         f"SCRAM users of {clusters.target.alias}", clusters.target.describe_scram_users, ChangeKind.SCRAM_USER

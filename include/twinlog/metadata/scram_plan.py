@@ -1,4 +1,4 @@
-"""Which SCRAM credentials declared users would get, and whose login the target would not know.  Pure."""
+"""Plan the SCRAM credentials of declared users, and list users whose login the target would not know.  Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Users = Mapping[str, tuple[ScramCredential, ...]]
 def plan_scram(
     flow: FlowSettings, source: Users | None, target: Users, secrets: Iterable[ScramSecretSet] = ()
 ) -> Part:
-    """Compare declared users with the target, and the source's with both; `source` None: it cannot be asked.
+    """Compare declared users with the target, and the source's users with both.
 
-    `secrets` are those that were given before: a user whose declared secret is not known to be the one on the target
-    gets it, once.
+    `source` is None if it cannot be asked.  `secrets` are those that were given before: a user gets the declared
+    secret once, unless it is known to be the one on the target.
     """
     declared = flow.metadata.scram_users
     remembered = {(it.user, it.mechanism): it for it in secrets}
@@ -51,7 +51,7 @@ def _change(user: DeclaredUser, target: Users, known: ScramSecretSet | None) -> 
 
 
 def iterations(users: Users, name: str, mechanism: str) -> int | None:
-    """Return how many iterations a user's credential has, None without one."""
+    """Return the iterations of a user's credential, None if it has none."""
     found = (it.iterations for it in users.get(name, ()) if it.mechanism == mechanism)
     return next(found, None)
 

@@ -1,8 +1,8 @@
-"""Which secrets declared users were last given, without keeping one: salted prints of them in the ledger.
+"""Remember which secrets declared users were last given without keeping one: salted fingerprints in the ledger.
 
-A cluster does not give a secret back, so that one was changed in its store can only be seen by comparing it with what
-twinlog itself set.  The print is scrypt's (RFC 7914) over a salt of its own: it costs who tries secrets more than the
-salted password that Kafka keeps of 4,096 iterations.
+A cluster never returns a secret.  So a changed secret can only be noticed by comparing it with the one that twinlog
+last set.  The fingerprint is scrypt's (RFC 7914) with a salt of its own: guessing costs more there than with the
+salted password of 4,096 iterations that Kafka keeps.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from twinlog.metadata.values import MetadataChange, ScramChange
 
 _SALT_BYTES = 16
 _COST = 2**14
-"""scrypt's n; with its usual r of 8 about 50 ms and 16 MB for each user of a plan."""
+"""scrypt's n; with its usual r of 8, about 50 ms and 16 MB for each user of a plan."""
 
 
 def is_of(known: ScramSecretSet, user: DeclaredUser) -> bool:
-    """Whether a print is of the secret that is declared now."""
+    """Say whether a fingerprint belongs to the secret that is declared now."""
     return hmac.compare_digest(known.print, _print(user, b64decode(known.salt)))
 
 
 def given(flow: FlowSettings, made: Iterable[MetadataChange], at_ms: int) -> tuple[ScramSecretSet, ...]:
-    """Return what to remember of the secrets that users were given."""
+    """Return the fingerprints to remember of the secrets that users were given."""
     declared = {(user.name, user.mechanism): user for user in flow.metadata.scram_users}
     return tuple(
         _record(declared[it.user, it.credential.mechanism], secrets.token_bytes(_SALT_BYTES), at_ms)
@@ -39,7 +39,7 @@ def given(flow: FlowSettings, made: Iterable[MetadataChange], at_ms: int) -> tup
 
 
 def undeclared(flow: FlowSettings, known: Iterable[ScramSecretSet]) -> tuple[ScramSecretSet, ...]:
-    """Return what to forget: prints of users that are no longer declared."""
+    """Return the fingerprints to forget: those of users that are no longer declared."""
     declared = {(user.name, user.mechanism) for user in flow.metadata.scram_users}
     return tuple(it for it in known if (it.user, it.mechanism) not in declared)
 

@@ -1,7 +1,7 @@
 """Step `sync_metadata`: bring topic configs, ACLs, quotas and declared users of the source to the target.
 
-`make_plan` reads both sides and lists changes, `apply` makes exactly those, item by item, and remembers in the ledger
-what twinlog gave, so that it can take back that and nothing else.
+`make_plan` reads both sides and lists changes.  `apply` makes exactly those, item by item, and remembers in the ledger
+what twinlog gave, so that it can later take back exactly that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from twinlog.topics.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class MetadataResult:
-    """What was changed on the target, what it refused item by item, and the differences that stay."""
+    """The changes made on the target, those it refused item by item, and the differences that stay."""
 
     flow: str
     profile: Profile
@@ -43,12 +43,12 @@ class MetadataResult:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was refused."""
+        """Say whether nothing was refused."""
         return not self.refused
 
     @property
     def document(self) -> dict[str, Any]:
-        """The result as JSON."""
+        """Return the result as JSON."""
         return {
             "flow": self.flow,
             "profile": self.profile.value,
@@ -61,7 +61,7 @@ class MetadataResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | None = None) -> MetadataResult:
-    """Plan and apply at once; raises what `make_plan` and `apply` raise."""
+    """Plan and apply at once.  Raises what `make_plan` and `apply` raise."""
     return apply(flow, make_plan(flow, clusters, subjects), clusters.target)
 
 
@@ -70,8 +70,8 @@ def make_plan(
 ) -> MetadataPlan:
     """List what would change on the target; `subjects` None means all that the flow syncs.  Changes nothing.
 
-    Raises ClusterUnreachable, and TerminalError `promoted` when the flow was failed over and the profile would take
-    back what producers need.
+    Raises ClusterUnreachable, and TerminalError `promoted` if the flow was failed over and the profile would take back
+    what producers need.
     """
     ledger = read_ledger(flow, clusters.target)
     _respect_phase(flow, ledger)
@@ -83,8 +83,8 @@ def make_plan(
 def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataResult:
     """Make the changes of a plan, and remember them.
 
-    What is refused is reported item by item.  Raises ClusterUnreachable, and TerminalError `no-ledger` while the
-    target has no place to remember anything.
+    Refused changes are reported item by item.  Raises ClusterUnreachable, and TerminalError `no-ledger` if the target
+    has no ledger to remember them in.
     """
     if plan.changes or plan.settled:
         _require_ledger(flow, target)

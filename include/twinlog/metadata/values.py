@@ -1,6 +1,6 @@
-"""What the metadata sync would change on the target: values, and how each reads to people.  Pure.
+"""The changes that the metadata sync would make on the target: values, and how each is shown to people.  Pure.
 
-`topic_config_plan`, `acl_plan`, `quota_plan` and `scram_plan` each make one `Part`; `sync_metadata` joins them.
+`config_plan`, `acl_plan`, `quota_plan` and `scram_plan` each make one `Part`; `sync` joins them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ V = TypeVar("V", str, float)
 
 
 class ChangeKind(StrEnum):
-    """What a change is about."""
+    """The kind of thing that a change is about."""
 
     TOPIC_CONFIG = "topic-config"
     REPLICATION_FACTOR = "replication-factor"
@@ -29,7 +29,7 @@ class ChangeKind(StrEnum):
 
 
 class Action(StrEnum):
-    """What happens to it on the target."""
+    """What a change does on the target."""
 
     SET = "set"
     REMOVE = "remove"
@@ -37,7 +37,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A change for people: `name` of `resource` goes from `before` to `after`; None is "not there"."""
+    """A change for people: `name` of `resource` goes from `before` to `after`; None means "not there"."""
 
     kind: ChangeKind
     resource: str
@@ -47,18 +47,18 @@ class Row:
 
     @property
     def action(self) -> Action:
-        """Whether it is set or removed."""
+        """Return whether it is set or removed."""
         return Action.REMOVE if self.after is None else Action.SET
 
     @property
     def label(self) -> str:
-        """What a refusal of it is filed under."""
+        """Return the label under which its refusal is listed."""
         return f"{self.resource}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A config of a topic of the target; None: not set on the topic."""
+    """A config of a topic on the target; None means not set on the topic."""
 
     topic: str
     config: str
@@ -67,20 +67,20 @@ class ConfigChange:
 
     @property
     def row(self) -> Row:
-        """How it reads."""
+        """Return its row for people."""
         return Row(ChangeKind.TOPIC_CONFIG, f"topic {self.topic}", self.config, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class AclChange:
-    """An ACL to be there, or not."""
+    """An ACL that should exist, or should not."""
 
     binding: AclBinding
     add: bool
 
     @property
     def row(self) -> Row:
-        """How it reads."""
+        """Return its row for people."""
         permission = self.binding.permission
         return Row(
             ChangeKind.ACL,
@@ -93,7 +93,7 @@ class AclChange:
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """A client quota; None: not set for this entity."""
+    """A client quota; None means not set for this entity."""
 
     entity: QuotaEntity
     key: str
@@ -102,7 +102,7 @@ class QuotaChange:
 
     @property
     def row(self) -> Row:
-        """How it reads."""
+        """Return its row for people."""
         return Row(
             ChangeKind.QUOTA, str(self.entity), self.key, quota_text(self.before), quota_text(self.after)
         )
@@ -110,9 +110,10 @@ class QuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class ScramChange:
-    """A credential that a declared user is to get; never the secret itself.
+    """A credential that a declared user is to get; it never holds the secret itself.
 
-    `before` are the iterations of the one that is there.  `renews`: these stay, the secret alone is another one.
+    `before` are the iterations of the present credential.  `renews` says that the iterations stay and only the secret
+    changes.
     """
 
     user: str
@@ -122,7 +123,7 @@ class ScramChange:
 
     @property
     def row(self) -> Row:
-        """How it reads."""
+        """Return its row for people."""
         before = None if self.before is None else f"{self.before} iterations"
         after = f"{self.credential.iterations} iterations{', the secret declared now' if self.renews else ''}"
         return Row(ChangeKind.SCRAM_USER, f"user {self.user}", self.credential.mechanism, before, after)
@@ -133,7 +134,7 @@ MetadataChange = ConfigChange | AclChange | QuotaChange | ScramChange
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A difference that is left as it is: what the source has, what the target has, and why it stays."""
+    """A difference that is left as it is: the source's value, the target's value, and why it stays."""
 
     kind: ChangeKind
     resource: str
@@ -145,7 +146,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class SettledConfig:
-    """Source and target agree on a config: what to remember of it; None: nothing any more."""
+    """A config on which source and target agree, and what to remember of it; None means to forget it."""
 
     topic: str
     config: str
@@ -154,7 +155,7 @@ class SettledConfig:
 
 @dataclass(frozen=True, slots=True)
 class SettledQuota:
-    """The same for a quota."""
+    """A quota on which source and target agree, and what to remember of it; None means to forget it."""
 
     entity: QuotaEntity
     key: str
@@ -163,7 +164,7 @@ class SettledQuota:
 
 @dataclass(frozen=True, slots=True)
 class GoneAcl:
-    """An ACL that twinlog once added, gone from both clusters: nothing to remember."""
+    """An ACL that twinlog once added and that is gone from both clusters: it is forgotten."""
 
     binding: AclBinding
 
@@ -181,7 +182,7 @@ class LeftOutAcl:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one planner found; of kinds that are `unknown` there may be more to change."""
+    """The findings of one planner; for kinds that are `unknown` there may be more to change."""
 
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
@@ -194,10 +195,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MetadataPlan:
-    """Everything that would change on the target of a flow.
+    """All changes planned on the target of a flow.
 
-    `refused` could not be planned, item by item; of kinds that are `unknown` there may be more to change for it.
-    `settled` is what applying the plan also remembers.
+    `refused` are the items that could not be planned; for kinds that are `unknown` there may be more to change.
+    `settled` are the agreed items that applying the plan also remembers.
     """
 
     flow: str
@@ -212,7 +213,7 @@ class MetadataPlan:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The plan as JSON, for `--output json` and `--save`."""
+        """Return the plan as JSON, for `--output json` and `--save`."""
         return {
             "flow": self.flow,
             "profile": self.profile.value,
@@ -235,7 +236,7 @@ def join(flow: str, profile: Profile, parts: Iterable[Part]) -> MetadataPlan:
 
 
 def change_document(change: MetadataChange) -> dict[str, Any]:
-    """Write a change as JSON: how it reads, and under `item` what it is made of."""
+    """Write a change as JSON: its row for people, and its fields under `item`."""
     row = change.row
     return {
         "kind": row.kind.value,
@@ -249,7 +250,7 @@ def change_document(change: MetadataChange) -> dict[str, Any]:
 
 
 class ThreeWay(StrEnum):
-    """What to do about one setting of the target."""
+    """The decision about one setting of the target."""
 
     CHANGE = "change"
     KEEP = "keep"
@@ -257,10 +258,10 @@ class ThreeWay(StrEnum):
 
 
 def three_way(wanted: V | None, there: V | None, remembered: V | None) -> ThreeWay:
-    """Judge one setting by what the source has, what the target has, and what twinlog once gave it.
+    """Decide on one setting by the source's value, the target's value, and the value that twinlog last gave it.
 
-    What somebody else set on the target is kept; what is not set there is nobody's, so deleting one's own setting
-    hands it back to twinlog.
+    A value on the target that twinlog did not set is kept.  A setting without a value on the target belongs to no one,
+    so deleting one's own value hands the setting back to twinlog.
     """
     if there == wanted:
         return ThreeWay.SETTLED

@@ -1,1 +1,1 @@
-"""What a flow looks like now: lag, RPO, heartbeats, validation, reports, metrics."""
+"""The present state of a flow: lag, RPO, heartbeats, validation, reports, metrics."""

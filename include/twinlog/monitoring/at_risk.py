@@ -1,4 +1,4 @@
-"""What would be lost with the source: told by `status` and the gate, noted in the ledger by every cycle."""
+"""What would be lost with the source: shown by `status` and the gate, noted in the ledger by every cycle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinlog.topics.discovery import DiscoveredTopic
 
 
 def read_disks(cluster: ClusterReader) -> LogDirs:
-    """Read sizes of logs and disks; nothing where a cluster will not tell: then they are not known.
+    """Read the sizes of logs and disks; if a cluster refuses, they are unknown.
 
     Raises ClusterUnreachable.
     """
@@ -42,7 +42,7 @@ def topics_at_risk(
     drift: Mapping[str, tuple[str, ...]],
     moving: frozenset[str] = frozenset(),
 ) -> tuple[TopicAtRisk, ...]:
-    """Say of each topic what would be lost now.  Pure."""
+    """Return for each topic what would be lost now.  Pure."""
     by_topic = rows_by_topic(seen.rows)
     return tuple(
         _topic_at_risk(flow, topic, by_topic.get(topic.topic, []), seen.at_ms, disks, drift, moving)
@@ -75,12 +75,12 @@ def _topic_at_risk(
 
 
 def drift_by_topic(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """Name the drifting entries of each topic that has any.  Pure."""
+    """Return the drifting config entries of each topic that has any.  Pure."""
     return {str(row["topic"]): drift for row in rows if (drift := drift_of(row))}
 
 
 def known_source(flow: FlowSettings, seen: Survey, topics: Iterable[TopicAtRisk]) -> KnownSource:
-    """Make the picture of the source that is kept for the day on which nobody can ask it.  Pure."""
+    """Make the picture of the source that is kept in case the source is lost.  Pure."""
     at_risk = {it.topic: it for it in topics}
     since = _undecided_since(seen.rows)
     held_by = _held_by(undecided_partitions(flow, seen.rows, seen.holders, seen.at_ms))
@@ -102,7 +102,7 @@ def known_source(flow: FlowSettings, seen: Survey, topics: Iterable[TopicAtRisk]
 
 
 def known_at_risk(flow: FlowSettings, known: KnownSource | None) -> tuple[TopicAtRisk, ...]:
-    """Say of each topic in the last picture of the source what is lost with it.  Pure."""
+    """Return for each topic in the last picture of the source what is lost with it.  Pure."""
     if known is None:
         return ()
     return tuple(
@@ -121,12 +121,15 @@ def known_at_risk(flow: FlowSettings, known: KnownSource | None) -> tuple[TopicA
 
 
 def waiting_seconds(it: KnownTopic, at_ms: int) -> float | None:
-    """How long its oldest record at risk had waited at `at_ms`; 0 when there was none, None when nobody knows."""
+    """Return how long the topic's oldest record at risk had waited at `at_ms` (seconds).
+
+    0 if there was none, None if that is unknown.
+    """
     return seconds_since(it.oldest_ms, at_ms) if it.records_at_risk or it.unread else 0.0
 
 
 def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:
-    """Tell since when topics are undecided; None for one with a partition of which nobody knows."""
+    """Return since when topics are undecided; None if that is unknown for one of a topic's partitions."""
     times: defaultdict[str, list[int | None]] = defaultdict(list)
     for row in rows:
         if row.undecided_records:
@@ -135,7 +138,7 @@ def _undecided_since(rows: Iterable[PartitionRow]) -> dict[str, int | None]:
 
 
 def _held_by(undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
-    """Say by topic who holds the oldest of its transactions."""
+    """Return by topic the producer that holds the oldest of its open transactions."""
     lines: dict[str, str] = {}
     for it in undecided:
         lines.setdefault(it.topic, it.message)
@@ -143,7 +146,7 @@ def _held_by(undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
 
 
 def _earliest(times: Iterable[int | None]) -> int | None:
-    """Return the earliest time; None if one is not known."""
+    """Return the earliest time; None if one of them is unknown."""
     every = list(times)
     known = [it for it in every if it is not None]
     return min(known) if known and len(known) == len(every) else None
@@ -169,7 +172,7 @@ def _known_topic(topic: DiscoveredTopic, risk: TopicAtRisk | None, at_ms: int) -
 
 
 def risk_sample(seen: Survey, topics: Iterable[TopicAtRisk]) -> RiskSample:
-    """Take the sample of this moment, joined with what the same slot holds already.  Pure."""
+    """Take the sample of this moment, joined with the sample already in the same slot.  Pure."""
     every = list(topics)
     sizes = [it.bytes for it in every]
     known = [it for it in sizes if it is not None]

@@ -1,4 +1,4 @@
-"""The report of a cycle: what it did to each topic and partition, and what is left to do.  Values."""
+"""The report of a cycle: what the cycle did to each topic and partition, and what is left to do.  Values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from twinlog.topics.discovery import Problem
 class PartitionReport:
     """What this cycle did to one partition.
 
-    `last_upstream_offset` is the last upstream offset that is copied, -1 while nothing is; `lag_records` counts
-    upstream offsets still to be copied.  `error` says why it stopped, "" when it did not.
+    `last_upstream_offset` is the last copied upstream offset, -1 if nothing was copied yet.  `lag_records` counts
+    upstream offsets still to be copied.  `error` says why the partition stopped, "" if it did not.
     """
 
     partition: int
@@ -27,9 +27,9 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One replicated topic; `rpo_seconds` is the age of its oldest record not copied, None when nobody knows.
+    """One replicated topic; `rpo_seconds` is the age of its oldest record not copied, None if unknown.
 
-    `undecided_records` counts upstream offsets behind open transactions, none of which is in a partition's lag.
+    `undecided_records` counts upstream offsets behind open transactions; they are in no partition's lag.
     """
 
     topic: str
@@ -43,12 +43,12 @@ class TopicReport:
 class FlowReport:
     """One cycle of one flow.
 
-    `state` is the copy's ("done", "nothing", "failed"), "failed" also where something else failed.  `records` and
-    `bytes` are what it committed, `seconds` how long the cycle took, `rpo_seconds` how old the oldest record is that
-    is not copied yet, None when nobody knows.  `stopped` are partitions that are not copied, `stopped_not_shown`
-    counts those that could not be named any more, `problems` what stands against whole topics.  `undecided_records`
-    lie behind open transactions of the source, `undecided` are those that have been open for a while.  Nothing of
-    this is said of the `unseen_partitions`: they could not be looked at.
+    `state` is the copy's ("done", "nothing", "failed"), and "failed" also if another step failed.  `records` and
+    `bytes` are what the copy committed.  `seconds` is the duration of the cycle.  `rpo_seconds` is the age of the
+    oldest record not copied yet, None if unknown.  `stopped` are partitions that are not copied; `stopped_not_shown`
+    counts those that are not listed there.  `problems` are those that stop whole topics.  `undecided_records` lie
+    behind open transactions of the source; `undecided` are the partitions whose transactions have been open for a
+    while.  None of these numbers covers the `unseen_partitions`, which could not be looked at.
     """
 
     flow: str

@@ -1,4 +1,4 @@
-"""The gaps of a flow, with what both clusters say about how long their topics keep records.  Changes nothing."""
+"""The gaps of a flow, with the retention of their topics on both clusters.  Changes nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_gaps(
 ) -> tuple[GapReport, ...]:
     """List the gaps of a flow as of `now_ms`.
 
-    A `source` that does not answer, or None, has nothing left of the records: then the copy's retention counts.  Asks
-    nothing while there are no gaps.  Raises ClusterUnreachable for the target.
+    If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
+    Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
     """
     names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
     if not names:

@@ -1,4 +1,4 @@
-"""What heartbeats on a cluster tell: which clusters its data comes from, over how many hops, and how fresh it is."""
+"""Read the heartbeats on a cluster: which clusters its data comes from, over how many hops, and how fresh it is."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class UpstreamBeat:
     """The newest heartbeat of one flow that was copied here.
 
     `chain` names the clusters it came over, the nearest first: A for `A.heartbeats`, B then A for `B.A.heartbeats`.
-    The flow `source_alias`->`target_alias` beat on the last of them at `at_ms` (its clock); `age_ms` is how long ago
-    that is by ours: replication latency, plus what has passed since the last beat.
+    The flow `source_alias`->`target_alias` wrote it on the last of them at `at_ms` (that cluster's clock).  `age_ms`
+    is how long ago that is by our clock: the replication latency plus the time since the last heartbeat.
     """
 
     topic: str
@@ -35,7 +35,7 @@ class UpstreamBeat:
 def upstream_beats(
     policy: ReplicationPolicy, cluster: ClusterReader, now_ms: int | None = None
 ) -> tuple[UpstreamBeat, ...]:
-    """Read the copied heartbeats of a cluster, nearest sources first.  Raises ClusterUnreachable, ClusterRefused."""
+    """Read the copied heartbeats on a cluster, nearest sources first.  Raises ClusterUnreachable, ClusterRefused."""
     now = clock.now_ms() if now_ms is None else now_ms
     found: list[UpstreamBeat] = []
     for topic in cluster.topic_names():
@@ -46,7 +46,7 @@ def upstream_beats(
 
 
 def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
-    """Name the clusters a heartbeats topic came over, the nearest first; () for one that came over none."""
+    """Return the clusters that a heartbeats topic came over, the nearest first; () if it came over none."""
     if not policy.is_heartbeats_topic(topic):
         return ()
     chain: list[str] = []
@@ -58,16 +58,16 @@ def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
 
 
 def own_heartbeats(flow: FlowSettings, source: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
-    """Return those of some source topics that surely hold heartbeats of MM2 or twinlog.
+    """Return those source topics that certainly hold heartbeats of MM2 or twinlog.
 
-    By their names, where every hop is a cluster of the configuration file; of clusters that it does not know, by what
-    they hold.  What is not sure is a user's topic.
+    The name decides if every hop is a cluster of the configuration file.  For other clusters the content decides.  A
+    topic that is not certain is a user's topic.
     """
     return _sure(flow, source, {topic: topic for topic in topics})
 
 
 def copied_heartbeats(flow: FlowSettings, target: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
-    """Return the same without the source: by what their copies hold."""
+    """Return the same without the source, by the content of the copies."""
     return _sure(flow, target, {topic: remote_name(flow, topic) for topic in topics})
 
 
@@ -82,9 +82,10 @@ def _sure(flow: FlowSettings, cluster: ClusterReader, names: Mapping[str, str]) 
 
 
 def _holds_heartbeats(cluster: ClusterReader, topic: str, chain: tuple[str, ...]) -> bool:
-    """Say whether all that ends a topic are beats on the cluster that by its name it began on, the last of `chain`.
+    """Say whether all records at the end of a topic are heartbeats of the cluster where the topic began by its name.
 
-    MM2 writes heartbeats on the target of the flow that beats, into a topic of one partition.
+    That cluster is the last of `chain`.  MM2 writes heartbeats on the target of the flow they belong to, into a topic
+    of one partition.
     """
     if not chain:
         return False

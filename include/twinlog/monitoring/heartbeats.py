@@ -1,7 +1,8 @@
-"""Step `heartbeats`: write an MM2-compatible heartbeat, and see how old the upstream one is that was copied.
+"""Step `heartbeats`: write an MM2-compatible heartbeat, and measure the age of the newest one copied from upstream.
 
-MM2's rule holds for flows that do not copy, too: to see `A.heartbeats` on B, something must beat on A, and that
-is the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).  config/flow/beats.py says who beats for whom.
+MM2's rule also applies to disabled flows: `A.heartbeats` appears on B only if heartbeats are written on A, and that is
+done by the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).  config/flow/beats.py decides which flow
+writes heartbeats for which pair.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twinlog.formats.mm2.heartbeat import Heartbeat
 from twinlog.state.internal_topics import heartbeats_topics
 from twinlog.topics.own_topics import ensure_topics
 
-# The copied heartbeats may end with transaction markers, and beats of several flows may share the topic.
+# The copied heartbeats may end with transaction markers, and heartbeats of several flows may share the topic.
 LOOK_BACK = 50
 
 
@@ -27,9 +28,9 @@ LOOK_BACK = 50
 class HeartbeatsResult:
     """What was written and what was seen.
 
-    `latency_ms` is the age of the newest copied heartbeat of the source (`upstream_heartbeat_ms` its time) in
-    the topic `remote_topic`; None where none has been copied.  `warning` says why the way back did not beat on the
-    source, or a pair that this flow carries on its own target.
+    `latency_ms` is the age of the newest copied heartbeat of the source in the topic `remote_topic`, and
+    `upstream_heartbeat_ms` its time; None if none was copied.  `warning` says why no heartbeat could be written on the
+    source for the reverse flow, or on the target for a pair that this flow serves.
     """
 
     flow: str
@@ -42,10 +43,12 @@ class HeartbeatsResult:
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
-    """Beat once on the target, if the flow beats, on the source for a way back, and for pairs it carries; and measure.
+    """Write heartbeats, and measure the age of the copied one.
 
-    The beat of the way back is what this flow copies: its age on the target shows that records arrive.
-    Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is missing).
+    Writes one on the target if the flow is configured to, one on the source for the reverse flow, and one for each
+    pair that this flow serves.  This flow copies the reverse flow's heartbeat: its age on the target shows that
+    records arrive.  Raises ClusterUnreachable and ClusterRefused (needs WRITE on `heartbeats`, and CREATE while it is
+    missing).
     """
     now = clock.now_ms()
     warnings = [beat(flow, clusters, now), *(beat_alone(pair, now) for pair in flow.carries)]
@@ -63,9 +66,9 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
 
 
 def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
-    """Beat at `now` (epoch ms), without measuring; return why the way back could not, "" when all is well.
+    """Write heartbeats at `now` (epoch ms) without measuring.
 
-    Raises as `run`.
+    Returns why the reverse flow's heartbeat could not be written, "" if all is well.  Raises as `run`.
     """
     now = now or clock.now_ms()
     if flow.emit_heartbeats:
@@ -74,10 +77,10 @@ def beat(flow: FlowSettings, clusters: Clusters, now: int | None = None) -> str:
 
 
 def make_ready(flow: FlowSettings, source: Cluster) -> str:
-    """Make the source's `heartbeats` before the flow looks at it for the first time; return why that failed, "" if not.
+    """Create the source's `heartbeats` before the first topic discovery; return why that failed, "" if it did not.
 
-    Its copy is then made in the first cycle, and with a way back that only beats a beat is in it.  A source that does
-    not answer is left to the discovery, which says so.
+    So the first cycle creates its copy; if the reverse flow only writes heartbeats, the copy already holds one.  A
+    source that does not answer is left to topic discovery, which reports it.
     """
     topic, beating = missing_on_source(flow, source), flow.beaten_into
     if not topic or beating is None:
@@ -92,7 +95,7 @@ def make_ready(flow: FlowSettings, source: Cluster) -> str:
 
 
 def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
-    """Name the heartbeats topic to be made on the source, "" if it is there, not wanted, or cannot be asked for."""
+    """Return the heartbeats topic to create on the source; "" if it exists, is not wanted, or cannot be asked for."""
     if flow.beaten_into is None or not flow.heartbeats_replication:
         return ""
     topic = flow.beaten_into.policy.heartbeats_topic()
@@ -103,7 +106,10 @@ def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
 
 
 def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
-    """Beat for a pair without a flow, on a cluster that may be in no flow; return why not, "" when all is well."""
+    """Write a heartbeat for a pair without a flow, on a cluster that may be in no flow.
+
+    Returns why that failed, "" if all is well.
+    """
     with open_clusters(pair) as clusters:
         try:
             _beat(pair, clusters.target, now or clock.now_ms())
@@ -113,14 +119,14 @@ def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
 
 
 def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
-    ensure_topics(target, heartbeats_topics(flow))  # a flow that only beats has no other step that would
+    ensure_topics(target, heartbeats_topics(flow))  # this flow may have no other step for it
     pulse = Heartbeat(flow.source.alias, flow.target.alias, now)
     record = InternalRecord(pulse.key(), pulse.value(), partition=0, timestamp=now)
     target.produce(flow.policy.heartbeats_topic(), [record])
 
 
 def _beat_on_the_source(flow: FlowSettings, source: Cluster, now: int) -> str:
-    """Beat for the way back; a source that cannot be written to is no reason to stop, only one to say so."""
+    """Write the reverse flow's heartbeat; if the source cannot be written to, return a warning and go on."""
     if flow.way_back is None:
         return ""
     try:
@@ -131,18 +137,18 @@ def _beat_on_the_source(flow: FlowSettings, source: Cluster, now: int) -> str:
 
 
 def remote_heartbeats(flow: FlowSettings) -> str:
-    """Name the copy of the source's heartbeats on the target."""
+    """Return the name of the source's heartbeats topic on the target."""
     return flow.policy.format_remote_topic(flow.source.alias, flow.policy.heartbeats_topic())
 
 
 def newest_beat(records: Iterable[ReadRecord]) -> int | None:
-    """Find the time of the newest heartbeat among records; what is no heartbeat is passed over."""
+    """Find the time of the newest heartbeat among records; other records are skipped."""
     times = [found.timestamp_ms for record in records if (found := parsed_beat(record)) is not None]
     return max(times, default=None)
 
 
 def parsed_beat(record: ReadRecord) -> Heartbeat | None:
-    """Read a heartbeat; None for a record that is none."""
+    """Parse a heartbeat; None if the record is not one."""
     if record.key is None or record.value is None:
         return None
     try:
@@ -152,7 +158,7 @@ def parsed_beat(record: ReadRecord) -> Heartbeat | None:
 
 
 def tail_of(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:
-    """Read the end of partition 0, where MM2 and we write heartbeats; nothing while the topic is missing."""
+    """Read the end of partition 0, where MM2 and twinlog write heartbeats; empty if the topic is missing."""
     if target.describe_topics([topic]).refused:
         return ()
     it = TopicPartition(topic, 0)

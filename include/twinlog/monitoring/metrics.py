@@ -1,6 +1,6 @@
-"""The numbers of a cycle for Prometheus: one text file a flow, for node_exporter's textfile collector.
+"""The numbers of a cycle for Prometheus: one text file per flow, for node_exporter's textfile collector.
 
-Written by `publish` into `twinlog.metrics.folder`; a file is replaced at once, never seen half written.
+`publish` writes it into `twinlog.metrics.folder`.  The file is replaced atomically, so no reader sees half of it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def write_metrics(folder: Path, report: FlowReport, seen: Survey) -> Path:
-    """Write the numbers of one cycle and return the file; the folder is made where it is missing.
+    """Write the numbers of one cycle and return the file; a missing folder is created.
 
-    Raises OSError when it cannot be written.
+    Raises OSError if it cannot be written.
     """
     from prometheus_client import write_to_textfile
 

@@ -1,7 +1,7 @@
-"""Transactions of the source that stay open: what they keep from being copied, who holds them, and what ends them.
+"""Transactions of the source that stay open: the records they hold back, their producers, and how to end them.
 
-A reader of committed records stops at the last stable offset: what lies behind it is undecided, and on no target.  Most
-transactions end within milliseconds; only who holds one for longer is asked for (KIP-664).
+A consumer with read_committed stops at the last stable offset: what lies behind it is undecided, and on no target.
+Most transactions end within milliseconds; only longer ones are looked up (KIP-664).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.gate import KnownSource
 
 ASKED_AFTER_SECONDS = 60
-"""The time-out of a transaction where its producer says nothing else (transaction.timeout.ms)."""
+"""The default transaction timeout of producers (transaction.timeout.ms)."""
 
 TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
-"""The checks about them."""
+"""The checks of open transactions."""
 
 Holders = Answers[TopicPartition, OpenTransaction]
 
@@ -32,9 +32,9 @@ Holders = Answers[TopicPartition, OpenTransaction]
 class UndecidedPartition:
     """Records of a partition that a transaction has held back for a while: undecided, and not copied.
 
-    `records` counts upstream offsets from `first_offset` on; the oldest waits for `seconds`, since `since` (ISO 8601,
-    UTC; None and "" when nobody knows).  `producer_id` is None where the source does not tell who holds it,
-    `transactional_id` "" where no coordinator tells.  `message` says all of it, `hint` what ends it.
+    `records` counts upstream offsets from `first_offset` on.  The oldest has waited for `seconds`, since `since` (ISO
+    8601, UTC); None and "" if unknown.  `producer_id` is None if the source does not tell who holds the transaction.
+    `transactional_id` is "" if no coordinator tells.  `message` says all of it, `hint` how to end it.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class UndecidedPartition:
 
 
 def who_holds(source: ClusterReader, first: Mapping[TopicPartition, ReadRecord], now_ms: int) -> Holders:
-    """Ask who holds the transactions whose first record is not young; refusals are answers, too."""
+    """Ask which producers hold the transactions whose first record is not recent; a refusal is an answer, too."""
     asked = [
         at
         for at, record in first.items()
@@ -68,7 +68,7 @@ def who_holds(source: ClusterReader, first: Mapping[TopicPartition, ReadRecord],
 def undecided_partitions(
     flow: FlowSettings, rows: Iterable[PartitionRow], holders: Holders, now_ms: int
 ) -> tuple[UndecidedPartition, ...]:
-    """Tell of partitions that have been undecided for a while, the oldest first.  Pure."""
+    """List partitions that have been undecided for a while, the oldest first.  Pure."""
     found = [
         _undecided(flow, row, holders, seconds)
         for row in rows
@@ -83,7 +83,7 @@ def undecided_partitions(
 def named(
     results: Iterable[CheckResult], undecided: Iterable[UndecidedPartition], most: int = 5
 ) -> tuple[CheckResult, ...]:
-    """Add who holds them to failed checks of transactions.  Pure."""
+    """Add the producers that hold open transactions to the failed checks of transactions.  Pure."""
     lines = [f"{it.message}; {it.hint}" for it in undecided]
     more = [f"and {len(lines) - most} partitions more"] if len(lines) > most else []
     text = "; ".join(lines[:most] + more)
@@ -96,7 +96,7 @@ def named(
 
 
 def named_then(results: Iterable[CheckResult], known: KnownSource | None) -> tuple[CheckResult, ...]:
-    """Add who held transactions when the last cycle looked to failed checks of them.  Pure."""
+    """Add the producers that held open transactions at the last cycle to the failed checks of transactions.  Pure."""
     lines = {it.topic: it.held_by for it in known.topics if it.held_by} if known is not None else {}
     return tuple(
         replace(it, message="; ".join([it.message, *(lines[name] for name in it.subjects if name in lines)]))

@@ -1,4 +1,4 @@
-"""Step `publish`: the report of a cycle, returned and kept in the ledger."""
+"""Step `publish`: make the report of a cycle, return it and keep it in the ledger."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def run(
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
-    What was at risk and what the source looked like is kept beside it: the gate reads it when the source is lost.
+    The records at risk and a picture of the source are kept beside it: the gate reads them if the source is lost.
 
-    `copy_result` is the copy's result as JSON, None when there was nothing to copy; `seen` a survey made just now, None
-    to make one.  `failed`: something failed in the cycle of which the copy's result does not tell.  Raises
-    ClusterUnreachable and ClusterRefused.
+    `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `seen` is a survey made just now;
+    if it is None, one is made.  `failed` says that something failed in the cycle that the copy's result does not
+    mention.  Raises ClusterUnreachable and ClusterRefused.
     """
     seen = seen or survey(flow, clusters)
     report = make_report(flow, seen, run_id, copy_result, started_ms, failed=failed)
@@ -58,7 +58,7 @@ def run(
 
 
 def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
-    """Log each transaction of the source that is open for longer than `twinlog.undecided.seconds`."""
+    """Log each transaction of the source that has been open for longer than `twinlog.undecided.seconds`."""
     for it in undecided:
         if it.seconds is None or it.seconds > flow.gate.undecided_seconds:
             log.error("%s: %s; %s", flow.name, it.message, it.hint)
@@ -80,9 +80,9 @@ def make_report(
     *,
     failed: bool,
 ) -> FlowReport:
-    """Join what the copy said with what is seen now.  Pure.
+    """Join the copy's result with the present state.  Pure.
 
-    Of a copy of many partitions the ledger says what its result had no room for.
+    For a copy of many partitions, the ledger holds what the result had no room for.
     """
     copy_result = completed(copy_result, seen.ledger)
     copied = {(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())}
@@ -126,7 +126,7 @@ def make_report(
 
 
 def summary(report: FlowReport, seen: Survey) -> dict[str, Any]:
-    """Choose what the ledger keeps: the totals, where each partition's copy continues, and how much lay before it.
+    """Choose what the ledger keeps: totals, where each partition's copy continues, and how much lay before that.
 
     Kept small on purpose: a report is written in every cycle.
     """

@@ -1,4 +1,4 @@
-"""The part that the cycle report and `status` share: partitions by topic."""
+"""Group partitions by topic, for the cycle report and `status`."""
 
 from __future__ import annotations
 

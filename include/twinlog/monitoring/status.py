@@ -1,6 +1,6 @@
-"""What a flow looks like now, for `twinlog status`.  Changes nothing.
+"""The present state of a flow, for `twinlog status`.  Changes nothing.
 
-The source may be gone: then the last cycle report says what was known, and how long ago.
+If the source is gone, the last cycle report says what was known, and how long ago.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from twinlog.topics.pauses import why_standing_by
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition; offsets are upstream, `last_upstream_offset` is -1 while nothing is copied.
+    """One partition; offsets are upstream, `last_upstream_offset` is -1 if nothing was copied yet.
 
-    `undecided_records` lie behind an open transaction, beyond what lags.
-    `unmapped_offsets` were copied, and the offset map has lost where to; None where there is no map to be read.
+    `undecided_records` lie behind an open transaction and are not part of the lag.  `unmapped_offsets` were copied,
+    but the offset map has lost where to; None if there is no readable map.
     """
 
     partition: int
@@ -47,13 +47,13 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """One replicated topic, its lag in records and in seconds of its oldest record not copied (None: not known).
+    """One replicated topic, with its lag in records and in seconds of its oldest record not copied (None: unknown).
 
-    `undecided_records` lie behind open transactions: they are not in the lag, but as little on the target, and their
-    age counts.
+    `undecided_records` lie behind open transactions.  They are not in the lag, but they are not on the target either,
+    and their age counts.
 
-    `lag_bytes` is an estimate, None where the source does not tell the sizes of its logs; `rpo_budget_seconds` is
-    what its `tier` promises.
+    `lag_bytes` is an estimate, None if the source does not tell the sizes of its logs.  `rpo_budget_seconds` is the
+    limit of its `tier`.
     """
 
     topic: str
@@ -68,13 +68,13 @@ class TopicStatus:
 
     @property
     def over_budget(self) -> bool:
-        """Whether its oldest record waits for longer than its tier allows."""
+        """Say whether its oldest record has waited for longer than its tier allows."""
         return self.rpo_seconds is not None and self.rpo_seconds > self.rpo_budget_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class IncarnationStatus:
-    """One life of a source topic, first seen at `since` (ISO 8601, UTC)."""
+    """One incarnation of a source topic, first seen at `since` (ISO 8601, UTC)."""
 
     topic: str
     topic_id: str
@@ -83,7 +83,7 @@ class IncarnationStatus:
 
 @dataclass(frozen=True, slots=True)
 class PauseStatus:
-    """A topic somebody paused at `since` (ISO 8601, UTC)."""
+    """A topic that was paused at `since` (ISO 8601, UTC)."""
 
     topic: str
     since: str
@@ -93,14 +93,16 @@ class PauseStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow at `as_of`.  `held` says who holds the whole flow and why, "" while it is active.
+    """One flow at `as_of`.
 
-    `rpo_seconds` is the age of the oldest record that is not copied, None when nobody knows; `lag_records` is None
-    when nothing is known to lag, and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind
-    open transactions of the source, `undecided` are those that have been open for a while.  With the source out of
-    reach it is what the last cycle report said plus the time since then: the most that can be missing; `as_of`
-    is that report's time, and `topics` is empty.  `upstream` are the heartbeats that were copied to the target, from
-    every cluster; `risk_history` is what cycles saw at risk over the last day, oldest first.
+    `held` says who holds the whole flow and why, "" if it is active.
+
+    `rpo_seconds` is the age of the oldest record not copied, None if unknown.  `lag_records` is None if no lag is
+    known and the `unseen_partitions` could not be looked at.  `undecided_records` lie behind open transactions of the
+    source; `undecided` are the partitions whose transactions have been open for a while.  If the source is out of
+    reach, the values are those of the last cycle report plus the time since then: the most that can be missing.
+    `as_of` is then that report's time, and `topics` is empty.  `upstream` are the heartbeats of every cluster that
+    were copied to the target.  `risk_history` is what cycles saw at risk over the last day, oldest first.
     """
 
     flow: str
@@ -124,9 +126,9 @@ class FlowStatus:
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
-    """Tell lag in records and seconds, gaps, incarnations and the state of the flow.
+    """Return lag in records and seconds, gaps, incarnations and the state of the flow.
 
-    Raises ClusterUnreachable when the target cannot be reached, ClusterRefused.
+    Raises ClusterUnreachable if the target cannot be reached, ClusterRefused.
     """
     try:
         found = seen_status(flow, survey(flow, clusters), read_disks(clusters.source))
@@ -140,7 +142,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> FlowStatus:
 
 
 def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
-    """Tell what is seen now.  Pure."""
+    """Return the status from what is seen now.  Pure."""
     at_risk = {it.topic: it for it in topics_at_risk(flow, seen, disks, {})}
     return FlowStatus(
         flow=flow.name,
@@ -166,10 +168,10 @@ def seen_status(flow: FlowSettings, seen: Survey, disks: LogDirs) -> FlowStatus:
 def last_known_status(
     flow: FlowSettings, ledger: Ledger, now_ms: int, gaps: tuple[GapReport, ...]
 ) -> FlowStatus:
-    """Tell what the ledger knows, while the source cannot be asked.  Pure."""
+    """Return the status from what the ledger knows, for a source that cannot be asked.  Pure."""
     report = ledger.last_report
     said = {} if report is None else report.summary
-    # An older twinlog did not look behind open transactions: how long that waits nobody knows.
+    # An older twinlog did not look behind open transactions: how long those records wait is unknown.
     waits = said.get("rpo_seconds") if "undecided_records" in said else None
     age = None if report is None else seconds_since(report.at_ms, now_ms)
     return FlowStatus(

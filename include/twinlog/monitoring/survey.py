@@ -1,7 +1,7 @@
-"""What every partition of a flow looks like now: read once, judged by validate, publish and status.  Changes nothing.
+"""The present state of every partition of a flow: read once, used by validate, publish and status.  Changes nothing.
 
-Topics against which a blocking problem stands have no rows: their offsets would be compared with those of
-another life, or with nothing.  What has no row is counted as `unseen`: nobody may say 0 of it.
+Topics with a blocking problem have no rows: their offsets would be compared with those of another incarnation, or with
+nothing.  Partitions without a row are counted as `unseen`: their lag must not be reported as 0.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Disco
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The state of a flow at `at_ms`: its topics, what it remembers, its offset map, a row per partition, its gaps.
+    """The state of a flow at `at_ms`: its topics, ledger, offset map, one row per partition, and gaps.
 
-    `holders` says who holds the transactions that have kept partitions of the source undecided for a while.
+    `holders` names the producers of the transactions that have kept partitions of the source undecided for a while.
     """
 
     discovery: Discovery
@@ -46,23 +46,23 @@ class Survey:
 
     @property
     def lag_records(self) -> int:
-        """Upstream offsets that can be copied and are not, over all partitions that have a row."""
+        """Count upstream offsets that can be copied and are not, over all partitions that have a row."""
         return sum(max(0, row.lag_records) for row in self.rows)
 
     @property
     def undecided_records(self) -> int:
-        """Upstream offsets behind open transactions, over all partitions that have a row."""
+        """Count upstream offsets behind open transactions, over all partitions that have a row."""
         return sum(row.undecided_records for row in self.rows)
 
     @property
     def unseen(self) -> int:
-        """Partitions of the flow that could not be looked at; a topic that cannot even be described counts as one."""
+        """Count partitions that could not be looked at; a topic that cannot even be described counts as one."""
         known = {topic.topic for topic in self.discovery.topics}
         undescribed = {it.topic for it in self.discovery.problems if it.blocking} - known
         return len(undescribed) + sum(unseen_of(topic) for topic in self.discovery.topics)
 
     def rpo_seconds(self, flow: FlowSettings) -> float | None:
-        """Age of the oldest record that is not on the target, as `oldest_seconds` tells it."""
+        """Return the age of the oldest record that is not on the target, as `oldest_seconds` computes it."""
         strictest = min(tier.rpo_seconds for tier in flow.tiers)
         return oldest_seconds(self.rows, self.at_ms, within=strictest, unseen=self.unseen)
 
@@ -79,10 +79,10 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was read at the source, of partitions that have it.
+    """What was read on the source about its partitions.
 
-    `waiting` is the first record that can be copied and is not, `undecided` the first behind the last stable offset,
-    and `holders` are the transactions that have kept that one there for a while.
+    `waiting` is the first record that can be copied and is not.  `undecided` is the first after the last stable
+    offset.  `holders` are the transactions that have kept the latter there for a while.
     """
 
     waiting: Mapping[TopicPartition, ReadRecord]
@@ -93,9 +93,9 @@ class Seen:
 def survey(flow: FlowSettings, clusters: Clusters) -> Survey:
     """Read both clusters and make one row per partition.
 
-    What is compared is read in the order in which a copy that goes on meanwhile leaves it behind: the ledger, the
-    map, progress, the ends of the logs.  Each is then at most what is read after it, and no check fails for the copy.
-    Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read.
+    A copy may go on meanwhile.  So the state is read in an order in which each value is at most the one read after it:
+    the ledger, the map, progress, the ends of the logs.  Then no check fails because of the running copy.  Raises
+    ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.
     """
     ledger = read_ledger(flow, clusters.target)
     maps = read_packed(flow, clusters.target)
@@ -133,7 +133,7 @@ def partition_rows(
 def positions(
     flow: FlowSettings, discovery: Discovery, progress: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Say where each lagging partition's copy would continue, as upstream offsets.  Pure."""
+    """Return the upstream offset at which each lagging partition's copy would continue.  Pure."""
     found: dict[TopicPartition, int] = {}
     for topic, partition in _partitions(discovery):
         it = TopicPartition(topic.topic, partition.partition)
@@ -144,9 +144,9 @@ def positions(
 
 
 def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartition, int]:
-    """Say where records that no transaction has decided yet begin in partitions that have any (upstream).  Pure.
+    """Return the upstream offset where undecided records begin, for partitions that have any.  Pure.
 
-    A flow that reads uncommitted records copies them as they come: nothing is undecided to it.
+    A flow that reads uncommitted records copies them as they come, so it has none.
     """
     return {
         TopicPartition(topic.topic, it.partition): source_end(flow, it)
@@ -156,12 +156,12 @@ def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartit
 
 
 def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
-    """Up to where the flow copies: the stable end, or the end when it reads uncommitted records too."""
+    """Return up to where the flow copies: the stable end, or the end if it also reads uncommitted records."""
     return partition.source.readable_end(read_committed=flow.copy.read_committed)
 
 
 def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
-    """Read the next upstream offsets of the last cycle report, where they are about what is copied now."""
+    """Read the next upstream offsets in the last cycle report, if they belong to the incarnations copied now."""
     report = ledger.last_report
     if report is None:
         return {}
@@ -180,10 +180,10 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
 def oldest_seconds(
     rows: Iterable[PartitionRow], now_ms: int, *, within: float, unseen: int = 0
 ) -> float | None:
-    """Age of the oldest record not on the target, undecided ones included; 0 when none is missing.
+    """Return the age of the oldest record not on the target, undecided ones included; 0 if none is missing.
 
-    None when nobody knows: a record that waits may have no timestamp, or one that has yet to come, and `unseen`
-    partitions could not be looked at.  An age over `within` is told whatever else is not known.
+    None if unknown: a waiting record may have no timestamp, or one in the future, and `unseen` partitions could not be
+    looked at.  If an age is over `within`, it is returned even if others are unknown.
     """
     ages: list[float | None] = [None] * unseen
     for row in rows:
@@ -197,14 +197,14 @@ def oldest_seconds(
 
 
 def undecided_seconds(rows: Iterable[PartitionRow], now_ms: int, *, within: float) -> float | None:
-    """How long the oldest transaction has held records back; 0 when none does, None when nobody knows."""
+    """Return how long the oldest open transaction has held records back; 0 if none does, None if unknown."""
     ages = [seconds_since(row.undecided_since, now_ms) for row in rows if row.undecided_records]
     oldest = greatest(ages, within)
     return None if oldest is None else round(oldest, 3)
 
 
 def ages_of(flow: FlowSettings, topic: DiscoveredTopic, rows: Iterable[PartitionRow], now_ms: int) -> Row:
-    """Make the columns about what a topic misses on the target, and for how long: of all its partitions.  Pure."""
+    """Make the columns about records a topic misses on the target, and for how long: all its partitions.  Pure."""
     every = list(rows)
     allowed = flow.gate.undecided_seconds
     budget = flow.tier_of(topic.topic).rpo_seconds
@@ -221,7 +221,7 @@ def unseen_of(topic: DiscoveredTopic) -> int:
 
 
 def summarized(maps: Maps[PackedMap], life: SourceIncarnation) -> MapSummary:
-    """Add up the map of one partition; one that cannot be read knows of no record.  Pure."""
+    """Add up the map of one partition; a map that cannot be read counts as empty.  Pure."""
     try:
         packed = maps.get(life)
         return summarize_segments(packed.pieces()) if packed is not None else MapSummary()
@@ -237,10 +237,10 @@ def unmapped(
     last: int | None,
     copy: PartitionOffsets | None,
 ) -> int | None:
-    """Count the copied offsets of which the map was lost; None where there is no map to be read.  Pure.
+    """Count the copied offsets whose part of the map was lost; None if there is no readable map.  Pure.
 
-    Copied is what the last cycle `reported`, which was read in front of the map: progress may be ahead of the map that
-    was read.
+    Copied offsets are those that the last cycle `reported`, which was read before the map: progress may be ahead of
+    the map that was read.
     """
     copied_to = None if reported is None or last is None else min(reported, last + 1)
     try:
@@ -291,7 +291,7 @@ def _row(
         target_log_start=partition.target.log_start if partition.target is not None else None,
         target_stable_end=partition.target.stable_end if partition.target is not None else None,
         source_partitions=topic.partition_count,
-        # A topic born since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
+        # A topic created since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
         mapped=summarized(copied.maps, life),
         reported_next_upstream=copied.reported.get(it),

@@ -1,4 +1,4 @@
-"""What both clusters say about the topics of a flow, as the rows of the suite "topics".  Changes nothing."""
+"""Facts of both clusters about the topics of a flow, as the rows of the suite "topics".  Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sides = Mapping[str, TopicSide]
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The flow's topics by their names on each side; one that a cluster would not tell about is missing."""
+    """The flow's topics by their names on each side; a topic that a cluster would not describe is missing."""
 
     source: Sides
     target: Sides
@@ -30,7 +30,7 @@ class TopicFacts:
 def read(flow: FlowSettings, clusters: Clusters, topics: Iterable[str]) -> TopicFacts:
     """Read layout and configuration of source topics and their copies.
 
-    Raises ClusterUnreachable; a cluster that refuses to tell about a topic leaves that topic out.
+    Raises ClusterUnreachable; a topic that a cluster refuses to describe is left out.
     """
     names = tuple(topics)
     return TopicFacts(

@@ -1,7 +1,7 @@
 """Step `validate`: judge every partition and topic of the flow after a cycle.  Changes nothing.
 
-`run` judges in plain Python, which every cycle can afford.  The Dag lets Great Expectations judge the same facts by
-the same suites (`judge_with_pages`) when the cycle copied something or a check failed, and keeps its Data Docs.
+`run` judges in plain Python, which is cheap enough for every cycle.  If the cycle copied something or a check failed,
+the Dag lets Great Expectations judge the same facts by the same suites (`judge_with_pages`), and keeps its Data Docs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Judge = Callable[[Suite, Sequence[Row]], tuple[CheckResult, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """`success` is false when a check of severity critical failed; warnings are only listed.
+    """`success` is false if a check of severity critical failed; warnings are only listed.
 
-    `data_docs` is the page of Great Expectations, "" when it was not asked.
+    `data_docs` is the page of Great Expectations, "" if it was not asked.
     """
 
     flow: str
@@ -46,39 +46,39 @@ class ValidationResult:
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """The checks that did not pass, of either severity."""
+        """Return the checks that did not pass, of either severity."""
         return tuple(check for check in self.checks if not check.passed)
 
 
 @dataclass(frozen=True, slots=True)
 class CycleFacts:
-    """What a cycle is judged by: the survey, and rows for each suite."""
+    """The facts by which a cycle is judged: the survey, and rows for each suite."""
 
     seen: Survey
     rows: tuple[tuple[Suite, tuple[Row, ...]], ...]
 
     @property
     def discovery(self) -> Discovery:
-        """What stands against whole topics."""
+        """Return the discovery: it names the problems of whole topics."""
         return self.seen.discovery
 
     @property
     def partitions(self) -> int:
-        """How many partitions are judged."""
+        """Count the judged partitions."""
         return sum(len(rows) for suite, rows in self.rows if suite is PARTITIONS)
 
 
 def run(flow: FlowSettings, clusters: Clusters) -> ValidationResult:
     """Check counts by the map, progress, lag, parity, ranges, replicas and retention.
 
-    Raises ClusterUnreachable, ClusterRefused, and FormatError for state that cannot be read; a failed check is
-    an answer, not an error.
+    Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.  A failed check is an answer,
+    not an error.
     """
     return judge(flow, see(flow, clusters))
 
 
 def see(flow: FlowSettings, clusters: Clusters) -> CycleFacts:
-    """Read what there is to judge."""
+    """Read the facts to judge."""
     seen = survey(flow, clusters)
     topics = [topic.topic for topic in seen.discovery.topics if not topic.blocked]
     facts = topic_facts.read(flow, clusters, topics)
@@ -111,7 +111,7 @@ def flow_row(flow: FlowSettings, seen: Survey, beat_ms: int | None) -> Row:
 
 
 def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> ValidationResult:
-    """Judge what was seen; `by` is one of the two evaluators, which agree."""
+    """Judge the facts; `by` is one of the two evaluators, which agree."""
     checks = [nothing_blocked(facts.discovery)]
     for suite, rows in facts.rows:
         checks += by(suite, rows)
@@ -120,9 +120,9 @@ def judge(flow: FlowSettings, facts: CycleFacts, by: Judge = evaluate.judge) -> 
 
 
 def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> ValidationResult:
-    """Judge by Great Expectations, and keep its Data Docs among the flow's reports.
+    """Judge by Great Expectations, and keep its Data Docs in the flow's reports folder.
 
-    A folder that cannot be written to costs the pages, not the verdict.
+    If the folder cannot be written to, only the pages are missing, not the verdict.
     """
     from twinlog.checks.data_docs import write_data_docs
     from twinlog.checks.great_expectations import validate
@@ -156,7 +156,7 @@ def _success(checks: Iterable[CheckResult]) -> bool:
 
 
 def nothing_blocked(discovery: Discovery) -> CheckResult:
-    """Say which topics are not copied at all, and why."""
+    """Report which topics are not copied at all, and why."""
     blocking = [problem for problem in discovery.problems if problem.blocking]
     names = sorted({problem.topic for problem in blocking})
     told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]

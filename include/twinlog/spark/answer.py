@@ -1,4 +1,4 @@
-"""The one row with which the task of a lane answers: its number, and its report as JSON."""
+"""The one row in which the task of a lane answers: its number, and its report as JSON."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ARROW_SCHEMA: Final = pa.schema([("lane", pa.int32()), ("report", pa.string())]
 
 
 NOT_ITS_LANE: Final = -1
-"""The lane's number in the answer of a worker that can do nothing for any lane: its report is text that says why."""
+"""The lane number in the answer of a worker that can work for no lane: its report is the reason, as text."""
 
 
 def answer(lane: int, report: Any) -> pa.RecordBatch:
-    """Make the row of a lane; `report` is whatever JSON can say.
+    """Make the row of a lane; `report` is any value that JSON can hold.
 
-    Of buffers: pyarrow imports pandas before it converts any Python list, which costs each worker more than a second of
-    CPU and 35 MB (pyarrow 26; seen with py-spy).
+    The row is made from buffers: pyarrow imports pandas before it converts any Python list, which costs each worker
+    more than a second of CPU and 35 MB (pyarrow 26; seen with py-spy).
     """
     text = json.dumps(report).encode()
     number = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", lane))])
@@ -33,12 +33,12 @@ def answer(lane: int, report: Any) -> pa.RecordBatch:
 
 
 def decline(difference: str) -> pa.RecordBatch:
-    """Make the row of a worker that runs another twinlog than the driver."""
+    """Make the row of a worker that runs a twinlog other than the driver's."""
     return answer(NOT_ITS_LANE, difference)
 
 
 def reports(rows: Iterable[Any]) -> list[str]:
-    """Return the reports of a job's rows, as JSON (driver).  Raises TerminalError when a worker declined."""
+    """Return the reports of a job's rows, as JSON (driver).  Raises TerminalError if a worker declined."""
     given = [(row["lane"], row["report"]) for row in rows]
     for lane, report in given:
         if lane == NOT_ITS_LANE:

@@ -1,4 +1,4 @@
-"""A whole copy, or audit, as one Spark application: what the jobs and a Connect client run (driver)."""
+"""A whole copy, or audit, as one Spark application: run by the jobs and by a Connect client (driver)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SUBMITTED = ""
 
 
 class Running(Protocol):
-    """Spark jobs that go on by themselves on a Connect server when their client is gone."""
+    """Spark jobs that run on by themselves on a Connect server if their client is gone."""
 
     def cancel(self) -> None:
-        """End them."""
+        """Cancel them."""
 
 
 def _nobody(_runner: Running) -> None:
-    """Hear of a runner that ends with this process."""
+    """Ignore a runner that ends with this process."""
 
 
 def replicate(
@@ -57,11 +57,11 @@ def replicate(
 ) -> CopyResult:
     """Load the configuration, open a session on `master` and copy one flow, or follow it for `follow_seconds`.
 
-    Following ends in order when a run takes over whose id begins with `gives_way_to`; empty, every rival is an error.
-    `on_start` is told what can be cancelled, before the first job.
+    Following ends in order if a run takes over whose id begins with `gives_way_to`; if that is empty, every rival is
+    an error.  `on_start` is called with the jobs that can be cancelled, before the first one.
 
-    Raises ConfigError for the file or a Spark that would not keep its passwords, UsageError for a flow it does not
-    have, and what the copy raises.
+    Raises ConfigError for a wrong file or for a Spark that would not keep its passwords secret, UsageError if the file
+    has no such flow, and what the copy raises.
     """
     flow = flow_named(config, flow_name)
     require_safe_way(master, (flow.source.connection, flow.target.connection))
@@ -74,7 +74,7 @@ def replicate(
             )
             outcome.keep(flow, clusters.target, result)
             return result
-        runner.warm()  # whoever followed until now goes on meanwhile
+        runner.warm()  # a run that follows until now goes on meanwhile
         run_state = RunState(run_id, round(time.time() * 1000))
         with beside(flow, turns(flow, run_state), _log_trouble, head_start=HEAD_START_SECONDS):
             result = follow.run(
@@ -107,8 +107,8 @@ def audit(
 ) -> AuditResult:
     """Load the configuration, open a session on `master` and audit one flow; `on_start` as for `replicate`.
 
-    Raises ConfigError for the file or a Spark that would not keep its passwords, UsageError for a flow it does not
-    have, and what the step `audit` raises.
+    Raises ConfigError for a wrong file or for a Spark that would not keep its passwords secret, UsageError if the file
+    has no such flow, and what the step `audit` raises.
     """
     flow = flow_named(config, flow_name)
     require_safe_way(master, (flow.source.connection, flow.target.connection))

@@ -1,4 +1,4 @@
-"""Runs the lanes of an audit as Spark tasks, one task a lane."""
+"""Run the lanes of an audit as Spark tasks, one task per lane."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class SparkAuditRunner:
 
 @contextmanager
 def open_audit_runner(master: str, app_name: str = "twinlog audit") -> Iterator[SparkAuditRunner]:
-    """Open a session on `master` and give a runner over it."""
+    """Open a session on `master` and yield a runner over it."""
     with spark_session.session(master, app_name) as spark:
         yield SparkAuditRunner(spark, spark_session.slots(spark, master), master)

@@ -1,6 +1,6 @@
-"""What a Spark task of an audit does: compare the partitions of one lane and answer with one row.
+"""The Spark task of an audit: compare the partitions of one lane and answer with one row.
 
-No record passes through Spark.  A task only reads, so it may be tried again as often as Spark likes.
+No record passes through Spark.  A task only reads, so Spark may repeat it at will.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def audit_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> 
 
 
 def parse_audit(text: str) -> AuditLaneReport:
-    """Read the report of a lane back from its row (driver)."""
+    """Parse the report of a lane from its row (driver)."""
     return _adapter().validate_json(text)
 
 

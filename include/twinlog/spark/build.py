@@ -1,6 +1,7 @@
-"""Which twinlog a process runs: a print of its sources, so that driver and workers agree on every byte.
+"""Identify the twinlog a process runs by a fingerprint of its sources, so that driver and workers agree on every byte.
 
-A version would not do: two checkouts, or a Connect server that has run since before an upgrade, have the same.
+A version would not be enough: two checkouts can have the same one, or a Connect server that has run since before an
+upgrade.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import twinlog
 from twinlog.errors import TerminalError
 
 OTHER_BUILD: Final = "other-build"
-"""Code of the error of a worker that runs another twinlog than the driver."""
+"""Error code of a worker that runs a twinlog other than the driver's."""
 
 _DIGITS = 12
 
 
 def build_of(package: Traversable) -> str:
-    """Return the print of a package: of the paths and the contents of its modules, wherever it is installed."""
+    """Return the fingerprint of a package: of its modules' paths and contents, wherever it is installed."""
     result = hashlib.sha256()
     for path, module in sorted(_modules(package, "")):
         content = module.read_bytes()
@@ -40,11 +41,11 @@ def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversabl
 
 
 BUILD: Final = f"{twinlog.__version__}+{build_of(files(twinlog))}"
-"""This process's, taken when it starts (30 ms): what lies on the disk later is not what it runs."""
+"""The build of this process, read when it starts (30 ms): later changes on the disk do not change what it runs."""
 
 
 def other_build(driver: str) -> str:
-    """Say which twinlog this process runs, and where, if it is not the driver's; else return an empty string."""
+    """If this process runs a twinlog other than the driver's, say which and where; else return ""."""
     if driver == BUILD:
         return ""
     return (
@@ -53,7 +54,7 @@ def other_build(driver: str) -> str:
 
 
 def refuse_build(difference: str) -> TerminalError:
-    """Return the error for what a worker said of itself."""
+    """Return the error for a worker's answer about its build."""
     return TerminalError(
         difference,
         hint="install one twinlog on both, and restart what has run since before: Connect server, Spark worker",

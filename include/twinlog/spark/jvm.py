@@ -1,4 +1,4 @@
-"""The options of Spark's JVM where twinlog starts it: it hands out tasks and waits, and no record passes through it."""
+"""The options of Spark's JVM if twinlog starts it: it hands out tasks and waits; no record passes through it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Final
 
 SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-"""The environment variable of the options that spark-submit gives its JVM, beside spark.driver.extraJavaOptions."""
+"""The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
 
 QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""Only the first compiler: half the CPU of a cycle over little data was the second one's work (bench.cold)."""
+"""Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
 
 LOCAL_IP: Final = "SPARK_LOCAL_IP"
-"""The environment variable of the address that Spark listens at."""
+"""The environment variable of the address at which Spark listens."""
 
 
 def submit_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what to add to an environment in which spark-submit will be run: nothing where somebody has chosen."""
+    """Return what to add to an environment for spark-submit; nothing if it is set already."""
     return {} if SUBMIT_OPTIONS in environment else {SUBMIT_OPTIONS: QUICK_COMPILER}
 
 
 def local_address(master: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what to add so that a local master is reached from this machine alone; nothing where somebody chose."""
+    """Return what to add so that a local master is reached from this machine alone; nothing if it is set already."""
     return {LOCAL_IP: "127.0.0.1"} if master.startswith("local") and LOCAL_IP not in environment else {}

@@ -1,4 +1,4 @@
-"""What a Spark task does: copy one lane and answer with one row.
+"""The Spark task of a copy: copy one lane and answer with one row.
 
 No record passes through Spark: ranges go in, reports come out.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Copy the lane whose number stands in each row (task, once per lane).
 
-    `lanes` is the pickled tuple of LaneSpec, `build` the driver's twinlog.  A worker with another one unpickles and
-    writes nothing, and says so.  An attempt other than the first writes nothing and answers "fence-again".
+    `lanes` is the pickled tuple of LaneSpec, `build` the driver's twinlog.  A worker with another build does not
+    unpickle or write anything; it declines.  An attempt other than the first writes nothing and answers "fence-again".
     """
     if difference := other_build(build):
         yield decline(difference)
@@ -41,13 +41,13 @@ def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def start_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do nothing (task): the worker it runs in, which has imported the relay, is there for the next one."""
+    """Do nothing (task): its worker has then imported the relay and is ready for the next task."""
     for _ in batches:
         yield from ()
 
 
 def doubt_about_this_task() -> str:
-    """Why this task may not write, or an empty string.  Works without Spark too, where there is no doubt."""
+    """Return why this task may not write, or "".  Also works without Spark, where there is no reason."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -57,7 +57,7 @@ def doubt_about_this_task() -> str:
 
 
 def parse_report(text: str) -> LaneReport:
-    """Read the report of a lane back from its row (driver)."""
+    """Parse the report of a lane from its row (driver)."""
     fields: dict[str, Any] = json.loads(text)
     ranges = tuple(
         RangeReport(**{**item, "quarantined": tuple(item["quarantined"])}) for item in fields.pop("ranges")

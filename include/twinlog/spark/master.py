@@ -1,4 +1,4 @@
-"""A Spark master, looked at before Spark is: Spark itself tries for minutes, and says what was wrong at length."""
+"""Check a Spark master before Spark does: Spark tries for minutes and reports at length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PORTS = {"spark": 7077, "sc": 15002}
 
 
 def check_master(master: str) -> None:
-    """Raise UsageError for what is no master, TransientError for one where nothing listens.
+    """Raise UsageError if the text is not a master, TransientError if nothing listens there.
 
     Only a single host can be tried; several (a standalone cluster with standby masters) are left to Spark.
     """
@@ -37,5 +37,5 @@ def check_master(master: str) -> None:
 
 
 def without_options(master: str) -> str:
-    """Leave out what follows the address of a Connect server: a token may be among it."""
+    """Remove the options after the address of a Connect server: they may include a token."""
     return master.split(";", 1)[0]

@@ -1,7 +1,7 @@
-"""What protects the passwords of clusters on their way to Spark's tasks: nothing here talks to Spark.  Pure.
+"""Protect the passwords of clusters on their way to Spark's tasks; does not talk to Spark.  Pure.
 
-Classic sessions authenticate and encrypt (`protection`), by a secret that Spark makes for each run, or, on a standalone
-master, by the one that master and workers share.  To a Connect server a client has only what it knows of the address.
+Classic sessions authenticate and encrypt (`protection`) by a secret that Spark makes for each run, or, on a standalone
+master, by the one that master and workers share.  Of a Connect server a client knows only its address.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROTECTED: Final = {
     "spark.io.encryption.enabled": "true",
 }
 TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-"""The environment variable that PySpark, and Spark's Connect server, read the token from."""
+"""The environment variable from which PySpark, and Spark's Connect server, read the token."""
 
 _MAKES_SECRETS = re.compile(r"local(\[.*\])?|yarn|k8s://.*")
 _CONNECT = re.compile(r"sc://(?P<host>\[[^]]+\]|[^:/;]+)[^;]*(?P<options>;.*)?", re.DOTALL)
@@ -38,10 +38,10 @@ _PUBLIC_OPTIONS = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
 
 
 def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what a classic session sets; `chosen` is what spark-defaults.conf and spark-submit say, and stays.
+    """Return the settings of a classic session; `chosen`, from spark-defaults.conf and spark-submit, stays.
 
-    Raises ConfigError (`spark-secret`) for a master that makes no secret of its own, where none is given:
-    `spark.authenticate = false` in spark-defaults.conf goes without.
+    Raises ConfigError (`spark-secret`) if the master makes no secret of its own and none is given.
+    `spark.authenticate = false` in spark-defaults.conf allows to go without.
     """
     wanted = {key: value for key, value in PROTECTED.items() if key not in chosen}
     if chosen.get(AUTHENTICATE, "true").lower() == "false":
@@ -61,7 +61,7 @@ def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectAddress:
-    """What the address of a Connect server says: who hears what is sent there, and who else may."""
+    """The protection that the address of a Connect server shows: where data is sent, and who else may connect."""
 
     here: bool
     token: bool
@@ -83,9 +83,9 @@ class ConnectAddress:
 def require_safe_way(
     master: str, connections: Iterable[ConnectionSettings], environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Let no password travel to a Connect server on another machine in clear, or to one that serves anybody.
+    """Refuse to send a password in clear to a Connect server elsewhere, or to one without authentication.
 
-    Raises ConfigError (`spark-exposed`).  Classic sessions have seen to that when they were opened.
+    Raises ConfigError (`spark-exposed`).  Classic sessions were checked when they were opened.
     """
     if not master.startswith("sc://") or not any(it.holds_secrets for it in connections):
         return
@@ -109,15 +109,15 @@ def require_safe_way(
 
 @cache
 def _warn_once(message: str) -> None:
-    """Warn of what each window of a flow that is followed would say again."""
+    """Warn once: each lane generation of a followed flow would repeat it."""
     log.warning(message)
 
 
 def connect_url(master: str) -> str:
     """Return an address as PySpark takes it.
 
-    It reads a `/` or `=` of a token as one of the address, and quotes the token in its error.  A token on this machine,
-    where nothing crosses a network, goes without TLS to `localhost` only.
+    PySpark takes a `/` or `=` in a token for one of the address, and quotes the token in its error.  A token on this
+    machine, where nothing crosses a network, goes without TLS to `localhost` only.
     """
     address, _, rest = master.partition(";")
     host, options = _parts(master)
@@ -130,7 +130,7 @@ def connect_url(master: str) -> str:
 
 
 def without_tokens(text: str, master: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Mask the tokens of an address in a message of Spark's, which quotes what it cannot read."""
+    """Mask the tokens of an address in a message of Spark, which quotes addresses that it cannot parse."""
     secrets = [value for name, value in _options(master) if name not in _PUBLIC_OPTIONS]
     for secret in filter(None, [*secrets, environ.get(TOKEN_VARIABLE, "")]):
         for form in {secret, unquote(secret), quote(secret, safe="%")}:

@@ -1,4 +1,4 @@
-"""The user's own rules as one Spark application: sample topics into a frame, ask the suite of each (driver)."""
+"""The user's own rules as one Spark application: sample topics into a frame, apply each suite (driver)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_data(config: Path, flow_name: str, *, master: str = SUBMITTED) -> data_rules.DataRulesResult:
-    """Load the configuration, open a classic session on `master` and ask one flow's rules."""
+    """Load the configuration, open a classic session on `master` and apply one flow's rules."""
     flow = flow_named(config, flow_name)
     side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
     with (
@@ -41,12 +41,12 @@ def ask_on_spark(
     path: Path,
     partitions: Sequence[SampledPartition],
 ) -> tuple[TopicRules, ...]:
-    """Read every partition in a task of its own, then ask the suite topic by topic."""
+    """Read every partition in a task of its own, then apply the suite topic by topic."""
     if not partitions:
         return ()
     read = functools.partial(sample, pickle.dumps((connection, tuple(partitions))), BUILD)
     frame = spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(read, SCHEMA).cache()
-    # Great Expectations asks in dozens of small queries: one task each, not Spark's 200.
+    # Great Expectations runs dozens of small queries: one task each, not Spark's 200.
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     topics = sorted({it.topic for it in partitions})
     return tuple(ask(suite, path, topic, frame.where(frame.topic == topic).coalesce(1)) for topic in topics)

@@ -1,4 +1,4 @@
-"""Runs lanes as Spark tasks, one task a lane."""
+"""Run lanes as Spark tasks, one task per lane."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class SparkLaneRunner:
     def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
-        Raises TransientError when a task died without a report, or Spark itself; ConfigError when the way to the tasks
-        is not safe for what the lanes hold; TerminalError when a worker runs another twinlog.
+        Raises TransientError if a task died without a report, or Spark itself did; ConfigError if the way to the tasks
+        is not safe for what the lanes hold; TerminalError if a worker runs a twinlog other than the driver's.
         """
         for lane in lanes:
             require_safe_way(self._master, (lane.source, lane.target))
@@ -56,10 +56,10 @@ class SparkLaneRunner:
         return tuple(map(parse_report, reports(rows)))
 
     def warm(self) -> None:
-        """Have Spark start a Python worker, which stays for the first lane: a fence before that holds records up.
+        """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
 
-        A Connect server has workers already, and its slots may all be taken.  A session that cannot is left to `run`,
-        which says why.
+        A Connect server has workers already, and its slots may all be taken.  If a session cannot do it, `run` reports
+        why.
         """
         if _is_remote(self._spark):
             return
@@ -72,7 +72,7 @@ class SparkLaneRunner:
 
 
 def cancel_jobs(spark: SparkSession) -> None:
-    """Cancel the jobs of a session, from any thread; those of a Spark that has died are over."""
+    """Cancel the jobs of a session, from any thread; if Spark has died, its jobs are over."""
     try:
         if _is_remote(spark):
             spark.interruptAll()
@@ -87,8 +87,8 @@ def _is_remote(spark: SparkSession) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """Find the line that says what happened in the pages Spark says it with."""
-    if isinstance(error, ConnectionError):  # bare, it would be taken for a broker's
+    """Find the line that says what happened in the pages of a Spark error."""
+    if isinstance(error, ConnectionError):  # as it is, it would be taken for a broker's error
         return f"Spark's JVM does not answer: {error}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _EXCEPTION_LINE.match(line)]
@@ -97,6 +97,6 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkLaneRunner]:
-    """Open a session on `master` and give a runner over it."""
+    """Open a session on `master` and yield a runner over it."""
     with spark_session.session(master, app_name) as spark:
         yield SparkLaneRunner(spark, spark_session.slots(spark, master), master)

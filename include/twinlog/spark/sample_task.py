@@ -1,4 +1,4 @@
-"""What a Spark task does to sample a topic: read the newest records of some partitions, as rows of a frame."""
+"""The Spark task that samples a topic: read the newest records of some partitions, as rows of a frame."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rows(reader: PartitionReader, it: SampledPartition) -> Iterator[dict[str, o
 
 
 def row(topic: str, partition: int, record: RawRecord) -> dict[str, object]:
-    """Make a row of a record: bytes that are no UTF-8 are replaced in the text, sizes are the real ones."""
+    """Make a row of a record: invalid UTF-8 is replaced in the text, sizes are the real ones."""
     fields = fields_of(record.rest)
     return {
         "topic": topic,
@@ -76,7 +76,7 @@ def row(topic: str, partition: int, record: RawRecord) -> dict[str, object]:
 
 
 def is_json(content: bytes) -> bool:
-    """Whether bytes are one JSON document (RFC 8259: no NaN)."""
+    """Say whether bytes are one JSON document (RFC 8259: no NaN)."""
     try:
         json.loads(content, parse_constant=_no_constant)
     except (ValueError, RecursionError):

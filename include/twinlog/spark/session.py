@@ -24,14 +24,14 @@ CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # A lane's task must not be tried again by Spark: only a new fence may follow a failure.
+    # Spark must not retry a lane's task: only a new fence may follow a failure.
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "twinlog.spark.daemon",
-    # Lanes hold passwords and keys.  A function above this size PySpark writes to a file, in clear, to broadcast it.
+    # Lanes hold passwords and keys.  PySpark writes a function above this size to a file, in clear, to broadcast it.
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -41,12 +41,12 @@ _LOCAL = re.compile(r"local\[(\d+|\*)")
 
 @contextmanager
 def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
-    """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect) and stop it at the end.
+    """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect); stop it at the end.
 
     An empty `master` leaves it to spark-submit, which has set it already.
 
-    Raises UsageError for what is no master, TransientError when it cannot be reached, ConfigError where a standalone
-    master's secret is missing, or a Connect server refuses the token.
+    Raises UsageError if `master` is not one, TransientError if it cannot be reached, ConfigError if a standalone
+    master's secret is missing or a Connect server refuses the token.
     """
     if master:
         check_master(master)
@@ -84,7 +84,7 @@ def _on_connect_server(master: str) -> SparkSession:
     try:
         spark.conf.get(
             "spark.master", None
-        )  # PySpark asks nothing until then: not whether the token is taken
+        )  # PySpark sends nothing until then, so the token has not been checked
     except Exception:
         _stop(spark)  # the next session of this process would be this one
         raise
@@ -101,9 +101,9 @@ def _classic(master: str, app_name: str) -> SparkSession:
     settings = {**CONF, "spark.master": master} if master else dict(CONF)
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    # PySpark writes what it starts a JVM with on a command line, for everybody to see: nothing secret is in it.
+    # PySpark starts a JVM with a command line that every user can see: it must hold no secret.
     SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
-    chosen = dict(SparkConf().getAll())  # with what spark-defaults.conf and spark-submit say
+    chosen = dict(SparkConf().getAll())  # with the settings of spark-defaults.conf and spark-submit
     guarded = protection(master or chosen.get("spark.master", ""), chosen)
     builder: Any = SparkSession.builder
     for key, value in {**settings, **guarded}.items():
@@ -112,7 +112,7 @@ def _classic(master: str, app_name: str) -> SparkSession:
 
 
 def reason_of_no_session(error: Exception) -> str:
-    """Return the first line of what Spark says; the last cause of a JVM's pages, where it gives one."""
+    """Return the first line of Spark's error, or the last cause in a JVM's pages if there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
     return (
@@ -121,7 +121,7 @@ def reason_of_no_session(error: Exception) -> str:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop a session; of one whose Spark has died nothing is left to stop, and it takes no result or error along."""
+    """Stop a session; if its Spark has died, there is nothing to stop, and no result or error is lost."""
     try:
         spark.stop()
     except Exception as error:  # noqa: BLE001  py4j and gRPC have an error each for a process that is gone
@@ -129,7 +129,7 @@ def _stop(spark: SparkSession) -> None:
 
 
 def slots(spark: SparkSession, master: str) -> int:
-    """How many tasks run at once; for Spark Connect what its server's master says, 2 where it does not."""
+    """Return how many tasks run at once; for Spark Connect as its server's master says, else 2."""
     if not master.startswith("sc://"):
         return int(spark.sparkContext.defaultParallelism)
     match = _LOCAL.match(spark.conf.get("spark.master", "") or "")

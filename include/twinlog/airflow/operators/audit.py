@@ -1,4 +1,4 @@
-"""The audit as an Airflow task: one Spark job, its outcome in XCom, its verdict as the task's state."""
+"""The audit as an Airflow task: one Spark job, its result in XCom, its verdict as the task's state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
 
 MOST_DIFFERENCES = 100
-"""Differences that XCom holds, without the records themselves; `twinlog audit` shows those."""
+"""Differences kept in XCom, without the records themselves; `twinlog audit` shows those."""
 
 PARAMS = {
     "full": Param(
@@ -48,14 +48,14 @@ PARAMS = {
 
 
 class AuditOperator(JobOperator):
-    """Audit one flow: by spark-submit, or on a Connect server when the Spark master is `sc://`.
+    """Audit one flow: by spark-submit, or on a Connect server if the Spark master is `sc://`.
 
-    Its XCom is the AuditResult as JSON without records, also when the copy is not equal; then the task fails and is
-    not tried again.
+    Its XCom is the AuditResult as JSON without records.  If the copy is not equal, the XCom is there too, the task
+    fails and is not tried again.
     """
 
     def execute(self, context: Context) -> Json:
-        """Run the job.  Raises what went wrong, as transient or terminal."""
+        """Run the job.  Raises its error, as transient or terminal."""
         outcome = self._audit(audit_request(context["params"]))
         error = error_of(outcome)
         if error is not None or outcome is None:
@@ -78,7 +78,7 @@ class AuditOperator(JobOperator):
 
 
 def audit_request(params: Mapping[str, Any]) -> AuditRequest:
-    """Return what the trigger form asks for.  Raises UsageError for a form that asks for two things at once."""
+    """Return what the trigger form asks for.  Raises UsageError if the form asks for two things at once."""
     share = params.get("sample")
     if params.get("full") and share is not None:
         raise UsageError("the form asks for a full audit and for a sample", hint="choose one of them")
@@ -102,7 +102,7 @@ def job_arguments(config: Path, flow: str, request: AuditRequest) -> list[str]:
 
 
 def without_contents(outcome: Json) -> Json:
-    """Leave the contents of records out: offsets and kinds say where to look."""
+    """Leave out the contents of records: offsets and kinds say where to look."""
     hidden = {"source", "target"}
     differences = [
         {name: value for name, value in it.items() if name not in hidden}
@@ -112,13 +112,13 @@ def without_contents(outcome: Json) -> Json:
 
 
 def for_xcom(outcome: Json) -> Json:
-    """Cut an AuditResult to what XCom holds, without contents: the partitions of which least is proved come first."""
+    """Cut an AuditResult to what XCom holds, without contents; the least proved partitions come first."""
     whole_in = "`twinlog audit`; what is proved is in the ledger (audit)"
     return shortened(without_contents(outcome), whole_in, partitions=lambda it: it["coverage"])
 
 
 def not_equal(outcome: Json) -> TerminalError:
-    """Say what stands against the copy."""
+    """Describe the differences of the copy as an error."""
     places = [
         f"{it['topic']}-{it['partition']} {it['kind']} at {it['upstream_offset']} -> {it['downstream_offset']}"
         for it in outcome["differences"][:5]

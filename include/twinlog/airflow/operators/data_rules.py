@@ -1,4 +1,4 @@
-"""The user's own rules as an Airflow task: skipped without a suite, failed when a critical rule does not hold."""
+"""The user's own rules as an Airflow task: skipped without a suite, failed if a critical rule is broken."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ WHOLE = "what jobs/check_data.py prints"
 
 
 class DataRulesOperator(JobOperator):
-    """Ask the rules of a sample, by spark-submit; Great Expectations needs a classic session.
+    """Apply the rules to a sample, by spark-submit; Great Expectations needs a classic session.
 
-    Its XCom is the DataRulesResult as JSON.  A failed task stops nothing: that is what `twinlog.data.quality.stop`
-    is for.
+    Its XCom is the DataRulesResult as JSON.  A failed task stops nothing: `twinlog.data.quality.stop` does that.
     """
 
     def execute(self, context: Context) -> Json:
-        """Run the job.  Raises what went wrong, as transient or terminal."""
+        """Run the job.  Raises its error, as transient or terminal."""
         flow = self.settings()
         if flow.data_rules.suite is None:
             raise AirflowSkipException("twinlog.data.quality.suite names no suite")
@@ -42,7 +41,7 @@ class DataRulesOperator(JobOperator):
 
 
 def broken(outcome: Json) -> TerminalError:
-    """Say which rules do not hold."""
+    """Describe the broken rules as an error."""
     against = [
         f"{topic['topic']}: {rule['rule']}: {rule['message']} {' '.join(rule['places'])}".rstrip()
         for topic in outcome["topics"]

@@ -1,4 +1,4 @@
-"""The copy task's decisions: whether there is a job to run, what it is told, what its outcome means.  Pure."""
+"""The copy task's decisions: whether a job is needed, its arguments, and the meaning of its result.  Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SHOWN = 5
 
 
 def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) -> str:
-    """Say why no Spark job is needed, empty when one is.
+    """Return why no Spark job is needed, "" if one is.
 
-    `plan` is a RangePlan as JSON, None when there is none: somebody marked its task a success.  It speaks for the first
-    try only: a later one, a retry or a cleared task, may come because something has changed since.
+    `plan` is a RangePlan as JSON, None if there is none because its task was marked as a success by hand.  It counts
+    for the first try only: a later one, a retry or a cleared task, may come because something has changed since.
 
-    Raises TerminalError when there is nothing to copy because partitions have stopped (TransientError when all of them
-    may go on by themselves): the job could do no more than say so, and would cost a Spark session each time.
+    Raises TerminalError if there is nothing to copy because partitions have stopped (TransientError if all of them may
+    go on by themselves): the job could only repeat that, and would cost a Spark session each time.
     """
     if request.dry_run:
         if plan is None:
@@ -43,9 +43,9 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
 
 
 def for_xcom(outcome: Json) -> Json:
-    """Cut a CopyResult to what XCom holds: partitions that stopped come first, then those with most records.
+    """Cut a CopyResult to what XCom holds: stopped partitions first, then those with the most records.
 
-    The report is made of all of it, which the copy has put into the ledger (twinlog.copying.outcome).
+    The report uses all of it, which the copy has put into the ledger (twinlog.copying.outcome).
     """
     if "partitions" not in outcome:
         return outcome
@@ -69,10 +69,10 @@ def job_arguments(
 
 
 def failure_of(outcome: Json | None) -> TwinlogError | None:
-    """Return the error in a job's last line, None when the copy is complete.
+    """Return the error in a job's last line, None if the copy is complete.
 
-    `outcome` is a CopyResult as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job
-    died without a word.
+    `outcome` is a CopyResult as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job died
+    without printing one.
     """
     error = error_of(outcome)
     if error is not None or outcome is None or outcome["state"] != "failed":
@@ -103,7 +103,7 @@ def _listed(reasons: list[str]) -> str:
 
 
 def error_of(outcome: Json | None) -> TwinlogError | None:
-    """Return the error any job of ours ended with, None when it has a result."""
+    """Return the error with which any job of ours ended, None if it has a result."""
     if outcome is None:
         return TransientError(
             "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
@@ -117,6 +117,6 @@ def error_of(outcome: Json | None) -> TwinlogError | None:
 
 
 def _error_class(name: str) -> type[TwinlogError]:
-    """Return the class of an error that was raised in another process, as its name says."""
+    """Return the class, by its name, of an error that was raised in another process."""
     kind = getattr(errors, name, TerminalError)
     return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError

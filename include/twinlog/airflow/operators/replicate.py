@@ -1,4 +1,4 @@
-"""The copy task: one Spark job, when there is something to copy."""
+"""The copy task: one Spark job, if there is something to copy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from twinlog.jsonable import Json
 
 
 class ReplicateOperator(JobOperator):
-    """Copy what plan_ranges found: by spark-submit, or on a Connect server when the Spark master is `sc://`.
+    """Copy what plan_ranges found: by spark-submit, or on a Connect server if the Spark master is `sc://`.
 
-    Its XCom is the CopyResult as JSON, cut where it is large, also of a copy that failed.
+    Its XCom is the CopyResult as JSON, cut if it is large, also if the copy failed.
 
-    Skipped when there is nothing to copy, a cold
-    Spark job costs 15 CPU-seconds, and when another run of a continuous Dag is copying it.
+    Skipped if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, and if another run of a
+    continuous Dag is copying it.
     """
 
     def execute(self, context: Context) -> Json:
-        """Run the job, if there is one to run.  Raises what went wrong, as transient or terminal."""
+        """Run the job if one is needed.  Raises its error, as transient or terminal."""
         flow, ti, run = self.settings(), context["ti"], context["dag_run"]
         request = followed(request_of(context), run.run_type.value, flow)
         reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), request, ti.try_number)

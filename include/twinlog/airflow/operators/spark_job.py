@@ -1,4 +1,4 @@
-"""A Spark job of ours as a part of a task: submitted, and its last line read back."""
+"""Submit a Spark job of ours as a part of a task, and read its last line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinlog.spark.application import Running
 
 CANCEL_SECONDS = 3.0
-"""What a Connect server has to say that it cancels: two seconds later Airflow kills what it has told to end."""
+"""Seconds that a Connect server has to confirm a cancellation; two seconds later Airflow kills the task."""
 
 
 class JobOperator(BaseOperator):  # type: ignore[misc]
@@ -35,34 +35,34 @@ class JobOperator(BaseOperator):  # type: ignore[misc]
         self._running: Running | None = None
 
     def on_kill(self) -> None:
-        """End the Spark job with the task: spark-submit, or what runs on a Connect server, and then this process.
+        """End the Spark job with the task: spark-submit, or the jobs on a Connect server, and then this process.
 
-        Raises SystemExit where there is no spark-submit to end: an ordinary error would be taken for one of the job,
-        and the driver would fence and begin anew.
+        Raises SystemExit if there is no spark-submit to end: an ordinary error would be taken for one of the job, and
+        the driver would fence and begin again.
         """
         if self._hook is not None:
             self._hook.on_kill()
             return
         if self._running is not None:
-            # In a thread: what this signal has interrupted may hold a lock of the session.
+            # In a thread: the code that this signal has interrupted may hold a lock of the session.
             cancelling = Thread(target=self._running.cancel, daemon=True)
             cancelling.start()
             cancelling.join(CANCEL_SECONDS)
         sys.exit(128 + signal.SIGTERM)
 
     def started(self, running: Running) -> None:
-        """Keep what runs on a Connect server, to be ended with the task."""
+        """Keep the jobs on a Connect server, to be ended with the task."""
         self._running = running
 
     def settings(self) -> FlowSettings:
-        """Read the flow, and hand what Airflow's connections say to the processes this task starts."""
+        """Read the flow, and hand the values of Airflow's connections to the processes that this task starts."""
         connections = RememberedConnections()
         flow = read_configuration(connections).flows[self.flow]
         os.environ.update(connections.environment())
         return flow
 
     def submit(self, job: Path, master: str, arguments: Sequence[str]) -> Json | None:
-        """Run a job by spark-submit; return what its last line says, None when it died without a word."""
+        """Run a job by spark-submit; return the JSON of its last line, None if it died without one."""
         from twinlog.airflow.operators.submit import ReplicateSubmitHook
 
         self._hook = ReplicateSubmitHook(

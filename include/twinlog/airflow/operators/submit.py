@@ -19,14 +19,14 @@ from twinlog.spark.jvm import local_address, submit_options
 SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'
 MOST_CHARACTERS = 2_000
-"""Of one line of the job in the task's log: the last one of a large copy is megabytes."""
+"""Characters of one line of the job in the task's log: the last line of a large copy has megabytes."""
 
 
 class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
-    """SparkSubmitHook that knows the flow's master and keeps the JSON line the job ends with.
+    """SparkSubmitHook that knows the flow's master and keeps the JSON line with which the job ends.
 
-    The Airflow connection `twinlog_spark` says where to submit to; without one, `master` does (the provider
-    itself would go to YARN).
+    The Airflow connection `twinlog_spark` says where to submit; without it, `master` does (the provider itself would
+    go to YARN).
     """
 
     def __init__(self, *, master: str, name: str, arguments: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
 
 
 def job_environment(master: str) -> dict[str, str]:
-    """Return what spark-submit needs to be found, and to run its Python side with this very interpreter.
+    """Return the environment in which spark-submit is found and runs its Python side with this interpreter.
 
     With a local `master` it listens to this machine alone.
     """

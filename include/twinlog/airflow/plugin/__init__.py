@@ -1,1 +1,1 @@
-"""The page twinlog adds to Airflow's UI: every flow, its topics, how far behind it is, its last cycle."""
+"""The page that twinlog adds to Airflow's UI: every flow, its topics, its lag, its last cycle."""

@@ -1,7 +1,7 @@
 """The page's web application, behind Airflow's own authentication: read-only, two addresses.
 
-Airflow leaves a plugin's endpoints open unless they ask; here the whole application asks, so that no route
-can be forgotten.  FastAPI's own documentation pages would not ask: they are off.
+Airflow leaves a plugin's endpoints open unless they check the login.  Here the whole application checks it, so that no
+route can be forgotten.  FastAPI's own documentation pages would not check it, so they are off.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def status() -> dict[str, Any]:
 
 @cache
 def _template() -> Template:
-    # Topic names come from clusters that anyone may name topics on: everything is escaped.
+    # Topic names come from clusters where any user may name topics: everything is escaped.
     text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

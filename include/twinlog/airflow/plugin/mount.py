@@ -1,4 +1,4 @@
-"""How the page hangs in Airflow's UI."""
+"""Mount the page in Airflow's UI."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ async def lazy_app(
     receive: Callable[[], Awaitable[_Message]],
     send: Callable[[_Message], Awaitable[None]],
 ) -> None:
-    """Pass a request on to the page's application, imported at the first one.
+    """Pass a request on to the page's application, which the first request imports.
 
-    Every component of Airflow loads every plugin; only the API server ever comes here.
+    Every component of Airflow loads every plugin; only the API server calls this.
     """
     from twinlog.airflow.plugin.app import app
 

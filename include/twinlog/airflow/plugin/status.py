@@ -1,4 +1,4 @@
-"""What the page shows, asked of the clusters at most every few seconds however many people look."""
+"""The content of the page, asked of the clusters at most every few seconds, however many people look."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SeenFlows:
 
 
 class StatusCache:
-    """Asks `look` when its last answer is older than `fresh_s`; who comes meanwhile waits for that answer."""
+    """Calls `look` if its last answer is older than `fresh_s`; callers in the meantime wait for that answer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From the state of the flows to the words and numbers on the page, and to its JSON.  Pure."""
+"""Turn the state of the flows into the words and numbers on the page, and into its JSON.  Pure."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _facts(status: FlowStatus, last_cycle: CycleReport | None, now: float) -> It
     said = last_cycle.summary
     ago = _duration(max(0.0, now - last_cycle.at_ms / 1000))
     yield Fact("Last cycle", f"{ago} ago", f"took {_duration(said.get('seconds'))}, {said.get('state')}")
-    # While a run follows, the records are known by the map, and the bytes only to its lanes.
+    # While a run follows, the map knows the records, and only the lanes know the bytes.
     size = _bytes(said.get("bytes")) if said.get("bytes") or not said.get("records") else ""
     yield Fact("Copied in it", _records(said.get("records")), size)
 

@@ -1,1 +1,1 @@
-"""What the tasks of each Dag do, between Airflow and the steps."""
+"""The work of each Dag's tasks, between Airflow and the steps."""

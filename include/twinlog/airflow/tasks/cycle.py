@@ -1,4 +1,4 @@
-"""What the tasks of a cycle run: read the request, open the clusters, call the step, return its result as JSON."""
+"""The tasks of a cycle: read the request, open the clusters, call the step, return its result as JSON."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_GROUPS = 100
-"""Groups named in an event, and in a task's result: XCom is a table of the metadata database."""
+"""Groups listed in an event and in a task's result: XCom is a table of the metadata database."""
 
 
 REPORT = "`twinlog status`; the newest report is in the ledger (cycle-report)"
 
 
 def discover(flow_name: str) -> Json:
-    """Run the step.  Raises UsageError when the form names a topic that the flow does not replicate.
+    """Run the step.  Raises UsageError if the form names a topic that the flow does not replicate.
 
-    Before it looks, the source gets its `heartbeats`, unless this is a dry run.
+    Before that, `heartbeats` is created on the source, unless this is a dry run.
     """
     from twinlog.monitoring import heartbeats as beats
     from twinlog.steps import discover as step
@@ -93,9 +93,9 @@ def offset_syncs(flow_name: str) -> Json:
 
 
 def checkpoints(flow_name: str, outlet_events: Any) -> Json:
-    """Run the step; tell of the groups whose positions were committed.  A dry run only reports.
+    """Run the step, and send an event with the groups whose positions were committed.  A dry run only reports.
 
-    Skipped when a cluster does not allow it: the copy goes on without.
+    Skipped if a cluster does not allow it: the copy goes on without.
     """
     from twinlog.steps import checkpoints as step
 
@@ -104,7 +104,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
         try:
             result = step.run(flow, clusters, dry_run=_request().dry_run)
         except ClusterRefused as error:
-            # The rights for it are not among those a copy needs (`twinlog check`).
+            # A copy does not need the ACLs for it (`twinlog check`).
             raise AirflowSkipException(f"groups are not looked after: {error}") from error
     if result.groups_synced:
         extra = {
@@ -118,7 +118,7 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
 
 def heartbeats(flow_name: str) -> Json:
-    """Beat for the flow, its otherwise disabled way back, and pairs without a flow; skipped in a dry run."""
+    """Write heartbeats for the flow, its disabled reverse flow, and pairs without a flow; skipped in a dry run."""
     from twinlog.steps import heartbeats as step
 
     if _request().dry_run:
@@ -135,7 +135,7 @@ def validate(flow_name: str) -> Json:
     """Run the step.  Raises TerminalError if a critical check failed: the copy must not be relied upon."""
     from twinlog.steps import validate as step
 
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     context = get_current_context()
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
     flow = flow_of(flow_name)
@@ -157,9 +157,9 @@ def validate(flow_name: str) -> Json:
 def publish(flow_name: str, outlet_events: Any) -> Json:
     """Write the cycle report, and the extra of the asset event that a success sends; skipped in a dry run.
 
-    Raises TerminalError when an earlier task of the run failed, or a topic could not get its copy: the report
-    is written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last
-    task alone.
+    Raises TerminalError if an earlier task of the run failed, or a topic could not get its copy.  The report is
+    written, but a cycle that did not copy everything is not a success, and Airflow judges a run by its last task
+    alone.
     """
     from twinlog.steps import publish as step
 
@@ -188,7 +188,7 @@ def _request() -> CycleRequest:
 
 
 def shown_groups(result: CheckpointsResult) -> Json:
-    """Choose what a task log and XCom show of thousands of groups: counts, and what needs somebody."""
+    """Choose what a task log and XCom show of thousands of groups: counts, and those that need attention."""
     from twinlog.groups.checkpoints import counts
 
     return {

@@ -1,4 +1,4 @@
-"""How tasks of our Dags begin and end: the clusters of a flow are opened, and a result goes to the log and to XCom."""
+"""The frame of our Dags' tasks: open the clusters of a flow, and send a result to the log and to XCom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tasks of a metadata Dag run: plan, wait for a person where one is asked, apply what was approved."""
+"""The tasks of a metadata Dag: plan, wait for a person if approval is set, apply what was approved."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAN_KEY = "diff"
 WHOLE = "`twinlog metadata plan --save FILE`"
 
 MOST_LINES = 500
-"""Of a plan in a task's log."""
+"""The most lines of a plan in a task's log."""
 
 PARAMS = {
     "profile": Param(
@@ -56,9 +56,9 @@ PARAMS = {
 
 
 def plan(flow_name: str) -> Json:
-    """Plan, and return the plan as it would be saved; skips what follows when there is nothing to change.
+    """Plan, and return the plan as it would be saved; skip the next tasks if there is nothing to change.
 
-    Raises ClusterRefused when a part could not be planned and nothing else is to be done.
+    Raises ClusterRefused if a part could not be planned and nothing else is to be done.
     """
     from twinlog.metadata.diff import plan_lines
     from twinlog.metadata.saved.plan_file import plan_document
@@ -85,7 +85,7 @@ def plan(flow_name: str) -> Json:
 
 
 def apply(flow_name: str) -> Json:
-    """Plan anew and apply that.  Raises ClusterRefused when something was refused: the rest is done."""
+    """Plan again and apply that plan.  Raises ClusterRefused if a change was refused: the rest is done."""
     from twinlog.metadata import sync
 
     with _open(flow_name) as (flow, clusters):
@@ -93,9 +93,9 @@ def apply(flow_name: str) -> Json:
 
 
 def apply_approved(flow_name: str) -> Json:
-    """Apply exactly the plan that was approved; one that was too large for XCom is made again, and has to be the same.
+    """Apply exactly the approved plan; a plan too large for XCom is made again and must be the same.
 
-    Raises what `twinlog.metadata.saved.apply_plan` raises, and ClusterRefused when something was refused.
+    Raises what `twinlog.metadata.saved.apply_plan` raises, and ClusterRefused if a change was refused.
     """
     from twinlog.metadata.saved import apply_plan
     from twinlog.metadata.saved.plan_file import parse_plan
@@ -109,7 +109,7 @@ def apply_approved(flow_name: str) -> Json:
 
 
 def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
-    """Plan again; return it if its digest says that it is the approved plan, else raise TerminalError."""
+    """Plan again; return the plan if its digest is that of the approved one, else raise TerminalError."""
     from twinlog.metadata.saved.plan_file import plan_document
     from twinlog.metadata.sync import make_plan
 
@@ -144,7 +144,7 @@ def _due(flow: FlowSettings) -> frozenset[Subject]:
 
 
 def _skip_when_not_standing_by(flow: FlowSettings, clusters: Clusters, *, by_form: bool) -> None:
-    """A paused or failed-over flow is left alone, unless somebody chose a profile for this very run."""
+    """Skip a paused or failed-over flow, unless a profile was chosen for this very run."""
     from twinlog.formats.ledger.records import FlowPhase
     from twinlog.state.ledger import read_ledger
 
@@ -164,7 +164,7 @@ def _finish(result: MetadataResult) -> Json:
 
 
 def code_block(lines: Sequence[str]) -> str:
-    """Return lines as a block of Markdown in which nothing is: its fence is longer than any within.  Pure."""
+    """Return lines as a literal block of Markdown: its fence is longer than any fence within.  Pure."""
     runs = (len(run) for line in lines for run in re.findall("`+", line))
     fence = "`" * max(3, 1 + max(runs, default=0))
     return "\n".join([f"{fence}text", *lines, fence])

@@ -1,4 +1,4 @@
-"""What the Dag failover_readiness__A__B runs: the gate, its report, and what the next Dag is told."""
+"""The task of the Dag failover_readiness__A__B: the gate, its report, and the event for other Dags."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ PARAMS = {
 def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     """Ask the gate as the form says; keep page and evidence, and return the answer.
 
-    Raises TerminalError `not-ready` when it is not, after everything is kept.
+    Raises TerminalError `not-ready` if the gate says no, after everything is kept.
     """
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import read_private_key
     from twinlog.gate.record import keep
     from twinlog.gate.suites.suites import Mode
 
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells every import step
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     context = get_current_context()
     params = context["params"]
     mode = Mode(params["mode"])
@@ -99,6 +99,6 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
 
 
 def asset_extra(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a Dag scheduled on the readiness of a cluster is told."""
+    """Return the event's extra for Dags that are scheduled on the readiness of a cluster."""
     names = ("flow", "mode", "ready", "still_writing", "state_age_seconds", "evidence", "page")
     return {name: shown[name] for name in names}

@@ -1,4 +1,4 @@
-"""What the tasks of the rebuild Dag run: say what would be done, refuse what is not confirmed, do it."""
+"""The tasks of the rebuild Dag: say what would be done, refuse it if not confirmed, do it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARAMS = {
 
 
 def plan(flow_name: str) -> Json:
-    """Say what a rebuild would do.  Raises UsageError for a form that is not filled in."""
+    """Say what a rebuild would do.  Raises UsageError if the form is not filled in."""
     from twinlog.lifecycle import rebuild_plan
 
     params = get_current_context()["params"]
@@ -53,7 +53,7 @@ def plan(flow_name: str) -> Json:
 
 
 def do(flow_name: str) -> Json:
-    """Delete the copy and make it anew; skipped in a dry run.  A retry goes on where the last try stopped."""
+    """Delete the copy and create it again; skipped in a dry run.  A retry goes on where the last try stopped."""
     from twinlog.lifecycle import rebuild
 
     context = get_current_context()
@@ -68,7 +68,7 @@ def do(flow_name: str) -> Json:
 
 
 def asked_topic(params: Mapping[str, Any]) -> str:
-    """The topic the form names.  Raises UsageError when there is none, or it is not confirmed.  Pure."""
+    """Return the topic in the form.  Raises UsageError if there is none, or it is not confirmed.  Pure."""
     topic = str(params["topic"]).strip()
     if not topic:
         raise UsageError("no topic is named", hint="fill in `topic` in the trigger form")

@@ -1,4 +1,4 @@
-"""What the Dag `translate_group` runs: where a group would go on at the other side."""
+"""The task of the Dag `translate_group`: find where a group would go on at the other side."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def form(flows: Sequence[FlowSettings]) -> dict[str, Param]:
 def translate_group() -> Json:
     """Translate what the form asks for.
 
-    Raises UsageError for a form that names nobody or no time, and TerminalError when an offset has no translation: the
-    result is there all the same, with the reason beside it.
+    Raises UsageError if the form names no group and no time, and TerminalError if an offset has no translation.  The
+    result is returned in that case too, with the reason beside it.
     """
     from twinlog.client.group_positions import Groups
     from twinlog.client.standing_translations import translate_groups

@@ -1,1 +1,1 @@
-"""Two sides of one partition, compared batch by batch and record by record.  Pure."""
+"""Compare two sides of one partition, batch by batch and record by record.  Pure."""

@@ -1,7 +1,7 @@
-"""Which records of two sides belong together.  Pure.
+"""Find out which records of two sides belong together.  Pure.
 
-By offset, as the map says, is what a good copy needs.  Where that leaves many records unequal, they are matched by
-content instead: one lost record must not make everything behind it look wrong.
+A good copy needs only offsets: records belong together as the map says.  If that leaves many records unequal, they are
+matched by content, so that one lost record does not make every record after it look wrong.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import zip_longest
 from twinlog.audit.comparison.record_fields import RawRecord, differing
 
 Pair = tuple[RawRecord | None, RawRecord | None]
-"""A source record and a target record that belong together; None on one side: it has no counterpart."""
+"""A source record and a target record that belong together; one of them is None if it has no counterpart."""
 
 Place = Callable[[int], int | None]
-"""The downstream offset at which the copy of an upstream offset is expected; None when it has no copy."""
+"""Returns the downstream offset expected for the copy of an upstream offset; None if it has no copy."""
 
 _UNMATCHED = 2
 _WEIGHED_CELLS = 1024
@@ -30,11 +30,11 @@ def align(
     at_end: tuple[bool, bool],
     explained: Callable[[Pair], bool] = lambda pair: False,
 ) -> list[Pair]:
-    """Pair up the beginning of both lists in the way that needs the fewest differences, by offset if that does.
+    """Pair up the beginnings of both lists with the fewest differences; by offset if that has the fewest.
 
-    `at_end` says of each list whether nothing follows it; what may have its counterpart further on is left out.
-    `explained` says of a pair by offset whether it is known why one side is not there: that is no difference.
-    At least one pair comes back unless both lists are empty.
+    `at_end` says for each list whether it is the last; otherwise records that may have their counterpart later are
+    left out.  `explained` says of a pair by offset whether there is a reason why one side is missing: then it is no
+    difference.  Returns at least one pair unless both lists are empty.
     """
     by_place = by_offset(source, target, place, at_end=at_end)
     unexplained = unequal([pair for pair in by_place if not explained(pair)])
@@ -52,7 +52,7 @@ def unequal(pairs: Sequence[Pair]) -> int:
 def by_offset(
     source: Sequence[RawRecord], target: Sequence[RawRecord], place: Place, *, at_end: tuple[bool, bool]
 ) -> list[Pair]:
-    """Pair records up by where the map puts them."""
+    """Pair records by offset: where the map puts them."""
     pairs: list[Pair] = []
     left = right = 0
     while left < len(source) or right < len(target):
@@ -81,7 +81,7 @@ def by_offset(
 
 
 def by_content(source: Sequence[RawRecord], target: Sequence[RawRecord], *, at_end: bool) -> list[Pair]:
-    """Pair records up by what they hold, in order; empty when they have nothing in common."""
+    """Pair records by content, in order; empty if the lists have nothing in common."""
     matcher = SequenceMatcher(
         None, [it.content for it in source], [it.content for it in target], autojunk=False
     )
@@ -98,7 +98,7 @@ def by_content(source: Sequence[RawRecord], target: Sequence[RawRecord], *, at_e
 
 
 def _most_alike(source: Sequence[RawRecord], target: Sequence[RawRecord]) -> list[Pair]:
-    """Pair up records of which none is equal, so that the fewest fields differ (edit distance)."""
+    """Pair records of which none are equal, so that the fewest fields differ (edit distance)."""
     if len(source) * len(target) > _WEIGHED_CELLS or not source or not target:
         return list(zip_longest(source, target))
     rows, columns = len(source) + 1, len(target) + 1

@@ -1,8 +1,8 @@
-"""Records that compaction may have removed from one side: each needs a later record of its key.  Pure.
+"""Records that compaction may have removed from one side: each needs a later record with its key.  Pure.
 
-Compaction keeps the latest record of every key, and in the end forgets a tombstone too.  Either side may have been
-compacted more than the other.  So a record without counterpart is no difference as long as its key occurs again
-behind it: then that later record is what both sides are compared by.
+Compaction keeps the latest record of every key, and in the end drops a tombstone too.  Either side may be compacted
+further than the other.  So a record without counterpart is no difference if its key occurs again later: both sides are
+then compared by that later record.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from twinlog.audit.comparison.record_fields import is_tombstone, key_of, records
 from twinlog.logs.partition_reader import Item, Lost
 
 MOST_AWAITED = 200_000
-"""Keys remembered at once, of each side: what bounds the memory of an audit."""
+"""Keys remembered at once for each side: the limit of an audit's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """A record without counterpart: its upstream and downstream offset, and whether it deletes its key."""
+    """A record without counterpart: its upstream and downstream offset, and whether it is a tombstone."""
 
     upstream: int
     downstream: int
@@ -28,7 +28,7 @@ class Awaited:
 
 @dataclass(slots=True)
 class AwaitedKeys:
-    """Keys that must occur again: records missing on the target, and records only the target still has."""
+    """Keys that must occur again: of records missing on the target, and of records that only the target still has."""
 
     missing: dict[bytes, Awaited] = field(default_factory=dict)
     extra: dict[bytes, Awaited] = field(default_factory=dict)
@@ -38,34 +38,34 @@ class AwaitedKeys:
         return bool(self.missing or self.extra)
 
     def seen(self, rest: bytes) -> None:
-        """A later record of this key is on either side, within what is compared."""
+        """Note that the key of this record occurs on either side, within the compared range."""
         if self.missing or self.extra:
             key = key_of(rest) or b""
             self._found(self.missing, key)
             self._found(self.extra, key)
 
     def not_on_target(self, rest: bytes, upstream: int, downstream: int) -> bool:
-        """Remember a record with a key that the target does not have; False when there is no room for it."""
+        """Remember a record with a key that the target lacks; return False if there is no room for it."""
         return self._await(self.missing, rest, upstream, downstream)
 
     def not_on_source(self, rest: bytes, upstream: int, downstream: int) -> bool:
-        """Remember a record the source does not have any more; False as above."""
+        """Remember a record with a key that the source no longer has; return False if there is no room for it."""
         return self._await(self.extra, rest, upstream, downstream)
 
     def look_behind(self, source: Iterable[Item], target: Iterable[Item]) -> None:
-        """Look for the keys behind what was compared, on the side where each is needed."""
+        """Look for the keys after the compared range, on the side where each is needed."""
         self._look(self.missing, target)
         self._look(self.extra, source)
 
     def superseded_by(self, on_source: Mapping[bytes, int], on_target: Mapping[bytes, int]) -> None:
-        """Others' later records of the same keys, by the last offset of each, explain what is gone, too."""
+        """Explain missing records by other writers' later records of the same keys (key to last offset)."""
         for key in [key for key, it in self.missing.items() if on_target.get(key, -1) > it.downstream]:
             self._found(self.missing, key)
         for key in [key for key, it in self.extra.items() if on_source.get(key, -1) > it.upstream]:
             self._found(self.extra, key)
 
     def unresolved(self) -> Iterator[tuple[Awaited, bool]]:
-        """Yield what did not occur again, and whether it is the target that lacks it."""
+        """Yield each key that did not occur again, and whether the target lacks it."""
         yield from ((it, True) for it in self.missing.values())
         yield from ((it, False) for it in self.extra.values())
 

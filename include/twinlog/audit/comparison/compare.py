@@ -10,9 +10,9 @@
 |                 | a record that the map does not know   | extra                                                |
 | records         | the same ones, elsewhere              | order                                                |
 
-What others wrote to a topic that is shared is left out first (twinlog.audit.comparison.foreign_records).
+Records of other writers in a shared topic are left out first (twinlog.audit.comparison.foreign_records).
 
-Law: with both sides good this finds nothing; every record of the scope is accounted for exactly once.
+Law: if both sides are good, this finds no difference.  Every record of the scope is counted exactly once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from twinlog.formats.ledger.audit import DifferenceKind, Unproved
 from twinlog.logs.partition_reader import Item
 
 WINDOW = 256
-"""Records of each side that are looked at together when they do not pair up by offset."""
+"""Records of each side that are looked at together if they do not pair up by offset."""
 
 
 def compare(
@@ -45,10 +45,10 @@ def compare(
     source_behind: Iterable[Item] | None = None,
     target_behind: Iterable[Item] | None = None,
 ) -> Comparison:
-    """Compare the scope's records; both sides are read once, in order, as far as they are needed.
+    """Compare the scope's records; each side is read once, in order, as far as needed.
 
-    The two iterables `behind` continue them to the ends of the logs; they are only read for keys that
-    compaction must have kept there.  Without them such records are unproved.
+    The two iterables `behind` continue the sides to the ends of the logs.  They are read only for keys that compaction
+    must have kept there.  Without them such records are unproved.
     """
     ours, theirs = on_source(scope, source), on_target(scope, target)
     walk = _Walk(scope, ours, theirs)
@@ -66,9 +66,16 @@ def compare(
 class _Walk:
     """The state of one comparison.
 
-    `shift` is how far the target's records stand from where the map puts them: 0 unless a record is missing or
-    extra before them in a log that somebody else wrote.  `last_upstream` is the last record taken one by one;
-    `one_by_one` records are still to be, since the first of them is not equal.
+    `shift` is the distance of the target's records from where the map puts them.  It is 0 unless a record is missing
+    or extra before them in a log that another writer wrote:
+
+        source record             10                   11     12
+        the map puts its copy at  100                  101    102
+        the copy is found at      100   (extra: 101)   102    103
+        shift                     0                    +1     +1
+
+    `last_upstream` is the last record compared as a single record.  `one_by_one` counts the records still to be
+    compared singly, because the first of them is not equal.
     """
 
     def __init__(self, scope: Scope, source: Iterable[Item], target: Iterable[Item]) -> None:
@@ -93,7 +100,7 @@ class _Walk:
         for record, lacks_target in self.awaited.unresolved():
             at = record.upstream, record.downstream
             if lacks_target and record.tombstone:
-                # Expired with delete.retention.ms, or lost: the log does not tell.
+                # The tombstone expired by delete.retention.ms or was lost: the log does not say which.
                 self.tally.unproved(record.upstream, Unproved.COMPACTED)
             elif lacks_target:
                 self.tally.differ(DifferenceKind.MISSING, at, "the target has no later record of its key")
@@ -103,7 +110,7 @@ class _Walk:
                 self.tally.differ(DifferenceKind.EXTRA, at, "the source has no record of its key any more")
 
     def leave_open(self) -> None:
-        """Say that the keys were not looked for."""
+        """Count the awaited keys as unproved: they were not looked for."""
         for record, _ in self.awaited.unresolved():
             self.tally.unproved(record.upstream, Unproved.COMPACTED)
 
@@ -116,7 +123,7 @@ class _Walk:
                 self.tally.unproved(upstream, ours.reason, count)
 
     def _whole_batch(self) -> bool:
-        """Compare the next batch of both sides as bytes, when both begin one where the map says."""
+        """Compare the next batch of both sides as bytes, if both begin where the map says; return whether equal."""
         if self.shift or self.awaited:
             return False
         ours = self.source.batch()
@@ -133,7 +140,7 @@ class _Walk:
         return True
 
     def _many_records(self) -> bool:
-        """Compare what is at hand of both sides all at once, however its batches were cut."""
+        """Compare all records at hand on both sides at once, however batched; return whether the first are equal."""
         if self.shift or self.awaited or self.one_by_one > 0:
             return False
         ours, theirs = self.source.ends(), self.target.ends()
@@ -153,7 +160,7 @@ class _Walk:
         return equal > 0
 
     def _equal_record(self) -> bool:
-        """Compare the next record of both sides, when they stand where the map says."""
+        """Compare the next record of both sides; return whether it is equal and both stand where the map says."""
         ours, theirs = self.source.head(), self.target.head()
         if ours is None or theirs is None or self.shift or ours.content != theirs.content:
             return False
@@ -164,7 +171,7 @@ class _Walk:
         return True
 
     def _unequal(self) -> bool:
-        """Judge the next records by what belongs together; False at the end of both sides."""
+        """Judge the next records by which belong together; return False at the end of both sides."""
         pairs = self._next_by_offset() if self._compacted() else self._next_window()
         surplus = 0
         for ours, theirs in pairs:
@@ -188,7 +195,7 @@ class _Walk:
         return align(ours, theirs, self._place, at_end=at_end, explained=self._explained)
 
     def _explained(self, pair: Pair) -> bool:
-        """Whether a side that shows no record has lost it."""
+        """Say whether there is a reason why one side of the pair is missing."""
         match pair:
             case RawRecord() as ours, None:
                 place = self._place(ours.offset)
@@ -215,7 +222,7 @@ class _Walk:
             self.awaited.seen(theirs.rest)
 
     def _judge_pair(self, ours: RawRecord, theirs: RawRecord, surplus: int) -> int:
-        """Judge two records that belong together; return the surplus of extra records not yet explained."""
+        """Judge two records that belong together; return how many extra records are still unexplained."""
         at = ours.offset, theirs.offset
         fields = differing(ours, theirs)
         if fields:
@@ -224,7 +231,7 @@ class _Walk:
             return surplus
         place = self.places.downstream(ours.offset)
         if place is None:
-            if not self._map_lost(ours.offset):  # those are counted beforehand
+            if not self._map_lost(ours.offset):  # the others were counted before the walk
                 self.tally.unproved(ours.offset, Unproved.NO_MAP)
             return surplus
         shift = theirs.offset - place
@@ -239,7 +246,7 @@ class _Walk:
         return 0
 
     def _judge_missing(self, ours: RawRecord) -> int:
-        """Judge a source record without copy; return how many records the target is short of."""
+        """Judge a source record without copy; return by how many records the target is short."""
         place = self.places.downstream(ours.offset)
         if place is None:
             if ours.offset in self.scope.quarantined:
@@ -266,11 +273,11 @@ class _Walk:
         return 1
 
     def _map_lost(self, upstream: int) -> bool:
-        """Whether an offset was copied, and the map has lost where to."""
+        """Say whether an offset was copied but the map has lost where to."""
         return any(start <= upstream < end for start, end in self.scope.lost)
 
     def _judge_extra(self, theirs: RawRecord) -> int:
-        """Judge a target record without source record; return how many records the target has too many."""
+        """Judge a target record without source record; return by how many records the target has too many."""
         if self.scope.beyond.has(theirs.offset):
             return 0
         upstream = self.places.upstream(theirs.offset - self.shift)
@@ -293,7 +300,7 @@ class _Walk:
         return 1
 
     def _is_there(self, upstream: int) -> bool:
-        """Whether the source has the record at `upstream`: it is the next one, or was already taken."""
+        """Say whether the source has the record at `upstream`: it is the next one, or it was already taken."""
         ours = self.source.head()
         return upstream <= self.last_upstream or (ours is not None and ours.offset <= upstream)
 

@@ -1,6 +1,7 @@
-"""Records of a shared topic that are not the audited flow's: left out batch by batch, and counted.  Pure.
+"""Leave out records of a shared topic that the audited flow did not write, batch by batch, and count them.  Pure.
 
-A batch has one writer, so all of it is the flow's or nothing.  Its own batches on the target are those the map knows.
+A batch has one writer, so either all of it is the flow's or none of it.  The flow's own batches on the target are
+those that the map knows.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from twinlog.offsets.spans import Spans
 
 
 class WithoutForeignRecords:
-    """One side without the batches that `are_strangers` marks; `records` counts what was left out.
+    """One side without the batches that `are_strangers` marks; `records` counts the records left out.
 
-    For a compacted topic `latest` holds the last offset of each key left out: it may have superseded one of the flow's.
-    `all_kept` is false when there were more keys than are remembered.
+    For a compacted topic `latest` holds the last offset of each key left out, because that record may have superseded
+    one of the flow's.  `all_kept` is false if there were more keys than are remembered.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class WithoutForeignRecords:
 
 
 def on_source(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
-    """Leave out what the flow the other way wrote: it came from the target."""
+    """Leave out loopback records: the reverse flow wrote them, so they came from the target."""
 
     def echoes(block: Block) -> Any:
         return scope.echoes.hold(block.bases, block.nexts)
@@ -63,7 +64,7 @@ def on_source(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
 
 
 def on_target(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
-    """Leave out what other flows wrote, and where the target's own producers write, all the map does not know."""
+    """Leave out what other flows wrote, and all that the map does not know if the target's producers write there."""
     if scope.beyond:
         items = _compared(scope, items)
     known = Spans.downstream_of([scope.offset_map])
@@ -77,7 +78,7 @@ def on_target(scope: Scope, items: Iterable[Item]) -> WithoutForeignRecords:
 
 
 def _compared(scope: Scope, items: Iterable[Item]) -> Iterator[Item]:
-    """Leave out the flow's own batches with which nothing can be compared; they count as nobody's."""
+    """Leave out the flow's own batches that cannot be compared with anything; they count as foreign records."""
     for item in items:
         if isinstance(item, Lost):
             yield item

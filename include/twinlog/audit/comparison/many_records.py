@@ -12,9 +12,10 @@ from twinlog.offsets.offset_map import OffsetMap
 
 
 def common_count(ours: Int64s, theirs: Int64s) -> int:
-    """How many records to compare, given how many there are up to the end of each batch of either side.
+    """Return how many records to compare, given the record counts up to the end of each batch of either side.
 
-    Up to the last place where batches of both sides end, if there is one: from there on whole batches may be equal.
+    The count reaches up to the last place where batches of both sides end, if there is one: from there on, whole
+    batches may be equal.
     """
     both = np.intersect1d(ours, theirs, assume_unique=True)
     return int(both[-1] if len(both) else min(ours[-1], theirs[-1]))
@@ -42,10 +43,10 @@ def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> Any:
 
 
 def _same_bytes(ours: Columns, theirs: Columns) -> Any:
-    """Mark the records, of equal sizes on both sides, whose rests are equal.
+    """Mark the records whose rests are equal; their sizes are equal on both sides.
 
-    Records of [n, 2n) bytes, n a power of two, are compared by their first n and their last n bytes, which overlap:
-    pieces of one length are gathered, and compared, by the thousand.
+    Records of [n, 2n) bytes, with n a power of two, are compared by their first n and their last n bytes, which
+    overlap.  So slices of one length can be gathered and compared by the thousand.
     """
     sizes = ours.sizes
     same = np.ones(len(sizes), bool)
@@ -59,7 +60,7 @@ def _same_bytes(ours: Columns, theirs: Columns) -> Any:
 
 
 def _pieces(data: memoryview, starts: Int64s, length: int) -> Any:
-    """Gather `length` bytes from each start on, a row each, in words as wide as fit."""
+    """Gather `length` bytes from each start on, one row each, in words as wide as fit."""
     anywhere: Any = np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
     width = min(length, 8)
     return anywhere[starts].view(f"u{width}").reshape(len(starts), length // width)

@@ -1,4 +1,4 @@
-"""Ranges of one side of an offset map, told in offsets of the other.  Pure."""
+"""Convert ranges of one side of an offset map into offsets of the other.  Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from twinlog.offsets.offset_map import OffsetMap
 
 SAMPLE_OFFSETS = 5_000
-"""Upstream offsets in one piece of a sample."""
+"""Upstream offsets in one stretch of a sample."""
 
 
 def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
-    """First upstream offset whose copy stands at `downstream` or behind it; the map's end when there is none."""
+    """Return the first upstream offset whose copy is at or after `downstream`; the map's end if there is none."""
     ends = offset_map.downstream + offset_map.length
     index = int(np.searchsorted(ends, downstream, side="right"))
     if index == len(ends):
@@ -26,7 +26,7 @@ def first_upstream_at(offset_map: OffsetMap, downstream: int) -> int:
 
 
 def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
-    """Return where the copies of upstream [start, end) begin and end; the map's end twice when there are none."""
+    """Return where the copies of upstream [start, end) begin and end; the map's end twice if there are none."""
     upstream_ends = offset_map.upstream + offset_map.length
     first = int(np.searchsorted(upstream_ends, start, side="right"))
     behind = int(np.searchsorted(offset_map.upstream, end, side="left"))
@@ -41,9 +41,9 @@ def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, 
 def mapped_into(
     offset_map: OffsetMap, start: int, end: int, ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first upstream offset and the number of records of [start, end) copied into each downstream range.
+    """Yield, per downstream range, the first upstream offset and the number of records of [start, end) copied into it.
 
-    Run by run; the ranges are in order and do not overlap.
+    Works extent by extent; the ranges must be in order and must not overlap.
     """
     shift = offset_map.downstream - offset_map.upstream
     for begin, behind in ranges:
@@ -54,7 +54,7 @@ def mapped_into(
 
 
 def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
-    """Choose `share` of the offsets [start, end) in pieces, at least one; the same seed chooses the same."""
+    """Choose `share` of the offsets [start, end) in stretches, at least one; the same seed chooses the same."""
     pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
-    wanted = max(1, math.ceil(share * len(pieces)))  # up: the last piece may be nearly empty
+    wanted = max(1, math.ceil(share * len(pieces)))  # rounded up: the last stretch may be nearly empty
     return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))

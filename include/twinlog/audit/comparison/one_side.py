@@ -1,7 +1,7 @@
-"""One side of an audit as it streams by.  Pure.
+"""One side of an audit, read as a stream.  Pure.
 
-Whole batches where that is enough, columns of records where batches were cut otherwise, single records where something
-is not equal.
+Whole batches if that is enough, columns of records if the batches were cut otherwise, single records if something is
+not equal.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from twinlog.logs.partition_reader import Batch, Block, Item, Lost
 
 WINDOW_BYTES = 4 << 20
 OPENED = 256
-"""Records that are taken out of columns at once, to be looked at one by one."""
+"""Records that are taken out of columns at once, to be compared singly."""
 
 _NOTHING: Int64s = np.empty(0, np.int64)
 
 
 class Side:
-    """Batches and records of one side from `start` to `end`, in order; those outside are passed over.
+    """Batches and records of one side from `start` to `end`, in order; others are passed over.
 
-    What is next are the single records in `_records`, then the columns in `_rows`, then the block's batches from
-    `_at` to `_until`.
+    Next come the single records in `_records`, then the columns in `_rows`, then the block's batches from `_at` to
+    `_until`.
     """
 
     def __init__(self, items: Iterable[Item], start: int, end: int) -> None:
@@ -47,7 +47,7 @@ class Side:
         self.gaps_inside = False
 
     def batch(self) -> Batch | None:
-        """Return the next batch when none of it has been read and all of it is in the range, else None."""
+        """Return the next batch if none of it has been read and all of it is in the range, else None."""
         if self._records or self._rows is not None or not self._load():
             return None
         batch = self._next()
@@ -55,13 +55,13 @@ class Side:
         return batch if inside else None
 
     def take_batch(self) -> None:
-        """Go behind the next batch, which was returned."""
+        """Go past the next batch, which was returned."""
         self._at += 1
 
     def ends(self) -> Int64s:
-        """Count the records up to the end of each batch at hand that can be read by columns; empty when none can.
+        """Return the record counts up to the end of each batch that can be read by columns; empty if none can.
 
-        Of a batch that was begun by columns only its rest is at hand, as one.
+        Of a batch that was partly taken by columns, the rest counts as one batch.
         """
         if self._rows is not None:
             return np.array([len(self._rows)])
@@ -71,9 +71,9 @@ class Side:
         return self._ends[self._at : self._at + self._by_columns()] - read
 
     def columns(self, count: int) -> Columns | None:
-        """Read the next `count` records, which `ends` has announced, without taking them; None when that fails.
+        """Read the next `count` records, which `ends` has announced, without taking them; None if that fails.
 
-        It fails, too, when they are more than is decompressed at once: what was read of them is next.
+        It also fails if they exceed the limit of bytes decompressed at once; the records read so far come next.
         """
         if self._rows is None and not self._read_columns(count):
             return None
@@ -90,14 +90,14 @@ class Side:
             self._rows = left if len(left) else None
 
     def head(self) -> RawRecord | None:
-        """Return the next record, None behind the last."""
+        """Return the next record, None at the end."""
         while not self._records:
             if not self._open():
                 return None
         return self._records[0]
 
     def window(self, count: int) -> list[RawRecord]:
-        """Return up to `count` next records without taking them; fewer at the end, or when they are large."""
+        """Return up to `count` next records without taking them; fewer at the end, or if they are large."""
         size = sum(len(record.rest) for record in self._records)
         while len(self._records) < count and size < WINDOW_BYTES:
             before = len(self._records)
@@ -107,11 +107,11 @@ class Side:
         return [self._records[index] for index in range(min(count, len(self._records)))]
 
     def exhausted_behind(self, count: int) -> bool:
-        """Whether there is nothing behind the next `count` records."""
+        """Say whether nothing follows the next `count` records."""
         return len(self._records) <= count and self._rows is None and not self._load()
 
     def lost_at(self, offset: int) -> Unproved | None:
-        """Why there is nothing at `offset`, if that is known."""
+        """Return the reason why there is no record at `offset`, if it is known."""
         return next((it.reason for it in self.lost if it.start <= offset < it.end), None)
 
     def _next(self) -> Batch:
@@ -122,7 +122,7 @@ class Side:
         return self._at < self._until or self._read()
 
     def _read(self) -> bool:
-        """Read the next block that reaches into the range."""
+        """Read the next block that reaches into the range; return False if there is none."""
         for item in self._items:
             if isinstance(item, Lost):
                 self.lost.append(item)
@@ -138,7 +138,7 @@ class Side:
         return False
 
     def _by_columns(self) -> int:
-        """How many batches from the next one on are in the range as a whole and share its codec."""
+        """Return how many batches, from the next one on, lie wholly in the range and share its codec."""
         assert self._block is not None
         rest = slice(self._at, self._until)
         codecs = self._block.heads["attributes"][rest] & CODEC_MASK
@@ -148,7 +148,7 @@ class Side:
         return int(others[0]) if len(others) else self._until - self._at
 
     def _read_columns(self, count: int) -> bool:
-        """Read as many batches as hold `count` records, or as are decompressed at once."""
+        """Read as many batches as hold `count` records, or as are decompressed at once; return False if that fails."""
         block = self._block
         assert block is not None
         read = int(self._ends[self._at - 1]) if self._at else 0
@@ -164,7 +164,7 @@ class Side:
         return True
 
     def _open(self) -> bool:
-        """Make single records of what is next: of columns, or of a batch."""
+        """Make single records of what comes next, of columns or of a batch; return False at the end."""
         if self._rows is not None:
             some = self._rows.where(slice(0, OPENED))
             self.gaps_inside |= not self._rows_dense

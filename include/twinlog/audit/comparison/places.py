@@ -1,4 +1,4 @@
-"""Where the offset map puts the records of an audit, quick for offsets asked in order.  Pure."""
+"""Look up where the offset map puts the records of an audit, quickly for offsets in order.  Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinlog.offsets.piece_table import Column
 
 
 class Places:
-    """The map, asked from either side."""
+    """The offset map, asked from either side."""
 
     def __init__(self, offset_map: OffsetMap) -> None:
         self._map = offset_map
@@ -17,20 +17,20 @@ class Places:
         self._upstream = _Lookup(offset_map.downstream, offset_map.upstream, offset_map.length)
 
     def downstream(self, upstream: int) -> int | None:
-        """Where the copy of an upstream offset stands, None when it has none."""
+        """Return the downstream offset of the copy of an upstream offset, None if it has no copy."""
         return self._downstream.find(upstream)
 
     def upstream(self, downstream: int) -> int | None:
-        """Which upstream offset a record was copied from, None when the map does not know it."""
+        """Return the upstream offset a record was copied from, None if the map does not know it."""
         return self._upstream.find(downstream)
 
     def knows_upstream(self, upstream: int) -> bool:
-        """Whether the map says what became of this offset; a lost piece of it leaves a hole."""
+        """Say whether the map knows what became of this offset; a lost map segment leaves an offset gap."""
         stretch = int(np.searchsorted(self._map.covered_from, upstream, side="right")) - 1
         return stretch >= 0 and upstream < int(self._map.covered_to[stretch])
 
     def knows_downstream(self, downstream: int) -> bool:
-        """Whether nothing that this flow may have written at this offset is in a hole of the map."""
+        """Say whether the map knows all that this flow may have written at this offset: it is in no gap of the map."""
         after = int(np.searchsorted(self._map.downstream, downstream, side="right"))
         if after in {0, len(self._map.length)}:
             return True
@@ -39,13 +39,13 @@ class Places:
         return stretch >= 0 and int(self._map.upstream[after]) < int(self._map.covered_to[stretch])
 
     def downstream_of_all(self, upstream: int, count: int) -> int | None:
-        """Where `count` records from `upstream` on stand in one piece."""
+        """Return where `count` records from `upstream` on stand, if they stand in one stretch, else None."""
         place = self._downstream.find(upstream)
         return place if place is not None and upstream + count <= self._downstream.end else None
 
 
 class _Lookup:
-    """One direction of the map; `[begin, end)` is the run that was asked for last."""
+    """One direction of the map; `[begin, end)` is the extent that was asked for last."""
 
     def __init__(self, froms: Column, tos: Column, length: Column) -> None:
         self._froms, self._tos, self._length = froms, tos, length

@@ -1,4 +1,4 @@
-"""A record's key, value and headers, and what differs between two of them.  Pure."""
+"""Decode a record's key, value and headers, and name what differs between two records.  Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class RawRecord(NamedTuple):
 
     @property
     def content(self) -> tuple[int, bytes]:
-        """All that a copy must keep."""
+        """Return all that a copy must keep."""
         return self.timestamp, self.rest
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a consumer sees of a record beside offset and timestamp; headers in their order, names may repeat."""
+    """What a consumer sees of a record beside offset and timestamp; headers are in order, names may repeat."""
 
     key: bytes | None
     value: bytes | None
@@ -40,7 +40,7 @@ class Fields:
 
 
 def records_of(header: BatchHeader, batch: memoryview) -> Iterator[RawRecord]:
-    """Yield the records of a batch, copied out of it.  Raises FormatError for a damaged one."""
+    """Yield the records of a batch, copied out of it.  Raises FormatError if the batch is damaged."""
     for offset, timestamp, rest in read_records(header, batch):
         yield RawRecord(offset, timestamp, bytes(rest))
 
@@ -51,13 +51,13 @@ def key_of(rest: bytes) -> bytes | None:
 
 
 def is_tombstone(rest: bytes) -> bool:
-    """Whether the value is null."""
+    """Say whether the value is null."""
     _, at = _nullable(rest, 0)
     return varint.decode(rest, at)[0] < 0
 
 
 def fields_of(rest: bytes) -> Fields:
-    """Decode key, value and headers.  Raises FormatError when they do not end where the record ends."""
+    """Decode key, value and headers.  Raises FormatError if they do not end where the record ends."""
     key, at = _nullable(rest, 0)
     value, at = _nullable(rest, at)
     count, at = varint.decode(rest, at)
@@ -102,7 +102,7 @@ def excerpt(record: RawRecord) -> Excerpt:
 
 
 def shown(content: bytes | None) -> str | None:
-    """Write bytes as JSON text where they are printable text, as `0x...` where not; at most SHOWN_BYTES of them."""
+    """Write bytes as JSON text if they are printable text, else as `0x...`; at most SHOWN_BYTES of them."""
     if content is None:
         return None
     head, more = content[:SHOWN_BYTES], len(content) - SHOWN_BYTES

@@ -1,4 +1,4 @@
-"""Whether two batches are equal, told by their bytes.  Pure."""
+"""Say whether two batches are equal, by their bytes.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlog.logs.partition_reader import Batch
 
 
 def same_records(ours: Batch, theirs: Batch) -> bool:
-    """Whether two batches hold the same records with the same timestamps, told without decoding one."""
+    """Say whether two batches hold the same records with the same timestamps, without decoding a record."""
     left, right = ours.header, theirs.header
     odd = LOG_APPEND_TIME | DELETE_HORIZON
     if (
@@ -22,5 +22,5 @@ def same_records(ours: Batch, theirs: Batch) -> bool:
     ours_block, theirs_block = ours.data[HEADER_BYTES:], theirs.data[HEADER_BYTES:]
     if (left.attributes ^ right.attributes) & CODEC_MASK:
         ours_block, theirs_block = decompress(left.codec, ours_block), decompress(right.codec, theirs_block)
-    # A bytearray compares itself with any buffer by memcmp; two memoryviews would go byte by byte.
+    # A bytearray compares itself with any buffer by memcmp; two memoryviews would compare byte by byte.
     return len(ours_block) == len(theirs_block) and bytearray(ours_block) == theirs_block

@@ -1,4 +1,4 @@
-"""What a comparison adds up to while it goes on."""
+"""Add up the results of a comparison while it goes on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Totals:
     _span_open: bool = False
 
     def equal(self, count: int, *, as_bytes: bool = False) -> None:
-        """`count` records are equal."""
+        """Count `count` equal records."""
         self.records += count
         if as_bytes:
             self.equal_bytes += count
@@ -35,7 +35,7 @@ class Totals:
         self._span_open = False
 
     def unproved(self, upstream: int, reason: Unproved, count: int = 1) -> None:
-        """Nothing can be said of `count` records from this upstream offset on."""
+        """Note that nothing can be said of `count` records from this upstream offset on."""
         self.records += count
         last = self.spans[-1] if self.spans else None
         if last is not None and self._span_open and last.reason is reason and last.end <= upstream:
@@ -73,7 +73,7 @@ class Totals:
             ))
 
     def result(self, superseded: int) -> Comparison:
-        """Say what was found; records that only stand elsewhere are differences of order."""
+        """Return the result; equal records at another place are differences of order."""
         differences = self._reordered()
         return Comparison(
             self.records + superseded,
@@ -112,7 +112,7 @@ class Totals:
 
 
 def shortened(spans: list[UnprovedSpan] | tuple[UnprovedSpan, ...]) -> tuple[UnprovedSpan, ...]:
-    """Keep as many spans as a ledger record holds; the rest becomes one, over all that lies between."""
+    """Keep as many spans as a ledger record holds; replace the rest by one span that covers them."""
     if len(spans) <= KEPT_SPANS:
         return tuple(spans)
     kept, rest = spans[: KEPT_SPANS - 1], spans[KEPT_SPANS - 1 :]

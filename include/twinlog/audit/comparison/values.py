@@ -1,4 +1,4 @@
-"""What an audit looks at and what it answers: plain frozen values.
+"""What an audit looks at and what it answers: frozen values.
 
 Offsets called upstream are on the source, downstream on the target; ends are exclusive.
 """
@@ -13,22 +13,22 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 
 LISTED = 100
-"""Differences of one partition that are shown; all are counted."""
+"""Differences of one partition that are listed; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What is compared: upstream [start, end) with downstream [downstream_start, downstream_end).
 
-    Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined`
-    upstream offsets were left out on purpose.  `compacted` says that either side may have dropped records for
-    which there is a later one of the same key.  `beyond` are downstream offsets of copies whose source records are
-    known to be gone: only what stands between them is looked at.  `lost` are upstream stretches that were copied and of
-    which the map was lost: a record in them that has no counterpart is missing.
+    Every record of either range must have its counterpart by `offset_map`, which is exact there.  `quarantined` are
+    upstream offsets that were left out on purpose.  `compacted` says that either side may have dropped records that
+    have a later record with the same key.  `beyond` are downstream offsets of copies whose source records are known to
+    be gone: only foreign records between those copies are checked.  `lost` are upstream stretches that were copied but
+    whose part of the map was lost: a record in them without counterpart is missing.
 
-    In a topic that others write to as well: `echoes` are upstream offsets that the flow the other way wrote, which are
-    not copied; `others` are downstream offsets that other flows wrote; `shared` says that the target's own producers
-    write there, so that every record the map does not know is somebody else's.
+    In a topic with other writers: `echoes` are upstream offsets of loopback records, which the reverse flow wrote and
+    which are not copied.  `others` are downstream offsets that other flows wrote.  `shared` says that the target's own
+    producers write there, so every record that the map does not know is a foreign record.
     """
 
     offset_map: OffsetMap
@@ -47,7 +47,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The beginning of a record's fields as people read them: text where it is text, hex where it is not."""
+    """The beginning of a record's fields for people to read: as text if printable, else as hex."""
 
     key: str | None
     value: str | None
@@ -59,9 +59,9 @@ class Excerpt:
 class Difference:
     """One record that is not equal.
 
-    `kind` is the first field that differs, `fields` are all of them.  `upstream_offset` is None for an extra
-    record that no source record belongs to; `downstream_offset` of a missing record is where the map says that
-    its copy stands, None when it says nothing.
+    `kind` is the first field that differs, `fields` are all of them.  `upstream_offset` is None for an extra record
+    without a source record.  `downstream_offset` of a missing record is where the map puts its copy, None if the map
+    does not say.
     """
 
     kind: DifferenceKind
@@ -75,12 +75,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of a scope.
+    """The result of comparing a scope.
 
-    `records` are the copied records of the scope that were looked at; `equal_bytes` of them are equal as whole
-    batches, `equal_records` one by one, and `superseded` are gone on one side by compaction, rightly.
-    `differences` holds the first of them in order, `counts` all of them by kind.  `others` counts records on the
-    target that others wrote to a shared topic; they are none of `records`.
+    `records` are the copied records of the scope that were looked at.  Of these `equal_bytes` are equal as whole
+    batches and `equal_records` as records; `superseded` are rightly gone on one side by compaction.  `differences`
+    holds the first differences in order, `counts` all of them by kind.  `others` counts foreign records on the target
+    in a shared topic; they are not part of `records`.
     """
 
     records: int = 0
@@ -94,10 +94,10 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether no difference was found; what could not be proved is in `unproved`."""
+        """Say whether no difference was found; what could not be proved is in `unproved`."""
         return not self.counts
 
     @property
     def difference_count(self) -> int:
-        """All differences, listed or not."""
+        """Count all differences, listed or not."""
         return sum(self.counts.values())

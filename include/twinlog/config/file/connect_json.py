@@ -1,7 +1,7 @@
-"""MM2's connectors as Kafka Connect holds them, read from JSON.
+"""Read MM2's connectors from JSON, as Kafka Connect holds them.
 
-Takes what its REST API takes or gives: `{"name", "config"}`, a bare config object, a list of either, or
-`GET /connectors?expand=info`.  connect_properties.py makes a file of them.
+Accepts what Connect's REST API takes or returns: `{"name", "config"}`, a bare config object, a list of either, or `GET
+/connectors?expand=info`.  connect_properties.py makes a file of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE, CHECKPOINT, HEARTBEAT = (
 ORDER = (SOURCE, CHECKPOINT, HEARTBEAT)
 _DEFAULT_TARGET_ALIAS = "target"
 _ANSWERED = frozenset({"name", "config", "tasks", "type"})
-"""What Connect says of a connector beside its config, and nobody wrote."""
+"""Keys that Connect adds to a connector's config in its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Connector:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The aliases of source and target; "" for a source that is not named."""
+        """Return the aliases of source and target; "" for a source that is not named."""
         return (
             self.properties.get("source.cluster.alias", ""),
             self.properties.get("target.cluster.alias", _DEFAULT_TARGET_ALIAS),
@@ -49,7 +49,7 @@ class Connector:
 
 
 def read_connectors(paths: Iterable[Path]) -> tuple[Connector, ...]:
-    """Read the connectors in JSON files; raises ConfigError for anything that is not MM2's connectors."""
+    """Read the connectors in JSON files.  Raises ConfigError if anything in them is not one of MM2's connectors."""
     found: list[Connector] = []
     for path in paths:
         found += (_connector(*item, path) for item in _items(_document(path), path))
@@ -73,7 +73,7 @@ def _document(path: Path) -> Any:
 
 
 def _items(document: Any, path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
-    """Give each connector's config, with the name it has, and what was written beside it."""
+    """Yield each connector's config with its name, and the keys that were written beside it."""
     match document:
         case list():
             for item in document:

@@ -1,7 +1,7 @@
-"""MM2's connectors -> the mm2.properties file that means the same, and what of their JSON is not in it.
+"""Turn MM2's connectors into the equivalent mm2.properties file, and list what the file leaves out.
 
-The source connector is the authority; the checkpoint and heartbeat connectors add their own keys.  A setting that they
-contradict each other on is refused.
+The source connector is the authority; the checkpoint and heartbeat connectors add their own keys.  If they contradict
+each other on a setting, it is refused.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from twinlog.errors import ConfigError
 
 _IDENTITY = frozenset({"name", "connector.class", "source.cluster.alias", "target.cluster.alias"})
 _PER_CONNECTOR = frozenset({"tasks.max", "enabled"})
-"""Keys that may differ between the three connectors without a contradiction: the source connector's counts."""
+"""Keys that may differ between the three connectors without a contradiction: the source connector's count."""
 _SIDES = ("source.cluster.", "target.cluster.")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line of a connector's JSON that the file does not have; its value may be a secret and is not shown."""
+    """A line of a connector's JSON that is not in the file; its value may be a secret and is not shown."""
 
     connector: Connector
     key: str
@@ -34,7 +34,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class EquivalentFile:
-    """The text of an mm2.properties, and what it leaves out of the JSON it was made from."""
+    """The text of an mm2.properties file, and what it leaves out of the JSON it was made from."""
 
     text: str = field(repr=False)
     left_out: tuple[LeftOut, ...] = ()
@@ -43,9 +43,9 @@ class EquivalentFile:
 def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str = "") -> EquivalentFile:
     """Return the file for the connectors of one pair of clusters.
 
-    `offset_storage_topic` is the `offset.storage.topic` of the Connect cluster they ran in: without it,
-    replication does not resume where the connector stopped.  Raises ConfigError when the connectors belong to
-    different pairs, contradict each other, or there is no source connector.
+    `offset_storage_topic` is the `offset.storage.topic` of the Connect cluster they ran in: without it, replication
+    does not resume where the connector stopped.  Raises ConfigError if the connectors belong to different pairs or
+    contradict each other, or if there is no source connector.
     """
     by_kind = _by_kind(connectors)
     source, target = _pair(by_kind)
@@ -69,7 +69,7 @@ def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str =
 def _left_out(
     by_kind: Mapping[str, Connector], lines: Mapping[str, str], source: str, target: str
 ) -> Iterator[LeftOut]:
-    """Hold every line of the JSON against the file: what is not there as it was written is named."""
+    """Compare every line of the JSON with the file: a line that is not there as it was written is named."""
     for connector in by_kind.values():
         for key, why in connector.dropped.items():
             yield LeftOut(connector, key, why)
@@ -106,7 +106,7 @@ def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> st
 
 
 def _working(by_kind: Mapping[str, Connector]) -> frozenset[str]:
-    """Name the kinds that do something: `enabled` switches the checkpoint connector off, and no heartbeat connector."""
+    """Return the active kinds: `enabled` switches off the checkpoint connector, but no heartbeat connector."""
     checkpoints = by_kind.get(CHECKPOINT)
     off = checkpoints is not None and checkpoints.properties.get("enabled", "true").lower() == "false"
     return frozenset(kind for kind in by_kind if not (off and kind == CHECKPOINT))
@@ -158,10 +158,10 @@ def _owner(key: str) -> str:
 
 
 def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
-    """Unite the properties: each key as its owner has it, and what only the others have.
+    """Unite the properties: each key as its owner has it, plus the keys that only the others have.
 
-    A setting of the source connector that only another one has would change what is copied: its default, which
-    the source connector runs with, has to be the same.
+    If only another connector sets a key of the source connector, taking it over would change what is copied.  So the
+    value must equal the default, with which the source connector runs.
     """
     source, working = by_kind[SOURCE].properties, _working(by_kind)
     merged: dict[str, str] = {}
@@ -205,9 +205,9 @@ def _cluster_lines(merged: Mapping[str, str], source: str, target: str) -> dict[
 
 
 def _flow_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:
-    """Put everything that is not of a cluster under the flow, as it is."""
+    """Put everything that does not belong to a cluster under the flow, unchanged."""
     own = {key: value for key, value in merged.items() if not key.startswith(_SIDES) and key != "enabled"}
-    # `A.x` of a file beats `consumer.x`, `source.cluster.x` of a connector does not: say it for each side.
+    # `A.x` in a file beats `consumer.x`, `source.cluster.x` in a connector does not: write it for each side.
     for key in list(own):
         role, _, name = key.partition(".")
         if role in {"consumer", "producer", "admin"} and name in CLIENT_KEYS:

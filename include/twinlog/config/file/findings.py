@@ -1,4 +1,4 @@
-"""Everything that is wrong with a file, collected while it is read and reported in one go."""
+"""Collect everything that is wrong with a file while it is read, and report it at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinlog.errors import ConfigError
 
 
 class Severity(StrEnum):
-    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` says it.
+    """ERROR: unusable.  WARNING: likely not meant; fails under --strict.  NOTE: only `explain` shows it.
 
-    UNRESOLVED: the value is not on this machine, and nothing was judged that depends on it.
+    UNRESOLVED: the value is not on this machine, and nothing that depends on it was judged.
     """
 
     ERROR = "error"
@@ -25,7 +25,7 @@ _JUDGED = frozenset({Severity.ERROR, Severity.WARNING})
 
 
 def is_elsewhere(error: ConfigError) -> bool:
-    """Say whether an error is about what is missing on this machine, and may be on the one that the file is for."""
+    """Say whether an error is about a thing missing here that may exist on the machine the file is for."""
     return bool(error.data.get("elsewhere"))
 
 
@@ -47,8 +47,8 @@ class Finding:
 class Findings:
     """Collects findings; the same finding met on several paths (roles, flows) is kept once.
 
-    If `elsewhere`, the file is read on another machine than the one it is for: a value that is not here is a finding
-    of its own and no mistake, and what follows from it is not judged.
+    If `elsewhere`, the file is read on a machine other than its own: a value that is not here is a finding of its own
+    kind and no mistake, and its consequences are not judged.
     """
 
     def __init__(self, file: str, *, elsewhere: bool = False) -> None:
@@ -75,7 +75,7 @@ class Findings:
         self.add(Severity.NOTE, origin, message, hint)
 
     def unresolved(self, origin: Origin, error: ConfigError) -> None:
-        """Keep that a value leads nowhere, as Providers.expand or a key store says it; place and key are said once."""
+        """Keep that a value cannot be resolved, with the message of Providers.expand or a key store; never twice."""
         missing = self.elsewhere and is_elsewhere(error)
         message = error.message.removeprefix(f"{origin.place}: ").removeprefix(f"{origin.key}: ")
         self.add(Severity.UNRESOLVED if missing else Severity.ERROR, origin, message, error.hint)
@@ -87,7 +87,7 @@ class Findings:
         return tuple(dict.fromkeys(str(found) for found in in_order))
 
     def blames(self, origin: Origin) -> bool:
-        """Whether this line is known to be wrong already: what follows from it is no second mistake."""
+        """Say whether this line is known to be wrong already: its consequences are no second mistake."""
         return self._says(Severity.ERROR, origin)
 
     def _says(self, severity: Severity, origin: Origin) -> bool:
@@ -97,7 +97,7 @@ class Findings:
         )
 
     def missing(self) -> Origin:
-        """Return the origin of what is nowhere in the file."""
+        """Return the origin of a key that is nowhere in the file."""
         return Origin("missing", self.file)
 
     def raise_if_unusable(self, *, strict: bool) -> None:

@@ -1,7 +1,7 @@
-"""Names that Kafka 4.3.1's own configuration classes define.
+"""The names that Kafka 4.3.1's own configuration classes define.
 
-Sources: MirrorClientConfig.CLIENT_CONFIG_DEF, ConsumerConfig, ProducerConfig, AdminClientConfig,
-DistributedConfig, SourceConnectorConfig (names only).
+Sources: MirrorClientConfig.CLIENT_CONFIG_DEF, ConsumerConfig, ProducerConfig, AdminClientConfig, DistributedConfig,
+SourceConnectorConfig (names only).
 """
 
 # ruff: noqa: SIM905 - one name a word is easier to read and compare than hundreds of quoted strings
@@ -35,7 +35,7 @@ CLIENT_KEYS: frozenset[str] = frozenset(
     ssl.truststore.location ssl.truststore.password ssl.truststore.type
     """.split()
 )
-"""MM2's CLIENT set (MirrorClientConfig): what reaches a client from the top level or from `A.`."""
+"""MM2's CLIENT set (MirrorClientConfig): the keys that reach a client from the top level or from `A.`."""
 
 _EVERY_CLIENT = frozenset(
     """
@@ -62,7 +62,7 @@ CONSUMER_KEYS: frozenset[str] = (
     """.split()
     )
 )
-"""What `A.consumer.<key>` may be."""
+"""Valid keys in `A.consumer.<key>`."""
 
 PRODUCER_KEYS: frozenset[str] = (
     CLIENT_KEYS
@@ -78,7 +78,7 @@ PRODUCER_KEYS: frozenset[str] = (
     """.split()
     )
 )
-"""What `A.producer.<key>` may be."""
+"""Valid keys in `A.producer.<key>`."""
 
 ADMIN_KEYS: frozenset[str] = (
     CLIENT_KEYS
@@ -89,7 +89,7 @@ ADMIN_KEYS: frozenset[str] = (
     """.split()
     )
 )
-"""What `A.admin.<key>` may be."""
+"""Valid keys in `A.admin.<key>`."""
 
 WORKER_KEYS: frozenset[str] = CLIENT_KEYS | frozenset(
     """
@@ -114,7 +114,7 @@ WORKER_KEYS: frozenset[str] = CLIENT_KEYS | frozenset(
     worker.unsync.backoff.ms
     """.split()
 )
-"""What `A.<key>` may be, read by the Connect worker that writes to A."""
+"""Valid keys in `A.<key>`, read by the Connect worker that writes to A."""
 
 SOURCE_CONNECTOR_KEYS: frozenset[str] = frozenset(
     """
@@ -122,7 +122,7 @@ SOURCE_CONNECTOR_KEYS: frozenset[str] = frozenset(
     transaction.boundary.interval.ms
     """.split()
 )
-"""Connect's source connector keys that are not among MM2's own: they work per flow only."""
+"""Connect's source connector keys that are not among MM2's own: they take effect only per flow."""
 
 DRIVER_KEYS: frozenset[str] = frozenset(
     """

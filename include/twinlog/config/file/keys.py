@@ -1,8 +1,8 @@
 """The keys twinlog knows, each stated once: type, default, and where it may stand.
 
 The names and defaults of MM2's keys are those of Kafka 4.3.1's MirrorSourceConfig, MirrorCheckpointConfig and
-MirrorHeartbeatConfig; ours start with `twinlog.`.  docs/configuration.md says what each one means, and a
-test holds the two together.
+MirrorHeartbeatConfig; ours start with `twinlog.`.  docs/configuration.md says what each key means, and a test checks
+that both agree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Home(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key.  `default` is written as in a file, None where there is none; `used` False: without effect."""
+    """One key.  `default` is written as in a file, None if there is none; `used` False means without effect."""
 
     name: str
     kind: Kind
@@ -205,19 +205,19 @@ _OURS = (
 )
 
 KEYS: dict[str, Key] = {key.name: key for key in (*_CONNECTOR, *_WORKER, *_CONSUMER, *_OURS)}
-"""Every key that twinlog reads by name, apart from Java client keys (java_keys.py)."""
+"""Every key that twinlog reads by name, except Java client keys (java_keys.py)."""
 
 _TIER = re.compile(r"twinlog\.tier\.([A-Za-z0-9_-]+)\.(.+)")
 
 
 def tier_key(name: str) -> tuple[str, str] | None:
-    """Split a key of a tier into the tier's name and the key as the table has it; None for any other key."""
+    """Split a key of a tier into the tier's name and the key as in the table; None for any other key."""
     found = _TIER.fullmatch(name)
     return (found[1], f"twinlog.tier.NAME.{found[2]}") if found else None
 
 
 def key_of(name: str) -> Key | None:
-    """Find what is known of a key; keys of tiers are in the table once for all tiers."""
+    """Look up a key; keys of tiers are in the table once for all tiers."""
     tier = tier_key(name)
     return KEYS.get(tier[1] if tier else name)
 
@@ -246,7 +246,7 @@ _PUBLIC = frozenset({"sasl.oauthbearer.client.credentials.client.id"})
 
 
 def is_secret(key: str) -> bool:
-    """Whether values of this key are never shown: Kafka's PASSWORD types and what sounds like one."""
+    """Say whether values of this key are never shown: Kafka's PASSWORD types and keys that sound like one."""
     return bool(_SECRET.search(key)) and not any(key.endswith(name) for name in _PUBLIC)
 
 
@@ -254,7 +254,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 def whole_number(text: str) -> int:
-    """Read digits with or without a sign, and nothing else that Python's int would take.  Raises ValueError."""
+    """Read digits with or without a sign; other texts that Python's int accepts raise ValueError."""
     if not _WHOLE.fullmatch(text):
         raise ValueError
     return int(text)

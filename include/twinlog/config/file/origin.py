@@ -1,4 +1,4 @@
-"""A value of the configuration together with where it was written and which rule brought it here."""
+"""A configuration value with the place where it was written and the rule that selected it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ AS_WRITTEN = "as written"
 class Origin:
     """Where a value comes from.
 
-    `key` is the key as written in the file and `line` its first line (from 1; 0 when nothing was written).
-    `rule` names the rule of MM2's precedence that won (precedence.py), in the words that `twinlog explain` prints.
+    `key` is the key as written in the file and `line` its first line (from 1; 0 if nothing was written).  `rule` names
+    the rule of MM2's precedence that won (precedence.py), in the words that `twinlog explain` prints.
     """
 
     rule: str
@@ -24,7 +24,7 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """`mm2.properties:12`, or the rule where no line was written."""
+        """Return `mm2.properties:12`, or the rule if no line was written."""
         return f"{self.file}:{self.line}" if self.line else self.rule
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Property:
     origin: Origin
 
     def by(self, rule: str) -> Property:
-        """Return the same value, brought here by one more rule; a default stays a default."""
+        """Return the same value, selected by one more rule; a default stays a default."""
         origin = self.origin
         if origin.rule == DEFAULT:
             return self
@@ -48,9 +48,9 @@ class Property:
 
 
 Properties = Mapping[str, Property]
-"""Keys with their values, as one stage of the precedence sees them."""
+"""Keys with their values, at one stage of the precedence."""
 
 
 def given(text: str, rule: str = DEFAULT) -> Property:
-    """Return a value that nobody wrote: a default, or one that a rule derived."""
+    """Return a value that is not in the file: a default, or one that a rule derived."""
     return Property(text, Origin(rule))

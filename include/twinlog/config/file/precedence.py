@@ -1,8 +1,8 @@
-"""Which line of the file wins: MM2's dedicated-mode precedence (MirrorMakerConfig), as tables of layers.
+"""Decide which line of the file wins: MM2's dedicated-mode precedence (MirrorMakerConfig), as layers.
 
-Sources: MirrorMakerConfig.clusterProps, .connectorBaseConfig, .workerConfig and
-MirrorClientConfig of Kafka 4.3.1.  Nothing is expanded here: `${...}` stays as written
-(MirrorMakerConfigTest.testLazyConfigResolution): secrets stay references until a client needs them.
+Sources: MirrorMakerConfig.clusterProps, .connectorBaseConfig, .workerConfig and MirrorClientConfig of Kafka 4.3.1.
+Nothing is expanded here: `${...}` stays as written (MirrorMakerConfigTest.testLazyConfigResolution), so secrets stay
+references until a client needs them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONSUMER_FORCED = {"enable.auto.commit": given("false", "always")}
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One rule: what it gives for a pair (source, target), and whether it beats the layers before it."""
+    """One rule: the properties it gives for a pair (source, target), and whether it beats the layers before it."""
 
     rule: str
     gives: Callable[[Properties, str, str], dict[str, Property]]
@@ -54,34 +54,34 @@ def connector_config(raw: Properties, source: str, target: str) -> dict[str, Pro
 
 
 def worker_config(raw: Properties, source: str, target: str) -> dict[str, Property]:
-    """Return what the Connect worker of `source->target` is given; it talks to the target."""
+    """Return the configuration of the Connect worker of `source->target`; it talks to the target."""
     return _stacked(WORKER_LAYERS, raw, source, target)
 
 
 def client_config(raw: Properties, alias: str, role: str) -> dict[str, Property]:
-    """Return what MirrorClient gives a client: only CLIENT keys survive, the role's prefix wins."""
+    """Return what MirrorClient gives a client: only CLIENT keys survive, and the role's prefix wins."""
     everything = {**raw, **cluster_properties(raw, alias)}
     return _client_keys({**everything, **_stripped(everything, f"{role}.")})
 
 
 def source_client(connector: Properties, role: str) -> dict[str, Property]:
-    """Return what MM2's client of the source is given (MirrorConnectorConfig.sourceConsumerConfig ...)."""
+    """Return the properties of MM2's client of the source (MirrorConnectorConfig.sourceConsumerConfig ...)."""
     return _connector_client(connector, "source", role)
 
 
 def target_client(connector: Properties, role: str) -> dict[str, Property]:
-    """Return what MM2's own client of the target is given."""
+    """Return the properties of MM2's own client of the target."""
     return _connector_client(connector, "target", role)
 
 
 def data_producer(worker: Properties, connector: Properties) -> dict[str, Property]:
-    """Return what the data producer is given: the worker's, then `A->B.producer.override.*` (2.5)."""
+    """Return the data producer's properties: the worker's, then `A->B.producer.override.*` (2.5)."""
     base = {key: value for key, value in worker.items() if key == "bootstrap.servers"}
     return {**base, **_stripped(worker, "producer."), **_stripped(connector, "producer.override.")}
 
 
 def own_settings(raw: Properties, connector: Properties) -> dict[str, Property]:
-    """`twinlog.*`: the flow's own, above the top level's."""
+    """Return the `twinlog.*` keys: the flow's own override the top level's."""
     top = {key: value.by("top level") for key, value in raw.items() if key.startswith(OURS)}
     return {**top, **{key: value for key, value in connector.items() if key.startswith(OURS)}}
 

@@ -1,7 +1,7 @@
-"""A Java properties file as entries that know their line.
+"""Read a Java properties file as entries that know their line.
 
-The syntax (escapes, continuation lines, separators, Latin-1) is javaproperties' business; this module adds
-line numbers, and says clearly when a file is no properties file.
+javaproperties handles the syntax (escapes, continuation lines, separators, Latin-1).  This module adds line numbers,
+and says clearly if a file is not a properties file.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ LOST_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\tnfru\s=:#!\"'])")
 """A backslash that Java drops because the next character needs no escape (`A\\.orders` -> `A.orders`)."""
 
 COMMENT = re.compile(r"^[#!]\s|\s[#!]")
-"""What reads like a comment behind a value; a value such as `#secret`, which begins with the mark, does not."""
+"""Text that looks like a comment after a value; a value that begins with the mark, such as `#secret`, does not."""
 CONTINUED_COMMENT = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*[#!]")
-"""A line that its author took for a comment, but the backslash before it makes it a part of the value."""
+"""A line meant as a comment, but the backslash before it makes it a part of the value."""
 ESCAPED_MARK = re.compile(r"\\[#!]")
 
 
 @dataclass(frozen=True, slots=True)
 class PropertiesFile:
-    """The entries of one file.  `sha256` is of the bytes as they are on disk."""
+    """The entries of one file.  `sha256` is computed over the bytes on disk."""
 
     path: Path
     sha256: str
@@ -40,7 +40,7 @@ class PropertiesFile:
 def read(path: Path, findings: Findings) -> PropertiesFile:
     """Read a properties file; duplicate keys (the last one wins) and lost backslashes become warnings.
 
-    Raises ConfigError when the file is missing, unreadable, or something else than a properties file.
+    Raises ConfigError if the file is missing, unreadable, or not a properties file.
     """
     content = _bytes_of(path)
     _refuse_other_formats(path, content)
@@ -48,7 +48,7 @@ def read(path: Path, findings: Findings) -> PropertiesFile:
 
 
 def parse(content: bytes, file: str, findings: Findings) -> dict[str, Property]:
-    """Parse the bytes of a properties file; raises ConfigError for a broken Unicode escape."""
+    """Parse the bytes of a properties file.  Raises ConfigError for a broken Unicode escape."""
     found: dict[str, Property] = {}
     line = 1
     try:
@@ -101,7 +101,7 @@ def _warn_about(
 
 
 def _holds_a_comment(element: javaproperties.KeyValue) -> bool:
-    """Say whether `#` or `!` in a value looks like the begin of a comment; one escaped mark shows that it is meant."""
+    """Say whether `#` or `!` in a value looks like the start of a comment; one escaped mark shows that it is meant."""
     if ESCAPED_MARK.search(element.source):
         return False
     return bool(COMMENT.search(element.value) or CONTINUED_COMMENT.search(element.source))

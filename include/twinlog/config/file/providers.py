@@ -1,9 +1,9 @@
-"""`${provider:path:key}`: values that live elsewhere, as Kafka's config providers read them.
+"""`${provider:path:key}`: values kept outside the file, read as Kafka's config providers read them.
 
-`env`, `file` and `dir` (and `airflow`, inside Airflow) work without being declared; a `config.providers`
-declaration may give Kafka's three classes other names and parameters.  Differences from Kafka, on purpose: a
-reference that cannot be resolved is an error, where Kafka goes on with the text `${...}` as the password.
-Sources: ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
+`env`, `file` and `dir` (and `airflow`, inside Airflow) work without being declared; a `config.providers` declaration
+may give Kafka's three classes other names and parameters.  One difference from Kafka, on purpose: a reference that
+cannot be resolved is an error, while Kafka goes on with the text `${...}` as the password.  Sources:
+ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 
 
 class Unknown(str):
-    """What stands for a value that is known elsewhere only: nothing that holds it can be judged here."""
+    """The placeholder of a value that is known only elsewhere: text that holds it cannot be judged here."""
 
     __slots__ = ()
 
 
 AirflowResolver = Callable[[str, str], str]
-"""Given a connection id and a field (`password` where none is written), returns the value."""
+"""Returns the value for a connection id and a field (`password` if none is written)."""
 
 Lookup = Callable[[str, str], str]
-"""Given path ("" where none is written) and key, returns the value; raises LookupFailedError."""
+"""Returns the value for a path ("" if none is written) and a key; raises LookupFailedError."""
 
 _KAFKA = "org.apache.kafka.common.config.provider."
 
 
 class LookupFailedError(Exception):
-    """A reference that does not lead to a value; the text says why, and holds no value."""
+    """A reference that cannot be resolved; the text says why, and holds no value."""
 
 
 class NotHereError(LookupFailedError):
-    """A reference to what is not on this machine, and may be on the one that the file is for."""
+    """A reference to a thing that is not on this machine but may be on the one that the file is for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
     """A value after expansion.
 
-    `indirect` is true when any part of it came from a provider, `known` is false when any part is Unknown.
+    `indirect` is true if any part of it came from a provider; `known` is false if any part is Unknown.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Providers:
     def expand(self, value: Property) -> Expanded:
         """Replace every reference in a value and trim it, as ConfigDef does for every type.
 
-        Raises ConfigError with file, line and key when a reference leads nowhere.
+        Raises ConfigError with file, line and key if a reference cannot be resolved.
         """
         pieces: list[str] = []
         at, known = 0, True
@@ -101,7 +101,7 @@ class Providers:
 def providers_of(
     raw: Properties, environ: Mapping[str, str], airflow: AirflowResolver | None = None
 ) -> tuple[Providers, tuple[ConfigError, ...]]:
-    """Return the built-in and the declared providers, and what is wrong with the declarations."""
+    """Return the built-in and the declared providers, and the mistakes in the declarations."""
     by_name: dict[str, Lookup] = {
         "env": _environment(environ, None),
         "file": _file(()),

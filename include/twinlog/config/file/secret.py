@@ -14,7 +14,7 @@ class Secret:
     _value: str
 
     def reveal(self) -> str:
-        """Return the secret itself.  Call it where a client is configured, nowhere else."""
+        """Return the secret itself.  Call it only where a client is configured."""
         return self._value
 
     def __str__(self) -> str:

@@ -1,1 +1,1 @@
-"""Typed settings of clusters and flows, made of the file."""
+"""Typed settings of clusters and flows, made from the file."""

@@ -1,8 +1,8 @@
-"""Which flow beats for which pair of clusters: MM2 beats for every pair that is not told otherwise.
+"""Decide which flow writes heartbeats for which pair of clusters: by default MM2 does so for every pair.
 
-MM2 starts a heartbeat connector for each ordered pair whose `emit.heartbeats.enabled` is true, whether the pair
-copies or not (MirrorMakerConfig.clusterPairs).  twinlog runs flows that copy; each of them beats for itself, for its
-way back, and for pairs that it was given to carry.
+MM2 starts a heartbeat connector for each ordered pair whose `emit.heartbeats.enabled` is true, whether the pair copies
+or not (MirrorMakerConfig.clusterPairs).  twinlog runs only flows that copy.  Each of them writes heartbeats for
+itself, for its reverse flow, and for the pairs without a flow that are assigned to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twinlog.config.flow.settings import FlowSettings
 
 
 def with_beats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
-    """Give each flow that copies the pairs that it beats for, and who beats on its source.  Pure."""
+    """Give each copying flow the pairs it writes heartbeats for, and the writer of those on its source.  Pure."""
     copying = [flow for flow in flows.values() if flow.enabled]
     ways_back = {flow.name: _way_back(flow, flows) for flow in copying}
     taken = {back.name for back in ways_back.values() if back is not None}
@@ -32,9 +32,10 @@ def with_beats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
 
 
 def carrier(pair: FlowSettings, copying: Iterable[FlowSettings]) -> FlowSettings | None:
-    """Choose who beats for a pair without a flow: the first that copies from or to its target, else the first.
+    """Choose the flow that writes heartbeats for a pair without a flow.
 
-    The target is where the beats are written.  None if no flow copies: then nobody runs.  Pure.
+    The first flow that copies from or to the pair's target, because heartbeats are written there; else the first flow.
+    None if no flow copies, because then nothing runs.  Pure.
     """
     flows = tuple(copying)
     meeting = (it for it in flows if pair.target.alias in {it.source.alias, it.target.alias})
@@ -51,5 +52,5 @@ def _way_back(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSett
 
 
 def _beats_into(alias: str, flows: Iterable[FlowSettings]) -> FlowSettings | None:
-    """Find who beats on a cluster, the way back of a flow or any other pair."""
+    """Find the flow that writes heartbeats on a cluster: the reverse of a flow, or any other pair."""
     return next((flow for flow in flows if flow.target.alias == alias and flow.emit_heartbeats), None)

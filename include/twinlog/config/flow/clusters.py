@@ -1,4 +1,4 @@
-"""From client properties to ClusterSettings: a cluster by itself, or one end of a flow."""
+"""Turn client properties into ClusterSettings: of a cluster by itself, or of one end of a flow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADDRESSES = "bootstrap.servers"
 def cluster_by_itself(
     alias: str, raw: Properties, providers: Providers, findings: Findings
 ) -> ClusterSettings:
-    """Return what `check` and `status` use to reach a cluster: MirrorClientConfig's rules."""
+    """Return the settings by which `check` and `status` reach a cluster: MirrorClientConfig's rules."""
     roles = {role: client_config(raw, alias, role) for role in ROLES}
     return cluster_settings(alias, roles, "admin", PRODUCT, Reader({}, providers, findings))
 
@@ -40,8 +40,8 @@ def cluster_settings(
 ) -> ClusterSettings:
     """Return the settings of one cluster; the relay connects with the properties of `relay_role`.
 
-    Each role is tried, so that a mistake in any of them is found while the file is read; one with a value that is known
-    elsewhere only is judged there.
+    Each role is tried, so that reading the file finds a mistake in any of them.  A role with a value that is known
+    only elsewhere is judged there.
     """
     properties = {role: reader.client(f"{alias} {role}", roles[role]) for role in ROLES}
     connections: dict[str, ConnectionSettings] = {}
@@ -77,7 +77,7 @@ def _warn_of_exposures(
 def _connection(
     alias: str, properties: ClientProperties, written: Properties, client_id: str, findings: Findings
 ) -> ConnectionSettings:
-    """Return how one client connects; what a file on another machine holds is left out where that may be.
+    """Return how one client connects; a missing value of another machine's file is left out if possible.
 
     Raises as `connection_settings`.
     """
@@ -97,12 +97,12 @@ def _connection(
 
 
 def _keep(error: ConfigError, alias: str, properties: Properties, findings: Findings) -> None:
-    """Turn a refusal by key into a finding with file and line, where the key is written."""
+    """Turn a refusal by key into a finding with file and line, if the key is written."""
     key = str(error.data.get("key", ""))
     written = properties.get(key)
     message = error.message.removeprefix(f"{key}: ")
     if written is None or not written.origin.line:
         findings.error(findings.missing(), f"{alias}.{key} {message}", error.hint)
     elif not findings.blames(written.origin):
-        # The line may have another key (`A.ssl.truststore.location`) than the client knows it by.
+        # The line may have another key (`A.ssl.truststore.location`) than the one the client sees.
         findings.unresolved(written.origin, ConfigError(message, hint=error.hint, **error.data))

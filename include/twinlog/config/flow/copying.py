@@ -1,4 +1,4 @@
-"""The settings of the copy path: our `twinlog.*` keys, and the few consumer properties that steer it."""
+"""The settings of the copy path: our `twinlog.*` keys, and the few consumer properties that affect it."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def copy_settings(read: Reader) -> CopySettings:
 def _spark_master(read: Reader) -> str:
     master = read.text("twinlog.spark.master")
     if not SPARK_MASTER.fullmatch(master):
-        # It is not shown: behind a Connect server's address there may be a token.
+        # The value is not shown: the address of a Connect server may hold a token.
         read.refuse("twinlog.spark.master", "is no Spark master", MASTERS)
     return master
 
 
 def _refuse_times(read: Reader, settings: CopySettings) -> None:
-    """Blame the key that somebody wrote: the other one may be a default, which stands in no line."""
+    """Report the key that is written in the file; the other one may be a default, which is in no line."""
     commit, limit = "twinlog.transaction.ms", "twinlog.transaction.timeout.ms"
     if read.has(limit):
         message = f"is not above {commit} ({settings.transaction_ms}): no transaction could commit"

@@ -1,4 +1,4 @@
-"""What a configuration comes to, and why: every value of a flow with its line or rule, and the fate of topics.
+"""Explain a configuration: every value of a flow with its line or rule, and what happens to topics.
 
 No secret reaches this module: values are masked when they are recorded (twinlog.config.flow.reader.shown).
 """
@@ -34,10 +34,10 @@ _DECIDE_ABOUT_TOPICS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class ExplainedValue:
-    """One value: its key, what it came to, where it was written (`mm2.properties:12`), and the rule that won.
+    """One value: its key, its result, where it was written (`mm2.properties:12`), and the rule that won.
 
-    `place` is "" and `written_as` is "" for a default.  Keys of clients start with alias and role; `reaches` says which
-    of twinlog's clients follow them (config/security/reach.py), "" for every other key.
+    `place` and `written_as` are "" for a default.  Keys of clients start with alias and role.  `reaches` says which of
+    twinlog's clients follow them (config/security/reach.py), "" for every other key.
     """
 
     key: str
@@ -61,8 +61,8 @@ class ExplainedTopic:
 class ExplainedFlow:
     """One flow.  A flow that is not enabled only writes heartbeats.
 
-    `enabled` is true also where that is not on this machine; `judged` says whether all is known that decides about
-    topics.
+    `enabled` is also true if the value is not on this machine; `judged` says whether all that decides about topics is
+    known.
     """
 
     flow: str
@@ -76,7 +76,8 @@ class ExplainedFlow:
 class Explanation:
     """A configuration file, explained.  `notes` are lines of the file without effect that are no mistakes.
 
-    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]`, nothing is judged by it.
+    `unresolved` are lines whose value is not on this machine: it is shown as `[unresolved]` and nothing is judged by
+    it.
     """
 
     file: str
@@ -89,9 +90,9 @@ class Explanation:
 
 
 def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[str] = ()) -> Explanation:
-    """Explain the named flows (all that copy or beat, when none is named) and the fate of these source topics.
+    """Explain the named flows and what happens to these source topics.
 
-    Raises UsageError for a flow that the file does not have.
+    If no flow is named, explains all that copy or write heartbeats.  Raises UsageError if the file has no such flow.
     """
     configuration = resolution.configuration
     chosen = [_named(resolution, name) for name in dict.fromkeys(names)] or list(resolution.flows.values())
@@ -108,7 +109,7 @@ def explain(resolution: Resolution, names: Sequence[str] = (), topics: Iterable[
 
 
 def explain_topics(flow: FlowSettings, topics: Iterable[str]) -> tuple[ExplainedTopic, ...]:
-    """Say of each source topic what it is called on the target, or why it is left out."""
+    """Return for each source topic its name on the target, or why it is left out."""
     return tuple(_fate(flow, topic) for topic in topics)
 
 
@@ -142,7 +143,7 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
 
 
 def _reaches(flow: FlowSettings, label: str) -> str:
-    """Say who follows `A consumer request.timeout.ms`; "" for what is no property of a client."""
+    """Say which clients follow `A consumer request.timeout.ms`; "" for a key that is no client property."""
     for alias, relay_role in ((flow.source.alias, "consumer"), (flow.target.alias, "producer")):
         role, _, key = label.removeprefix(f"{alias} ").partition(" ")
         if label.startswith(f"{alias} ") and role in ROLE_KEYS:

@@ -1,4 +1,4 @@
-"""One flow `A->B` of a file as FlowSettings: MM2's keys by MM2's rules, ours beside them."""
+"""Resolve one flow `A->B` of a file into FlowSettings: MM2's keys by MM2's rules, and our own."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ResolvedFlow:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """The properties of one flow after precedence, by who reads them."""
+    """The properties of one flow after precedence, by their reader."""
 
     connector: Properties
     worker: Properties
@@ -75,7 +75,7 @@ class _Sources:
 
 
 def _derived(consumer: Properties) -> dict[str, Property]:
-    """Let the relay fetch what the consumer may, unless our own key says otherwise."""
+    """Let the relay fetch as much as the consumer may, unless our own key says otherwise."""
     return {ours: consumer[key].by(f"as {key}") for key, ours in FETCH_SIZES.items() if key in consumer}
 
 
@@ -151,17 +151,17 @@ def _group_sync(read: Reader) -> GroupSyncSettings:
 
 
 def _enabled(read: Reader) -> bool:
-    """Java's parseBoolean: anything but "true" is false (selection.py warns about it)."""
+    """Read a boolean as Java's parseBoolean does: anything but "true" is false (selection.py warns about it)."""
     return read.text("enabled").lower() == "true" or read.unresolved("enabled")
 
 
 def _switched_on(read: Reader, subject: str) -> bool:
-    """`x.enabled`, and not switched off by a negative `x.interval.seconds` (MM2's Scheduler)."""
+    """Say whether `x.enabled` is true and `x.interval.seconds` is not negative, which disables (MM2's Scheduler)."""
     return read.boolean(f"{subject}.enabled") and read.integer(f"{subject}.interval.seconds") >= 0
 
 
 def _refresh_topics(read: Reader) -> bool:
-    """`refresh.topics.enabled`; of the interval only its sign counts, as each cycle looks anyway."""
+    """Read `refresh.topics.enabled`; only the sign of the interval counts, since each cycle looks anyway."""
     key = "refresh.topics.interval.seconds"
     if read.has(key) and _seconds(read, "refresh.topics") == read.integer(key):
         read.note(key, "has no effect: each cycle looks for new topics; only a negative one counts")
@@ -188,7 +188,7 @@ def _offsets_topic(read: Reader) -> str:
 
 
 def _progress_on_source(raw: Properties, source: str, target: str, read: Reader) -> frozenset[str]:
-    """Name where flows into the source keep their progress, be they in this file or only the other side's."""
+    """Return the topics where flows into the source keep their progress, in this file or only in the other side's."""
     key = "offset.storage.topic"
     worker = precedence.worker_config(raw, target, source)[key]
     own = {it: value for it, value in raw.items() if it.endswith(f"->{source}.offsets.storage.topic")}
@@ -210,7 +210,7 @@ def _schedule(read: Reader, key: str) -> str:
 
 
 def _is_cron(text: str) -> bool:
-    """Whether Airflow will take it: five fields (croniter knows more forms), each within its range."""
+    """Say whether Airflow will take it: five fields (croniter knows more forms), each within its range."""
     if not CRON.fullmatch(text):
         return False
     from croniter import croniter  # 0.1 s, which a file without a schedule does not pay
@@ -234,7 +234,7 @@ def _filter(read: Reader, include_key: str | None, exclude_key: str) -> NameFilt
 
 
 def _try_patterns(read: Reader, key: str, patterns: tuple[str, ...]) -> None:
-    """Build each list by itself, so that a bad pattern is reported with the line of its own list."""
+    """Compile each list by itself, so that a bad pattern is reported with the line of its own list."""
     try:
         NameFilter(patterns)
     except ConfigError as error:

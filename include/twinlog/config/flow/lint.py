@@ -1,7 +1,7 @@
-"""What a file says that MM2 would silently drop, or that is likely not meant: findings by line.
+"""Find lines that MM2 would silently drop or that are likely not meant.
 
-A warning is about a line without the effect that its author expects.  A note is about a line that twinlog
-reads but has no use for; it is no mistake.
+A warning is about a line without the effect that its author expects.  A note is about a line that twinlog reads but
+does not need; it is no mistake.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from twinlog.config.security.reach import HELD, Reach, reach
 from twinlog.policy.replication import IdentityReplicationPolicy
 
 CLOSE = 0.8
-"""How alike two keys must be (difflib's ratio) for one to be suggested for the other."""
+"""The similarity (difflib's ratio) from which one key is suggested for another."""
 
 _RELAY_ROLES = {"consumer": "consumer", "producer": "producer"}
-"""A line of a cluster may be for a source or a target: each role is judged on the side where the copy has it."""
+"""Roles that are judged on the side where the copy uses them: a cluster may be a source or a target."""
 
 OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
 SIDES = ("source.", "target.")
@@ -62,7 +62,7 @@ def lint(
 
 
 def _prefix(key: str, names: Iterable[str]) -> str:
-    """Return the longest of the names that prefixes the key; an alias may hold dots itself."""
+    """Return the longest of the names that prefixes the key; an alias may itself contain dots."""
     return max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
 
 
@@ -184,12 +184,12 @@ def _client_key(name: str, origin: Origin, findings: Findings) -> None:
 
 
 def _is_ignored(name: str) -> bool:
-    """Say whether a property of addresses or security is followed by no client, whatever its role."""
+    """Say whether no client, whatever its role, follows this property of addresses or security."""
     return all(reach(role, name, _RELAY_ROLES.get(role, "")) is Reach.NEITHER for role in ROLE_KEYS)
 
 
 def _stranger(key: str, origin: Origin, aliases: tuple[str, ...], findings: Findings) -> None:
-    """A key that belongs to nothing known: an alias or a flow that `clusters` does not name, or a typing error."""
+    """Warn of an unknown key: an alias or a flow that `clusters` does not name, or a typing error."""
     owner, _, rest = key.partition(".")
     source, arrow, target = owner.partition("->")
     missing = [name for name in (source, target) if arrow and name not in aliases]
@@ -217,7 +217,7 @@ def _unknown(name: str, origin: Origin, candidates: Iterable[str], findings: Fin
 
 
 def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
-    """Warn of one topic for the syncs of two flows: its keys do not say which."""
+    """Warn if two flows share one topic for offset syncs: its keys do not say which flow they belong to."""
     places = {flow.name: flow.offset_syncs_topic_location for flow in flows if flow.enabled}
     for name, place in places.items():
         source, _, target = name.partition("->")
@@ -230,9 +230,9 @@ def _shared_offset_syncs(flows: tuple[FlowSettings, ...], findings: Findings) ->
 
 
 def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> None:
-    """Warn of rights and quotas that go both ways: neither flow knows a source's own from what the other brought.
+    """Warn if ACLs and quotas are synced both ways: neither flow can tell a source's own from those the other brought.
 
-    Under profile `mm2` only topics' ACLs are synced, and these come back only where copies keep their topics' names.
+    Under profile `mm2` only topics' ACLs are synced, and these come back only if copies keep their topics' names.
     """
     enabled = {(flow.source.alias, flow.target.alias): flow for flow in flows if flow.enabled}
     for (source, target), flow in enabled.items():

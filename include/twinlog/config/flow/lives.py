@@ -1,4 +1,4 @@
-"""The settings for topics as they live: deleted, recreated, or with records gone before they were copied."""
+"""The settings for changes in topics: deleted, recreated, or with records gone before they were copied."""
 
 from __future__ import annotations
 

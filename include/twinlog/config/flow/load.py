@@ -1,4 +1,4 @@
-"""From the path of an mm2.properties file to a Configuration."""
+"""Load an mm2.properties file into a Configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.config.flow.settings import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A configuration and what `explain` shows beside it: each value's origin, notes that are no mistakes.
+    """A configuration and what `explain` shows beside it: each value's origin, and notes that are no mistakes.
 
     `unresolved` lists values that are not on this machine.
     """
@@ -41,8 +41,8 @@ def load(
     """Read a configuration file.
 
     `environ` answers `${env:NAME}`; `airflow`, given inside Airflow only, answers `${airflow:conn_id}` and
-    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key;
-    under `strict` the warnings are mistakes too.  No cluster is contacted.
+    `${airflow:conn_id:field}`.  Raises one ConfigError that lists every mistake with file, line and key; under
+    `strict` warnings are mistakes too.  No cluster is contacted.
     """
     return resolve(path, strict=strict, environ=environ, airflow=airflow).configuration
 
@@ -55,10 +55,10 @@ def resolve(
     airflow: AirflowResolver | None = None,
     elsewhere: bool = False,
 ) -> Resolution:
-    """Do the same as `load` and keep where each value came from.
+    """Read a configuration file as `load` does, and keep where each value came from.
 
-    If `elsewhere`, what a value names need not be on this machine: `unresolved` lists what is not, and the settings
-    hold defaults in its place, which are good for looking at and for nothing else.
+    If `elsewhere`, the things that values refer to need not be on this machine.  `unresolved` lists those that are
+    not; the settings hold defaults in their place, fit for viewing only.
     """
     findings = Findings(path.name, elsewhere=elsewhere)
     file = properties_file.read(path, findings)
@@ -66,7 +66,7 @@ def resolve(
 
 
 def resolve_text(text: str, path: Path) -> Resolution:
-    """Read a file that is still to be written to `path`, on whatever machine.  Raises as `resolve`."""
+    """Read the text of a file that is still to be written to `path`, on any machine.  Raises as `resolve`."""
     findings = Findings(path.name, elsewhere=True)
     properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
     file = properties_file.PropertiesFile(path, "", properties)

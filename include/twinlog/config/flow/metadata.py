@@ -1,4 +1,4 @@
-"""What the metadata sync of a flow is to do: our `twinlog.*` keys for configs, ACLs, quotas and SCRAM users."""
+"""The settings of a flow's metadata sync: our `twinlog.*` keys for configs, ACLs, quotas and SCRAM users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinlog.errors import ConfigError
 
 DEFAULT_MECHANISM = "SCRAM-SHA-512"
 DEFAULT_ITERATIONS = 4096
-"""Kafka's least and default number of iterations (ScramMechanism)."""
+"""Kafka's smallest and default number of iterations (ScramMechanism)."""
 
 _BETWEEN_USERS = re.compile(r",(?![^{}]*\})")
 _USER = re.compile(
@@ -23,9 +23,9 @@ _FORM = "write NAME=${file:/path:key}, or NAME:SCRAM-SHA-512:8192=..., with comm
 
 
 class Profile(StrEnum):
-    """What a target is to be (`twinlog.metadata.profile`).
+    """The purpose of the target (`twinlog.metadata.profile`).
 
-    `standby`: readers may read the copies; what people set on the target stays.  `promoted`: also everything that
+    `standby`: readers may read the copies, and values that people set on the target stay.  `promoted`: also all that
     producers need there.  `mm2`: what MirrorMaker 2 does.
     """
 
@@ -65,7 +65,7 @@ def metadata_settings(read: Reader) -> MetadataSettings:
 
 
 def _scram_users(read: Reader) -> tuple[DeclaredUser, ...]:
-    """Split before references are replaced: a password may hold any character."""
+    """Split the list before references are replaced: a password may hold any character."""
     key = "twinlog.scram.users"
     read.text(key)
     users: dict[tuple[str, str], DeclaredUser] = {}
@@ -92,7 +92,7 @@ def _password(read: Reader, key: str, user: re.Match[str]) -> str:
     try:
         password = read.expand(Property(user["password"].strip(), read.origin(key)))
     except ConfigError:
-        return ""  # said already, when the key was read as a whole
+        return ""  # reported already, when the key was read as a whole
     if not password:
         read.refuse(key, f"{user['name']} has an empty password", "check where its reference leads")
     return password

@@ -1,4 +1,4 @@
-"""What a flow promises and how its gate judges: the tiers of topics, and `twinlog.gate.*`."""
+"""The limits that a flow promises, and how its gate judges: the tiers of topics, and `twinlog.gate.*`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
 
 
 def tiers(read: Reader, keys: Iterable[str], *, enabled: bool) -> tuple[Tier, ...]:
-    """Return the tier of all other topics first, then those that `keys` name, by name.
+    """Return the tier of all other topics first, then the tiers that `keys` name, in order of name.
 
-    A tier promises what every topic does, unless it says otherwise.  One without topics is a mistake in a flow
-    that is enabled: its topics may be written for another flow alone.
+    A tier has the limits of all topics unless it sets its own.  If a flow is enabled, a tier without topics is a
+    mistake; if it is not, the tier's topics may be written for another flow alone.
     """
     everything = Tier(
         rpo_seconds=read.integer("twinlog.rpo.seconds", at_least=1),

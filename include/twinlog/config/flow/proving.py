@@ -1,4 +1,4 @@
-"""When a flow is audited, and which rules of the user's own hold for its data: `twinlog.audit.*`, `twinlog.data.*`."""
+"""The audit's schedule, and the user's own rules of the data: `twinlog.audit.*`, `twinlog.data.*`."""
 
 from __future__ import annotations
 

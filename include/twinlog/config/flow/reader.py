@@ -1,7 +1,7 @@
-"""From properties to typed values, as Kafka's ConfigDef parses them, keeping a record of each for `explain`.
+"""Turn properties into typed values, as Kafka's ConfigDef parses them, and record each for `explain`.
 
-A value that cannot be read becomes a finding and the default takes its place, so that one pass over a file
-finds all its mistakes.
+A value that cannot be read becomes a finding and the default takes its place, so that one pass over a file finds all
+its mistakes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ UNRESOLVED = "[unresolved]"
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 _CONNECT_OPTION = re.compile(r"(;(?!use_ssl=|user_id=|session_id=)[^=;\s]+=)[^;\s]+")
-"""Of a Spark Connect address: a token, or a header that may hold one."""
+"""An option of a Spark Connect address: a token, or a header that may hold one."""
 _SPLIT_BRACES = re.compile(r"\{\d*\s*,\s*\d*\}")
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedValue:
-    """One value as it came out: key, the value as it may be shown (secrets masked), where it is from."""
+    """One typed value: its key, its text as it may be shown (secrets masked), and its origin."""
 
     key: str
     shown: str
@@ -42,7 +42,7 @@ class ResolvedValue:
 
 
 def shown(key: str, text: str, *, indirect: bool = False) -> str:
-    """Return a value as people may see it: without secrets, resolved references or a URL's login or token."""
+    """Return a value as it may be shown: without secrets, resolved references, or a URL's login or token."""
     if text and (indirect or is_secret(key)):
         return MASK
     hidden = _USER_INFO.sub(f"{MASK}@", text)
@@ -50,7 +50,7 @@ def shown(key: str, text: str, *, indirect: bool = False) -> str:
 
 
 class Reader:
-    """Reads the typed values of one flow (or cluster) out of its resolved properties.
+    """Reads the typed values of one flow (or cluster) from its resolved properties.
 
     Each read leaves a ResolvedValue in `trace` and mistakes in `findings`.
     """
@@ -64,24 +64,24 @@ class Reader:
         self._unresolved: set[Origin] = set()
 
     def origin(self, key: str) -> Origin:
-        """Return where the value of a key is from."""
+        """Return the origin of a key's value."""
         found = self._properties.get(key)
         return found.origin if found is not None else given("").origin
 
     def has(self, key: str) -> bool:
-        """Whether somebody wrote this key."""
+        """Say whether this key is written in the file."""
         return key in self._properties
 
     def unresolved(self, key: str) -> bool:
-        """Whether the value of this key, already read, is not on this machine."""
+        """Say whether the value of this key, already read, is not on this machine."""
         return self.origin(key) in self._unresolved
 
     def hidden(self, key: str) -> bool:
-        """Whether the value of this key, already read, may not be shown."""
+        """Say whether the value of this key, already read, may not be shown."""
         return self.trace[key].shown == MASK
 
     def text(self, key: str) -> str:
-        """Return a string, trimmed; "" where neither the file nor Kafka has a value."""
+        """Return a string, trimmed; "" if neither the file nor Kafka has a value."""
         return self._text(key) or ""
 
     def boolean(self, key: str) -> bool:
@@ -89,7 +89,7 @@ class Reader:
         return self.parsed(key, _boolean, "is neither true nor false")
 
     def integer(self, key: str, *, at_least: int | None = None, also: int | None = None) -> int:
-        """Return a whole number not below `at_least`, or `also` (such as -1 for "the broker's default")."""
+        """Return an integer not below `at_least`, or `also` (such as -1 for "the broker's default")."""
 
         def parse(text: str) -> int:
             number = _whole(key, text)
@@ -101,7 +101,7 @@ class Reader:
         return self.parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
 
     def optional_integer(self, key: str, *, at_least: int) -> int | None:
-        """Return a whole number, or None where nothing is written (the key has no default)."""
+        """Return an integer, or None if nothing is written (the key has no default)."""
         text = self._text(key)
         if text is None:
             return None
@@ -132,20 +132,20 @@ class Reader:
         return tuple(filter(None, parts))
 
     def written(self, key: str) -> str:
-        """Return the text of a key as it stands in the file, references and all; "" where nobody wrote it."""
+        """Return the text of a key as it stands in the file, references included; "" if it is not written."""
         found = self._properties.get(key)
         return found.text if found is not None else ""
 
     def expand(self, value: Property) -> str:
-        """Replace the references in a part of a value.  Raises ConfigError where one leads nowhere."""
+        """Replace the references in a part of a value.  Raises ConfigError if one cannot be resolved."""
         return self._providers.expand(value).text
 
     def refuse(self, key: str, message: str, hint: str = "") -> None:
-        """Keep a mistake found in a value that reads well by itself."""
+        """Keep a mistake in a value that can be parsed."""
         self.findings.error(self.origin(key), message, hint)
 
     def note(self, key: str, message: str) -> None:
-        """Keep something about a value that is no mistake; `explain` says it."""
+        """Keep a note about a value that is no mistake; `explain` shows it."""
         self.findings.note(self.origin(key), message)
 
     def client(self, label: str, properties: Properties) -> dict[str, str | Secret]:
@@ -164,7 +164,7 @@ class Reader:
         return result
 
     def knows(self, properties: Properties) -> bool:
-        """Whether nothing in these properties, already read, is known elsewhere only."""
+        """Say whether no value of these properties, already read, is known only elsewhere."""
         return self._unknown.isdisjoint(value.origin for value in properties.values())
 
     def plain(self, properties: Properties) -> dict[str, str]:
@@ -199,7 +199,7 @@ class Reader:
         return expanded.text, expanded.indirect
 
     def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
-        """Return what `parse` makes of the text; the default, and a mistake `otherwise`, when it raises ValueError."""
+        """Return the parsed text; if `parse` raises ValueError, report `otherwise` and return the default."""
         text = self._text(key) or ""
         try:
             return parse(text)

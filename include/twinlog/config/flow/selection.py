@@ -1,4 +1,4 @@
-"""Which clusters and which flows a file names: MM2's rule for pairs (MirrorMakerConfig.clusterPairs)."""
+"""Find the clusters and flows that a file names: MM2's rule for pairs (MirrorMakerConfig.clusterPairs)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def clusters_of(raw: Properties, providers: Providers, findings: Findings) -> tu
 def pairs_of(
     raw: Properties, aliases: tuple[str, ...], providers: Providers, findings: Findings
 ) -> tuple[Pair, ...]:
-    """Return every pair that is enabled or beats: n clusters beat n * (n - 1) ways unless told not to."""
+    """Return every pair that is enabled or writes heartbeats: by default n clusters have n * (n - 1) pairs."""
     everywhere = _java_true(raw.get(HEARTBEATS, given("true")), providers, findings)
     chosen: list[Pair] = []
     for source, target in permutations(aliases, 2):
@@ -53,7 +53,7 @@ def pairs_of(
 
 
 def _java_true(value: Property, providers: Providers, findings: Findings) -> bool:
-    """Boolean.parseBoolean: "true" in any case is true, everything else is false, and deserves a warning."""
+    """Read a boolean as Boolean.parseBoolean does: "true" in any case is true, the rest is false, with a warning."""
     text = _expanded(value, providers, findings, otherwise="true").lower()
     if text not in {"true", "false"} and not findings.blames(value.origin):
         findings.warn(value.origin, "is neither true nor false, and counts as false", "write true or false")
@@ -61,9 +61,10 @@ def _java_true(value: Property, providers: Providers, findings: Findings) -> boo
 
 
 def _expanded(value: Property, providers: Providers, findings: Findings, otherwise: str = "") -> str:
-    """Replace references, as MM2 has done before it looks for pairs.
+    """Replace references, as MM2 does before it looks for pairs.
 
-    If one leads nowhere, keep that and return `otherwise`: a flow that may be enabled elsewhere is read as one that is.
+    If one cannot be resolved, keep that as a finding and return `otherwise`: a flow that may be enabled elsewhere is
+    read as enabled.
     """
     try:
         return providers.expand(value).text

@@ -1,8 +1,8 @@
-"""What the rest of twinlog sees of the configuration: typed, resolved, frozen.
+"""The configuration as the rest of twinlog sees it: typed, resolved, frozen.
 
-`twinlog.config.flow.load.load(path)` builds these from an mm2.properties file; tests build them by hand.
-Nothing below this module needs to know how a value was written or where it came from
-(`twinlog.config.flow.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
+`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file; tests build them by hand.  No
+other code needs to know how a value was written or where it came from (`twinlog.config.flow.explain` does).  Times are
+in ms, sizes in bytes, unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Guarantee(StrEnum):
 
 
 class PoisonPolicy(StrEnum):
-    """What happens to a record the target cannot hold (`twinlog.on.poison.record`)."""
+    """How to handle a record that the target cannot hold (`twinlog.on.poison.record`)."""
 
     FAIL = "fail"
     QUARANTINE = "quarantine"
 
 
 class RecreatedPolicy(StrEnum):
-    """What happens when a source topic was deleted and created again (`twinlog.on.recreated`)."""
+    """How to handle a source topic that was deleted and created again (`twinlog.on.recreated`)."""
 
     FAIL = "fail"
     NEW_INCARNATION = "new-incarnation"
@@ -48,14 +48,14 @@ class RecreatedPolicy(StrEnum):
 
 
 class GapPolicy(StrEnum):
-    """What happens when upstream offsets are gone before they were copied (`twinlog.on.gap`)."""
+    """How to handle upstream offsets that are gone before they were copied (`twinlog.on.gap`)."""
 
     FAIL = "fail"
     RECORD_AND_CONTINUE = "record-and-continue"
 
 
 class CycleRule(StrEnum):
-    """Which release's cycle check applies (`twinlog.cycle.rule`); mm2-4.4 also refuses the source alias."""
+    """The release whose cycle check applies (`twinlog.cycle.rule`); mm2-4.4 also refuses the source alias."""
 
     MM2_4_3 = "mm2-4.3"
     MM2_4_4 = "mm2-4.4"
@@ -65,14 +65,15 @@ class CycleRule(StrEnum):
 class CopySettings:
     """`twinlog.*` keys of the copy path.
 
-    `lanes` None means as many as the work is worth.  A transaction commits at `transaction_bytes`
-    or `transaction_ms`, whichever comes first; `transaction_timeout_ms` is what a dead lane can block a
+    `lanes` None means that the amount of work decides.  A transaction commits at `transaction_bytes` or
+    `transaction_ms`, whichever comes first.  `transaction_timeout_ms` is how long a dead lane can block a
     read_committed reader.  `read_committed` follows `consumer.isolation.level`.
 
-    Two defaults are not MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
+    Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
     uncommitted), and the guarantee is exactly once (MM2: at least once).
-    `bytes_per_second` is what all lanes of the flow together may send, None for no limit.
-    `start_from_latest` is `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
+
+    `bytes_per_second` is the limit of all lanes of the flow together, None for no limit.  `start_from_latest` is
+    `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
     """
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
@@ -94,7 +95,7 @@ _NO_GROUP = NameFilter(())
 
 
 class GroupSyncPolicy(StrEnum):
-    """What may happen to a group's position on the target when its translation lies before it."""
+    """What may happen to a group's position on the target if its translation lies before it."""
 
     NEVER_REWIND = "never-rewind"
     FOLLOW = "follow"
@@ -105,7 +106,7 @@ class GroupSyncPolicy(StrEnum):
 class GroupSyncSettings:
     """`twinlog.group.sync.policy` for all groups, and lists of group patterns for some.
 
-    A group that several lists match gets the most careful of them: never-rewind, then follow, then force.
+    If several lists match a group, the most careful policy applies: never-rewind, then follow, then force.
     """
 
     policy: GroupSyncPolicy = GroupSyncPolicy.NEVER_REWIND
@@ -124,11 +125,11 @@ class GroupSyncSettings:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Topics with a promise of their own (`twinlog.tier.NAME.*`); the tier "" is every other topic's.
+    """Topics with limits of their own (`twinlog.tier.NAME.*`); the tier "" covers all other topics.
 
-    `rpo_seconds` is how old a record may get before it is copied, `lag_records` how many may be missing in a
-    partition when a planned failover begins.  `audit_percent` is how much of a topic must have been proved
-    equal; None promises nothing.
+    `rpo_seconds` is how old a record may get before it is copied.  `lag_records` is how many may be missing in a
+    partition when a planned failover begins.  `audit_percent` is how much of a topic must have been proved equal.
+    None sets no limit.
     """
 
     name: str = ""
@@ -140,15 +141,15 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """`twinlog.gate.*` keys: what the readiness gate asks for.
+    """`twinlog.gate.*` keys: the conditions of the readiness gate.
 
-    `fence_seconds` is the time over which the source's ends must stand still, `state_age_seconds` how old the
-    last cycle may be and `audit_age_seconds` a topic's last audit, `canary_seconds` how long the gate waits for its
-    canary.  `undecided_seconds` (`twinlog.undecided.seconds`) is how long a transaction of the source may hold records
-    back; longer is an alarm, too.  `schemas_topic` is where the source's schema registry keeps its schemas.  `blocking`
-    names checks that only warn by themselves and forbid a failover here.  `reports` is the folder for pages and
-    evidence, None for the user's own; `sign_with` is a private key (PEM, Ed25519) for the evidence.  `alert_url` takes
-    alarms about a broken RPO.
+    `fence_seconds` is the time over which the source's ends must stand still.  `state_age_seconds` is the greatest age
+    of the last cycle, `audit_age_seconds` that of a topic's last audit.  `canary_seconds` is how long the gate waits
+    for its canary.  `undecided_seconds` (`twinlog.undecided.seconds`) is how long a transaction of the source may hold
+    records back; a longer one also raises an alarm.  `schemas_topic` is the topic of the source's schema registry.
+    `blocking` names checks that by default only warn and that forbid a failover here.  `reports` is the folder for
+    pages and evidence, None for the default one of the user.  `sign_with` is a private key (PEM, Ed25519) for the
+    evidence.  `alert_url` receives alarms about a broken RPO.
     """
 
     fence_seconds: int = 10
@@ -175,7 +176,7 @@ class AuditSettings:
 
 
 class SampledSide(StrEnum):
-    """Whose records the user's own rules are asked of (`twinlog.data.quality.side`)."""
+    """The side whose records the user's own rules judge (`twinlog.data.quality.side`)."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -185,8 +186,9 @@ class SampledSide(StrEnum):
 class DataRulesSettings:
     """`twinlog.data.quality.*` keys: the user's own rules of the data.
 
-    `suite` is a file of expectations, None asks nothing; `sample_records` are the newest offsets of each partition
-    that are looked at.  With `stop` a topic that breaks a critical rule is paused, otherwise it is only told.
+    `suite` is a file of expectations; None judges nothing.  `sample_records` is the number of newest offsets of each
+    partition that are judged.  With `stop`, a topic that breaks a critical rule is paused; otherwise it is only
+    reported.
     """
 
     suite: Path | None = None
@@ -198,10 +200,10 @@ class DataRulesSettings:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
-    """What to do when topics are deleted, recreated or lose records (docs/topics.md).
+    """How to handle topics that are deleted, recreated or lose records (docs/topics.md).
 
     `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
-    `forget_after_ms` is how long both are missed until what is known of them is dropped (`twinlog.on.deleted.both`).
+    `forget_after_ms` is how long both must be missing before the ledger forgets them (`twinlog.on.deleted.both`).
     """
 
     on_recreated: RecreatedPolicy = RecreatedPolicy.FAIL
@@ -214,13 +216,14 @@ class LifecycleSettings:
 class FlowSettings:
     """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
 
-    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only beats (MirrorMakerConfig).
-    `way_back` is the flow the other way where that one copies nothing and only beats; `carries` are pairs without a
-    flow either way that this one beats for, `beaten_into` is one that beats on the source (config/flow/beats.py).
-    `progress_on_source` names the topics of the source in which flows into it keep their progress, where somebody gave
-    them a name.  `aliases` are those of all clusters of the file.
-    `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.  `metrics_folder`
-    is where each cycle's numbers are written for Prometheus, None for nowhere (`twinlog.metrics.folder`).
+    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only writes heartbeats
+    (MirrorMakerConfig).  `way_back` is the reverse flow if that one copies nothing and only writes heartbeats.
+    `carries` are pairs without a flow in either direction for which this flow writes heartbeats.  `beaten_into` is a
+    flow that writes heartbeats on the source (config/flow/beats.py).  `progress_on_source` are the topics of the
+    source in which flows into it keep their progress, if they were given names.  `aliases` are those of all clusters
+    of the file.  `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.
+    `metrics_folder` is where each cycle's numbers are written for Prometheus, None for nowhere
+    (`twinlog.metrics.folder`).
     """
 
     source: ClusterSettings
@@ -274,52 +277,55 @@ class FlowSettings:
     aliases: frozenset[str] = frozenset()
 
     def tier_of(self, topic: str) -> Tier:
-        """The tier of a topic: of those that name it the one with the least RPO, else the tier of all others."""
+        """Return the tier of a topic: of the tiers that name it, the one with the least RPO; else the default tier."""
         named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
         return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
 
     @property
     def name(self) -> str:
-        """`A->B`."""
+        """Return `A->B`."""
         return f"{self.source.alias}->{self.target.alias}"
 
     @property
     def continuous(self) -> bool:
-        """Whether the flow's Dag follows the source, run after run, instead of copying on a schedule."""
+        """Say whether the flow's Dag follows the source, run after run, instead of copying on a schedule."""
         return self.schedule == CONTINUOUS
 
     @property
     def offsets_topic(self) -> str:
-        """Where Connect would keep this flow's source offsets, on the target (MirrorMakerConfig.workerConfig)."""
+        """Return the target topic where Connect would keep this flow's offsets (MirrorMakerConfig.workerConfig)."""
         return self.offset_storage_topic or f"mm2-offsets.{self.source.alias}.internal"
 
     @property
     def progress_topics(self) -> frozenset[str]:
-        """Names under which no flow may take a topic of the source: progress is kept there, or in its namesake."""
+        """Return the names of source topics that are never copied.
+
+        Flows keep their progress in a topic of that name, on the source or on the target.
+        """
         return self.progress_on_source | {self.offsets_topic}
 
     @property
     def offset_map_topic(self) -> str:
-        """Where the exact offset map of this flow lives, on the target."""
+        """Return the topic on the target with the exact offset map of this flow."""
         return state_topics.offset_map_topic(self.source.alias)
 
     @property
     def ledger_topic(self) -> str:
-        """Where gaps, incarnations, lanes and flow state of this flow live, on the target."""
+        """Return the topic on the target with gaps, incarnations, lanes and state of this flow."""
         return state_topics.ledger_topic(self.source.alias)
 
     @property
     def quarantine_topic(self) -> str:
-        """Where records that the target cannot hold are written aside, on the target (`twinlog.on.poison.record`)."""
+        """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
         return f"mm2-quarantine.{self.source.alias}.internal"
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One configuration file: its clusters by alias, and its flows (enabled, or only beating) by name.
+    """One configuration file: its clusters by alias, and its flows (enabled, or only writing heartbeats) by name.
 
-    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.
-    `sha256` identifies the file in reports and evidence.
+    `warnings` are lines for people: what MM2 would silently drop, likely mistakes, deprecated names.  `sha256`
+    identifies the file in reports and evidence.
     """
 
     path: Path
@@ -330,5 +336,5 @@ class Configuration:
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
-        """Flows that copy data, in the order of the file's `clusters`."""
+        """Return the flows that copy data, in the order of the file's `clusters`."""
         return tuple(flow for flow in self.flows.values() if flow.enabled)

@@ -1,7 +1,7 @@
-"""Java client properties of one cluster and role -> what the relay's sockets and confluent-kafka need.
+"""Turn the Java client properties of one cluster and role into settings for the relay and confluent-kafka.
 
-Both come from one reading (`connection_settings`), so that the two libraries cannot disagree.  What cannot be
-mapped is refused by key: a client that half understands its security settings is worse than none.
+Both come from one reading (`connection_settings`), so that the two libraries cannot disagree.  A property that cannot
+be mapped is refused by key: a client that half understands its security settings is worse than none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFUSED = {
     "security.providers": "Java classes cannot run here",
     "ssl.provider": "Java's security providers do not exist here",
 }
-"""Keys that change who is trusted or how, in ways that cannot be followed."""
+"""Keys that change which peers are trusted, or how, in ways that cannot be followed."""
 
 
 def connection_settings(
@@ -34,7 +34,7 @@ def connection_settings(
 ) -> ConnectionSettings:
     """Return how the relay reaches a cluster, from the Java properties of one role.
 
-    Raises ConfigError with the key in `data` for anything that cannot be followed.
+    Raises ConfigError with the key in `data` for a property that cannot be followed.
     """
     for key, why in _REFUSED.items():
         if properties.get(key):
@@ -53,7 +53,7 @@ def connection_settings(
 
 
 def security_protocol(properties: ClientProperties) -> SecurityProtocol:
-    """Return `security.protocol`, in any case; PLAINTEXT where none is given."""
+    """Return `security.protocol`, in any case; PLAINTEXT if it is not given."""
     written = properties.get("security.protocol", "PLAINTEXT")
     try:
         return SecurityProtocol(reveal(written).upper())

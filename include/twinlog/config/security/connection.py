@@ -1,7 +1,7 @@
-"""How the relay reaches one cluster: the part of Java's client properties a socket needs.
+"""How the relay reaches one cluster: the part of Java's client properties that a socket needs.
 
-`twinlog.config.security.client_properties` makes these from the resolved Java properties; the relay consumes them.
-They are picklable (they travel to Spark tasks) and print no secret.
+`twinlog.config.security.client_properties` makes these from the resolved Java properties; the relay uses them.  They
+are picklable (they travel to Spark tasks) and print no secret.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class SecurityProtocol(StrEnum):
 
     @property
     def tls(self) -> bool:
-        """Whether the socket is wrapped in TLS."""
+        """Say whether the socket is wrapped in TLS."""
         return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
     @property
     def sasl(self) -> bool:
-        """Whether a SASL exchange follows the connection."""
+        """Say whether a SASL exchange follows the connection."""
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
@@ -83,7 +83,7 @@ class ConnectionSettings:
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether a stranger who reads these settings could log in with them."""
+        """Say whether a reader of these settings could log in with them."""
         password = self.sasl is not None and self.sasl.password is not None
         return password or self.tls.key_pem is not None
 

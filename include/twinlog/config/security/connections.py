@@ -1,4 +1,7 @@
-"""`${airflow:...}` in a Spark job: what the Airflow task that started it has looked up, in one variable."""
+"""`${airflow:...}` in a Spark job: the Airflow task that started the job has looked the values up.
+
+They are handed over in one variable.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ HANDED_OVER = "TWINLOG_AIRFLOW_CONNECTIONS"
 
 
 def handed_over(environ: Mapping[str, str] = os.environ) -> AirflowResolver | None:
-    """Return the resolver of a job that an Airflow task started, None anywhere else."""
+    """Return the resolver in a job that an Airflow task started, else None."""
     text = environ.get(HANDED_OVER)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Client properties that work and protect nothing: logins and tokens in clear, brokers not identified.  Pure."""
+"""Find client properties that work but protect nothing: logins in clear, brokers not identified.  Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IN_CLEAR = {
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """One property that leaves something unprotected: its key, what is unprotected, what to do."""
+    """One property that leaves something unprotected: its key, what is unprotected, and what to do."""
 
     key: str
     message: str

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config`: one login module with its options, in Java's own small language.
+"""Parse `sasl.jaas.config`: one login module with its options, in Java's own small language.
 
 `Module flag key=value key="value" ... ;` with // and /* */ comments, as Kafka's JaasConfig reads it.
 """
@@ -46,7 +46,7 @@ class _Token:
 def parse_jaas(text: str) -> LoginModule:
     """Parse the value of `sasl.jaas.config`.
 
-    Raises ConfigError, which never quotes the text, when it is not exactly one terminated entry.
+    Raises ConfigError, which never quotes the text, if it is not exactly one terminated entry.
     """
     tokens = list(_tokens(text))
     ends = [index for index, token in enumerate(tokens) if token.kind == "end"]

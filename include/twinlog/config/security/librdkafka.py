@@ -1,4 +1,4 @@
-"""Java client properties -> the configuration of confluent-kafka (librdkafka) for one role."""
+"""Turn Java client properties into the configuration of confluent-kafka (librdkafka) for one role."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MAPPED: Mapping[str, tuple[str, int, int]] = {
 }
 """Numbers of a Java client's connections: librdkafka's name, and the range outside of which it refuses to start.
 
-Java allows more; 0 is "never" for librdkafka's idle connections as -1 is for Java's.  What a Java client says of
-records (`fetch.*`, `linger.ms`) has no place here: confluent-kafka only writes and looks at single ones
+Java allows more; 0 means "never" for librdkafka's idle connections, as -1 does for Java's.  Java's settings about
+records (`fetch.*`, `linger.ms`) have no place here: confluent-kafka only writes and reads single records
 (cluster/records.py).
 """
 
@@ -43,11 +43,11 @@ records (`fetch.*`, `linger.ms`) has no place here: confluent-kafka only writes 
 def librdkafka(cluster: ClusterSettings, role: Role) -> dict[str, Setting]:
     """Return the configuration dict of confluent-kafka for one role of a cluster, secrets in the clear.
 
-    Hand it to a client's constructor and nowhere else.  Raises ConfigError for what cannot be mapped.
+    Hand it to a client's constructor and nowhere else.  Raises ConfigError if a property cannot be mapped.
     """
     properties: ClientProperties = getattr(cluster, role)
     connection = connection_settings(cluster.alias, properties, client_id=cluster.connection.client_id)
-    # Whatever the file says: what twinlog writes must not be lost or doubled by a retry.
+    # These override the file: twinlog's own writes must not be lost or doubled by a retry.
     held: dict[str, Setting] = {"acks": "all", "enable.idempotence": True} if role == "producer" else {}
     return {**tunables(properties), **held, **security(connection)}
 
@@ -124,9 +124,9 @@ _SASL: Mapping[str, Callable[[SaslSettings], dict[str, Setting]]] = {
 
 
 def tunables(properties: ClientProperties) -> dict[str, Setting]:
-    """Return what a Java client says of its connections, within librdkafka's ranges.
+    """Return the connection settings of a Java client, within librdkafka's ranges.
 
-    Raises ConfigError with the key for what is no number.
+    Raises ConfigError with the key if a value is not a number.
     """
     result: dict[str, Setting] = {}
     numbers: dict[str, int] = {}
@@ -146,7 +146,7 @@ def _number(java: str, text: str) -> int:
 
 
 def _ordered(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Keep the first pause within the longest one, which librdkafka demands also where only one of them is written."""
+    """Keep the first pause within the longest one; librdkafka demands it even if only one of them is written."""
     first, longest = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
     if longest in numbers:
         return {first: min(numbers.get(first, _FIRST_PAUSE_MS), numbers[longest])}

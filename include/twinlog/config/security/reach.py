@@ -1,8 +1,8 @@
-"""Which of twinlog's two kinds of clients follows a property of a Java client: the copy, the client library, or none.
+"""Decide which of twinlog's two kinds of clients follows a Java client property: the copy, the library, or none.
 
 The copy fetches and writes over the relay's own connections, with the consumer's properties of the source and the
 producer's of the target.  Everything else (topics, groups, twinlog's own few records) goes through confluent-kafka, in
-the role that the property is of.  A table of tests changes every key and looks at what changes.
+the role that the property belongs to.  A table of tests changes every key and checks what changes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ FETCH_SIZES = {
     "fetch.max.bytes": "twinlog.fetch.bytes",
     "max.partition.fetch.bytes": "twinlog.partition.fetch.bytes",
 }
-"""Properties of the source's consumer, and our key that they are the default of."""
+"""Properties of the source's consumer, and our key whose default they are."""
 
 STEERING = ("isolation.level", "auto.offset.reset")
 """Properties of the source's consumer that steer the copy."""
 
 HELD = frozenset({"acks", "enable.idempotence", "enable.auto.commit", "transactional.id"})
-"""What twinlog sets itself, because the guarantee depends on it."""
+"""Properties that twinlog sets itself, because the guarantee depends on them."""
 
 _CONNECTION = frozenset(
     """
@@ -49,7 +49,7 @@ _LIBRARY = frozenset(
 
 
 class Reach(StrEnum):
-    """Who follows a property.  CHECKED: nobody, but a value that would have to be followed is refused."""
+    """Which client follows a property.  CHECKED: no client does, but a value that would matter is refused."""
 
     BOTH = "copy and client library"
     COPY = "copy"
@@ -59,12 +59,12 @@ class Reach(StrEnum):
 
 
 def reach(role: str, key: str, relay_role: str) -> Reach:
-    """Say who follows `key` of a client of this role, on a cluster where the relay connects as `relay_role`.  Pure."""
+    """Return which client follows `key` of a role, on a cluster where the relay connects as `relay_role`.  Pure."""
     if key in HELD or key not in ROLE_KEYS[role]:
         return Reach.NEITHER
     if key in _ACCEPTED:
         return Reach.CHECKED
-    if key == "client.id":  # the name of the copy's connections is that of all others
+    if key == "client.id":  # the name of the copy's connections is also that of all others
         return Reach.BOTH if role == relay_role else Reach.NEITHER
     if key in _CONNECTION:
         return Reach.BOTH if role == relay_role else Reach.LIBRARY

@@ -1,4 +1,4 @@
-"""SASL logins: mechanism and JAAS entry of a Java client as one SaslSettings."""
+"""Turn mechanism and JAAS entry of a Java client into one SaslSettings."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
 def sasl_settings(properties: ClientProperties) -> SaslSettings:
     """Return the login of a SASL connection.
 
-    Raises ConfigError, naming the key, for mechanisms, login modules and callback classes that cannot be
-    followed (GSSAPI, MSK IAM, one's own classes).
+    Raises ConfigError, naming the key, for mechanisms, login modules and callback classes that cannot be followed
+    (GSSAPI, MSK IAM, custom classes).
     """
     key = "sasl.mechanism"
     if key not in properties:
@@ -110,7 +110,7 @@ def _is_web_address(text: str) -> bool:
 
 
 def _extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """`extension_NAME=value` (KIP-342), which librdkafka takes as a list with commas."""
+    """Read `extension_NAME=value` options (KIP-342), which librdkafka takes as a list with commas."""
     found = tuple(
         (name.removeprefix(_EXTENSION), value)
         for name, value in options.items()
@@ -122,7 +122,10 @@ def _extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: Mapping[str, str]) -> None:
-    """Its TLS is the library's own, with the machine's certificates."""
+    """Refuse settings that the token endpoint's client would ignore.
+
+    Its TLS is the library's own, with the machine's certificates.
+    """
     if any(name.startswith("ssl.") for name in options):
         raise _wrong(
             JAAS,
@@ -136,7 +139,7 @@ def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: 
 
 
 def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
-    """Kafka's OAuthBearerUnsecuredLoginCallbackHandler: for development only."""
+    """Return the login of Kafka's OAuthBearerUnsecuredLoginCallbackHandler: for development only."""
     claims: list[tuple[str, str]] = []
     for name, value in options.items():
         match = _CLAIM.fullmatch(name)

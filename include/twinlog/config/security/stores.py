@@ -1,8 +1,7 @@
-"""Java's key stores and trust stores as PEM texts: PEM, PKCS12 and JKS, from a file or inline.
+"""Read Java's key stores and trust stores as PEM texts: PEM, PKCS12 and JKS, from a file or inline.
 
-What a store is gets decided by its bytes, as Java's own JKS provider does, which reads PKCS12 too.
-Private keys leave here decrypted (PBES2 included) and wrapped in Secret.  Errors name the property, never a
-password.
+The bytes decide the type of a store, as in Java's own JKS provider, which also reads PKCS12.  Private keys leave this
+module decrypted (PBES2 included) and wrapped in Secret.  Errors name the property, never a password.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ARMOUR = re.compile(r"\s*(-----(?:BEGIN|END) [A-Z0-9 ]+-----)\s*")
 def trusted_certificates(properties: ClientProperties) -> str | None:
     """Return the PEM of `ssl.truststore.*`, or None for the system's own store.
 
-    Raises ConfigError when the store cannot be read, is of an unknown type or holds no certificate.
+    Raises ConfigError if the store cannot be read, is of an unknown type or holds no certificate.
     """
     kind = _declared_type(properties, "ssl.truststore.type")
     inline = properties.get("ssl.truststore.certificates")
@@ -63,9 +62,9 @@ def trusted_certificates(properties: ClientProperties) -> str | None:
 
 
 def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
-    """Return the PEM chain and the PEM private key of `ssl.keystore.*`; None where no key store is set.
+    """Return the PEM chain and the PEM private key of `ssl.keystore.*`; None if no key store is set.
 
-    Raises ConfigError when the store cannot be read or decrypted, or does not hold exactly one key.
+    Raises ConfigError if the store cannot be read or decrypted, or does not hold exactly one key.
     """
     kind = _declared_type(properties, "ssl.keystore.type")
     if properties.get("ssl.keystore.key"):
@@ -174,7 +173,7 @@ def _certificates_in(text: str, key: str) -> str:
 
 
 def _unfolded(text: str) -> str:
-    """Give PEM written on one line (as properties files hold it) its line ends back."""
+    """Restore the line ends of a PEM written on one line, as properties files hold it."""
     lines = _ARMOUR.sub(lambda match: f"\n{match[1]}\n", text).strip()
     return lines if ":" in lines else re.sub(r"(?<!BEGIN)(?<!END) +(?![A-Z ]*-----)", "\n", lines)
 

@@ -1,1 +1,1 @@
-"""What the gate asks, as data."""
+"""The gate's checks, as data."""

@@ -1,4 +1,4 @@
-"""What the readiness gate asks of topics, partitions and groups beside the checks of every cycle."""
+"""The gate's checks of topics, partitions and groups, beyond the checks of every cycle."""
 
 from __future__ import annotations
 

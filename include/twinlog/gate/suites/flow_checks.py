@@ -1,4 +1,4 @@
-"""What the readiness gate asks of a flow and its clusters."""
+"""The gate's checks of a flow and its clusters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the readiness gate asks for, as suites: those of the cycle, and what only matters before a failover.
+"""The gate's suites: those of the cycle, and the checks that matter only before a failover.
 
-What a critical check needs and nobody knows counts as failed: the gate never says "ready" by default.
+If a critical check needs a fact that is unknown, it fails: the gate never says "ready" by default.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from twinlog.gate.suites import flow_checks as whole
 
 
 class Mode(StrEnum):
-    """Whether the source is asked, or nothing but the state on the target is left."""
+    """Whether both clusters are asked, or only the state on the target is left."""
 
     PLANNED = "planned"
     SOURCE_DEAD = "source-dead"
 
 
 class Fact(StrEnum):
-    """How old what a check looks at is: seen now, by the last cycle, the last audit, or the last checkpoint."""
+    """The age of the facts a check looks at: seen now, by the last cycle, the last audit, or the last checkpoint."""
 
     NOW = "now"
     CYCLE = "cycle"
@@ -44,10 +44,10 @@ RAISED = frozenset({
     "rpo-within-budget",
     "transactions-end",
 })
-"""Checks of topics that only warn in a cycle: they forbid a failover, and need to be known."""
+"""Checks of topics that only warn in a cycle; in the gate they forbid a failover, and fail if unknown."""
 
 ON_THE_TARGET = frozenset({"can-be-written", "every-partition-led"})
-"""Of these, the ones that do not ask the source."""
+"""Those of the raised checks that do not ask the source."""
 
 WITHOUT_SOURCE = frozenset({
     "nothing-copied-twice",
@@ -72,8 +72,8 @@ _GROUP_RANGES = (copy.GROUP_NOT_BELOW, copy.GROUP_NOT_BEYOND)
 def suites(mode: Mode, *, still_writing: bool = False, canary: bool = False) -> tuple[Suite, ...]:
     """Return the suites of a mode.
 
-    While producers are `still_writing`, what only holds after them is not asked for: the question is then whether a
-    planned failover could begin.
+    While producers are `still_writing`, checks that can hold only after they have stopped are left out.  The question
+    is then whether a planned failover could begin.
     """
     if mode is Mode.SOURCE_DEAD:
         return _suites(
@@ -129,9 +129,9 @@ def _suites(
 
 
 def raised(chosen: Iterable[Suite], blocking: Iterable[str]) -> tuple[Suite, ...]:
-    """Make warnings critical that a configuration wants to block (`twinlog.gate.blocking`): they need to be known.
+    """Make those warnings critical that `twinlog.gate.blocking` names; an unknown fact then fails them.
 
-    What is critical already stays as it is: some of it may have nothing to judge.
+    A check that is critical already is left as it is: some of them may have nothing to judge.
     """
     names = frozenset(blocking)
     return tuple(
@@ -165,7 +165,7 @@ def refuse_unknown(names: Iterable[str], where: str) -> None:
 
 
 NOTHING_BLOCKED = "nothing-blocked"
-"""The one check that is not of a suite: its message is made of the problems of topics."""
+"""The one check that belongs to no suite: its message is made from the problems of topics."""
 
 AGES: Mapping[str, Fact] = {
     **dict.fromkeys(("flow-has-run", "last-cycle-succeeded", "state-age"), Fact.CYCLE),
@@ -177,4 +177,4 @@ AGES: Mapping[str, Fact] = {
     **dict.fromkeys(("audit-equal", "audit-age", "audit-promised", "audit-coverage"), Fact.AUDIT),
     "group-covered": Fact.CHECKPOINT,
 }
-"""What each check's facts date from; what is not named here is seen when the gate asks."""
+"""The age of each check's facts; a check that is not named here uses facts seen when the gate asks."""

@@ -28,8 +28,8 @@ START_TIMEOUT_S = 120
 class AirflowInstance:
     """Airflow working from this project's dags/ and plugins/ and one configuration file.
 
-    `home` is its AIRFLOW_HOME; nothing outside of it is read or written, and no setting (`AIRFLOW_...`) of another
-    Airflow is taken from the environment.  Users log in with a password made for this instance.  `watched`: it dies
+    `home` is its AIRFLOW_HOME.  It reads and writes nothing outside of it, and takes no setting (`AIRFLOW_...`) of
+    another Airflow from the environment.  Users log in with a password made for this instance.  If `watched`, it dies
     with this process; otherwise `stop` must be called.
     """
 
@@ -52,7 +52,7 @@ class AirflowInstance:
         self._processes: Processes | None = None
 
     def _settings(self, config: Path, dags: Path) -> dict[str, str]:
-        """Environment of all components: two cores, no examples, nobody but this machine."""
+        """Return the environment of all components: two cores, no examples, reachable from this machine alone."""
         return {
             "TWINLOG_CONFIG": str(config),
             "PYTHONUNBUFFERED": "1",
@@ -77,12 +77,12 @@ class AirflowInstance:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "GX_ANALYTICS_ENABLED": "False",
-            # Its components talk to each other on this machine, whatever proxy leads out of it.
+            # The components talk to each other on this machine, whatever proxy leads out of it.
             **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
         }
 
     def start(self) -> None:
-        """Make the database and start the components; `wait_until_healthy` says when they work."""
+        """Create the database and start the components; `wait_until_healthy` returns once they work."""
         self.home.mkdir(parents=True, exist_ok=True)
         passwords = self.home / "passwords.json"
         passwords.touch(mode=0o600)
@@ -96,7 +96,7 @@ class AirflowInstance:
         )
 
     def command(self, *words: str, timeout_s: float = 120) -> str:
-        """Run one `airflow` command and return its stdout.  Raises TerminalError when it fails."""
+        """Run one `airflow` command and return its stdout.  Raises TerminalError if it fails."""
         done = subprocess.run(
             [sys.executable, "-m", "airflow", *words],
             env=self.environment,
@@ -112,16 +112,16 @@ class AirflowInstance:
         return done.stdout
 
     def command_alone(self, *words: str) -> str:
-        """Run one `airflow` command while the scheduler does nothing; as `command`.
+        """Run one `airflow` command while the scheduler is stopped; as `command`.
 
-        For one that reads before it writes: SQLite refuses it when somebody else wrote in between.
+        For a command that reads before it writes: SQLite refuses it if another process wrote in between.
         """
         assert self._processes is not None, "start it first"
         with self._processes.held("scheduler"):
             return self.command(*words)
 
     def wait_until_healthy(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Return when every component reports health.  Raises TerminalError when one dies or time is up."""
+        """Return once every component reports health.  Raises TerminalError if one dies or time is up."""
         deadline = time.monotonic() + timeout_s
         while not self.api.is_healthy():
             self.check_alive()
@@ -132,7 +132,7 @@ class AirflowInstance:
             time.sleep(0.3)
 
     def check_alive(self) -> None:
-        """Raise TerminalError, with the end of its log, when a component has died."""
+        """Raise TerminalError, with the end of its log, if a component has died."""
         if self._processes is None:
             return
         for name in self._processes.dead():
@@ -142,11 +142,11 @@ class AirflowInstance:
 
     @property
     def sessions(self) -> tuple[int, ...]:
-        """Session of each component, for `twinlog.lab.demo.processes.stop_sessions`."""
+        """Return the session of each component, for `twinlog.lab.demo.processes.stop_sessions`."""
         return self._processes.sessions if self._processes else ()
 
     def stop(self) -> None:
-        """End every component and what it has started."""
+        """End every component and the processes it has started."""
         if self._processes is not None:
             self._processes.stop()
             self._processes = None

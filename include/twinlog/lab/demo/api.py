@@ -13,7 +13,7 @@ from twinlog.errors import ClusterUnreachable, TerminalError
 
 TIMEOUT_S = 30
 
-# Airflow is on this machine: no proxy that the environment names leads there.
+# Airflow is on this machine: a proxy in the environment does not apply.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -27,20 +27,20 @@ class AirflowApi:
     _token: str = field(default="", repr=False)
 
     def get(self, path: str) -> Any:
-        """GET `/api/v2/<path>`."""
+        """Send GET `/api/v2/<path>`."""
         return self._call("GET", path)
 
     def post(self, path: str, body: object) -> Any:
-        """POST to `/api/v2/<path>`."""
+        """Send POST to `/api/v2/<path>`."""
         return self._call("POST", path, body)
 
     def patch(self, path: str, body: object) -> Any:
-        """PATCH `/api/v2/<path>`."""
+        """Send PATCH to `/api/v2/<path>`."""
         return self._call("PATCH", path, body)
 
     @property
     def token(self) -> str:
-        """A bearer token of the user; also what the UI keeps in its cookie `_token`."""
+        """Return a bearer token of the user; the UI keeps the same in its cookie `_token`."""
         if not self._token:
             answer = _request(
                 "POST", f"{self.url}/auth/token", {"username": self.user, "password": self.password}, ""
@@ -49,7 +49,7 @@ class AirflowApi:
         return self._token
 
     def is_healthy(self) -> bool:
-        """Whether database, scheduler and Dag processor all report health."""
+        """Say whether database, scheduler and Dag processor all report health."""
         try:
             parts = _request("GET", f"{self.url}/api/v2/monitor/health", None, "")
         except (ClusterUnreachable, TerminalError):
@@ -62,7 +62,7 @@ class AirflowApi:
         return {dag["dag_id"] for dag in self.get("dags?limit=100")["dags"]}
 
     def import_errors(self) -> list[str]:
-        """Return what each Dag file that could not be imported says."""
+        """Return the import error of each Dag file that has one."""
         return [error["stack_trace"] for error in self.get("importErrors")["import_errors"]]
 
     def pause(self, dag_id: str, *, paused: bool) -> None:

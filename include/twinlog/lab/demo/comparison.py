@@ -1,4 +1,4 @@
-"""Both sides of a topic read record by record: the demo's own proof, made with ordinary clients.
+"""Read both sides of a topic record by record: the demo's own proof, made with ordinary clients.
 
 It shares no code with the copy, on purpose.
 """
@@ -20,12 +20,12 @@ CHUNK = 10_000
 POLL_S = 0.2
 SILENCE_S = 15.0
 NOTHING = "no record on either side"
-"""What is said of a topic that nothing was compared of: it is not equal."""
+"""The result for a topic of which nothing was compared: it is not equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRecord:
-    """Everything of a record that a consumer can see and a copy must keep (its offset it need not)."""
+    """Everything of a record that a consumer can see and a copy must keep, so without its offset."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ PartitionRecords = Mapping[int, Sequence[SeenRecord]]
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """How the two sides of one topic compare.  `difference` is empty when every record is equal, in order."""
+    """The comparison of one topic.  `difference` is empty if every record is equal, in order."""
 
     topic: str
     remote_topic: str
@@ -48,15 +48,14 @@ class TopicComparison:
 
     @property
     def equal(self) -> bool:
-        """Whether every record of every partition is equal."""
+        """Say whether every record of every partition is equal."""
         return not self.difference
 
 
 def compare_topic(source: str, target: str, topic: str, remote_topic: str) -> TopicComparison:
     """Read `topic` at bootstrap `source` and `remote_topic` at `target`, and compare them in order.
 
-    Reads committed records only, all of a topic into memory.  Raises ClusterUnreachable when a side stops
-    answering.
+    Reads committed records only, all of a topic into memory.  Raises ClusterUnreachable if a side stops answering.
     """
     theirs, ours = read_topic(source, topic), read_topic(target, remote_topic)
     return TopicComparison(
@@ -69,9 +68,9 @@ def compare_topic(source: str, target: str, topic: str, remote_topic: str) -> To
 
 
 def find_difference(theirs: PartitionRecords, ours: PartitionRecords) -> str:
-    """Return the first difference between source and target in words, empty when there is none.
+    """Return the first difference between source and target in words, "" if there is none.
 
-    That neither side holds a record is said, too: then nothing was compared.
+    If neither side holds a record, that is reported, too: then nothing was compared.
     """
     if theirs.keys() != ours.keys():
         return f"{len(theirs)} partitions, {len(ours)} on the target"
@@ -90,12 +89,12 @@ def _name_difference(left: SeenRecord | None, right: SeenRecord | None) -> str:
 
 
 def count_records(bootstrap: str, topic: str) -> int:
-    """Return how many committed records a topic holds, by reading them."""
+    """Count the committed records of a topic by reading them."""
     return sum(map(len, read_topic(bootstrap, topic).values()))
 
 
 def read_topic(bootstrap: str, topic: str) -> PartitionRecords:
-    """Return the committed records of every partition, first to last; empty when there is no such topic."""
+    """Return the committed records of every partition, first to last; empty if there is no such topic."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     records: dict[int, list[SeenRecord]] = {number: [] for number in range(_partitions(bootstrap, topic))}
@@ -137,7 +136,7 @@ def _read_to_the_end(consumer: Consumer, records: dict[int, list[SeenRecord]], w
 
 
 def _partitions(bootstrap: str, topic: str) -> int:
-    """Return how many partitions a topic has, 0 when there is no such topic."""
+    """Return the number of partitions of a topic, 0 if there is no such topic."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -1,4 +1,4 @@
-"""What happens in the demo: fill topics, let records flow, watch cycles, stop the flow, compare both sides."""
+"""The course of the demo: fill topics, let records flow, watch cycles, stop the flow, compare both sides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinlog.lab.demo.workload import TOPICS, Stream, create_topics, freeze_comp
 
 STREAM_S = 40
 LONGEST_S = 540
-"""Two cores with nothing else to do need less than three minutes; a busy machine gets the time it needs."""
+"""Seconds the demo may take; two idle cores need less than three minutes, a busy machine more."""
 
 POLL_S = 1.0
 FINISHED = frozenset({"success", "failed"})
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One finished Dag run: what its tasks reported."""
+    """One finished Dag run, as its tasks reported it."""
 
     run_id: str
     state: str
@@ -56,7 +56,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The demo's outcome.  `heartbeat_latency_ms` is how old the newest copied heartbeat was in the last cycle."""
+    """The demo's outcome.  `heartbeat_latency_ms` is the age of the newest copied heartbeat in the last cycle."""
 
     topics: tuple[TopicOutcome, ...]
     cycles: int
@@ -66,13 +66,13 @@ class DemoReport:
 
     @property
     def equal(self) -> bool:
-        """Whether every record of every topic is equal on both sides."""
+        """Say whether every record of every topic is equal on both sides."""
         return bool(self.topics) and all(topic.equal for topic in self.topics)
 
 
 @dataclass
 class Watch:
-    """Follows the Dag's runs, and says what each finished one did."""
+    """Follows the Dag's runs, and reports each finished one."""
 
     api: AirflowApi
     say: Say
@@ -80,7 +80,7 @@ class Watch:
     cycles: dict[str, Cycle] = field(default_factory=dict)
 
     def until(self, enough: Callable[[list[dict[str, Any]]], bool]) -> bool:
-        """Look at the runs again and again until `enough` says so; False when time is up first."""
+        """Look at the runs again and again until `enough` returns true; return False if time is up first."""
         while time.monotonic() < self.deadline:
             runs = self.api.runs(DAG_ID)
             for run in runs:
@@ -95,9 +95,9 @@ class Watch:
 
 
 def play(stage: Stage, say: Say) -> DemoReport:
-    """Play the demo on a stage: in less than three minutes, on a machine with nothing else to do.
+    """Play the demo on a stage: in less than three minutes on an idle machine.
 
-    Raises TerminalError when Airflow does not take the Dag, TransientError when the producer fails.
+    Raises TerminalError if Airflow does not load the Dag, TransientError if the producer fails.
     """
     started = time.monotonic()
     watch = Watch(stage.airflow.api, say, started + LONGEST_S)
@@ -150,13 +150,13 @@ def _wait_for_dag(stage: Stage) -> None:
 
 
 def is_finished_since(moment: dt.datetime, run: dict[str, Any]) -> bool:
-    """Whether a run, triggered or scheduled, began after `moment` and is done."""
+    """Say whether a run, triggered or scheduled, began after `moment` and is done."""
     started = run["start_date"]
     return run["state"] in FINISHED and bool(started) and dt.datetime.fromisoformat(started) > moment
 
 
 def read_cycle(api: AirflowApi, run: dict[str, Any]) -> Cycle:
-    """Read what the tasks of a finished run returned; a task that failed or was skipped returned nothing."""
+    """Read the results of a finished run's tasks; a task that failed or was skipped has none."""
     run_id = run["dag_run_id"]
 
     def returned(task: str) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def read_cycle(api: AirflowApi, run: dict[str, Any]) -> Cycle:
 
 
 def make_report(compared: list[TopicComparison], cycles: list[Cycle], seconds: float) -> DemoReport:
-    """Join what was compared with what the cycles reported.  Pure."""
+    """Join the comparison with the reports of the cycles.  Pure."""
     copied: Counter[str] = Counter()
     for cycle in cycles:
         copied.update(cycle.by_topic)

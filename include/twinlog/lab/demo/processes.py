@@ -1,9 +1,9 @@
-"""Several processes started together, each with its descendants, stopped together, never orphaned.
+"""Start several processes together, each with its descendants, and stop them together without orphans.
 
-A plain kill of Airflow's scheduler leaves its LocalExecutor workers behind, and they the Spark jobs they
-started, in process groups of their own.  What they all keep is the session: every component leads one, and
-whoever is still in it after the component was told to end is killed.  A watched set dies with its owner,
-SIGKILL included: this module, run as a program, waits on a pipe that closes when the owner is gone.
+A plain kill of Airflow's scheduler leaves its LocalExecutor workers behind, and they leave the Spark jobs they
+started, in process groups of their own.  All of them keep the session.  So every component leads a session, and the
+processes still in it after the component was told to end are killed.  A watched set dies with its owner, SIGKILL
+included: this module, run as a program, waits on a pipe that closes when the owner is gone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ POLL_S = 0.1
 class Processes:
     """Named commands running in one environment, their output in `<logs>/<name>.log`.
 
-    `watched`: they are killed when this process ends, however it ends; otherwise they live until `stop`, here
-    or in another process by `stop_sessions`.
+    If `watched`, they are killed when this process ends, however it ends.  Otherwise they live until `stop`, here or
+    in another process by `stop_sessions`.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Processes:
             raise
 
     def log(self, name: str) -> Path:
-        """Return where the output of one of them goes."""
+        """Return the log file of one of them."""
         return self._logs / f"{name}.log"
 
     @property
     def sessions(self) -> tuple[int, ...]:
-        """Session ids, which are the process ids of the commands."""
+        """Return the session ids, which are the process ids of the commands."""
         return tuple(process.pid for process in self._running.values())
 
     def dead(self) -> list[str]:
@@ -65,7 +65,7 @@ class Processes:
 
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Let one of them do nothing (SIGSTOP) while the context lasts."""
+        """Suspend one of them (SIGSTOP) while the context lasts."""
         process = self._running[name]
         process.send_signal(signal.SIGSTOP)
         try:
@@ -74,12 +74,12 @@ class Processes:
             process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Terminate all of them, and kill what is left in their sessions a few seconds later."""
+        """Terminate all of them; a few seconds later kill the processes left in their sessions."""
         stop_sessions(self.sessions)
         for process in self._running.values():
             process.wait()
         if self._watchdog is not None and self._watchdog.stdin is not None:
-            # Kill before closing the pipe: a closed pipe is what makes it shoot.
+            # Kill before closing the pipe: a closed pipe makes the watcher kill.
             self._watchdog.kill()
             self._watchdog.wait()
             self._watchdog.stdin.close()
@@ -111,7 +111,7 @@ def stop_sessions(sessions: Collection[int], patience_s: float = 6.0) -> None:
 
 
 def kill_sessions(sessions: Collection[int]) -> None:
-    """Kill every process of these sessions, also those born while it looks."""
+    """Kill every process of these sessions, including those started meanwhile."""
     while members := _members(sessions):
         for pid in members:
             with contextlib.suppress(ProcessLookupError):
@@ -120,7 +120,7 @@ def kill_sessions(sessions: Collection[int]) -> None:
 
 
 def _members(sessions: Collection[int]) -> list[int]:
-    """Return the living processes of these sessions; one that only waits to be reaped is dead."""
+    """Return the living processes of these sessions; one that only waits to be reaped counts as dead."""
     members = []
     for pid in psutil.pids():
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):

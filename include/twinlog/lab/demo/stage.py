@@ -1,4 +1,4 @@
-"""Where the demo plays: two clusters, a configuration file and an Airflow, all in one folder."""
+"""The stage of the demo: two clusters, a configuration file and an Airflow, all in one folder."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Stage:
 
 @contextmanager
 def open_stage(*, keep: bool = False) -> Iterator[Stage]:
-    """Start both clusters and Airflow; stop them and remove their folder at the end, whatever the end is.
+    """Start both clusters and Airflow; at the end, in any case, stop them and remove their folder.
 
-    With `keep` they go on, from the user's data folder, until `stop_kept`.  Raises UsageError when a kept
-    demo still runs, and what the clusters and Airflow raise.
+    With `keep` they run on, from the user's data folder, until `stop_kept`.  Raises UsageError if a kept demo still
+    runs, and what the clusters and Airflow raise.
     """
     folder = _kept_folder() if keep else Path(tempfile.mkdtemp(prefix="twinlog-demo-"))
     finished = False
@@ -85,7 +85,7 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
 
 
 def stop_kept() -> bool:
-    """End what `twinlog demo --keep` left running, and remove its data; False when there is nothing."""
+    """End the demo that `twinlog demo --keep` left running, and remove its data; False if there is none."""
     folder = _default_folder()
     if not folder.exists():
         return False
@@ -101,7 +101,7 @@ def _note_leaders(folder: Path, sessions: Sequence[int]) -> None:
 
 
 def _living_leaders(folder: Path) -> list[int]:
-    """Return the sessions that are still ours: after a reboot their ids may be anybody's."""
+    """Return the sessions that are still ours: after a reboot their ids may belong to other processes."""
     noted = [ProcessId(**each) for each in json.loads((folder / _KEPT).read_text())]
     return [leader.pid for leader in noted if leader.is_alive()]
 
@@ -123,13 +123,13 @@ def _kept_folder() -> Path:
 def _start_clusters(
     folder: Path, running: contextlib.ExitStack, *, keep: bool
 ) -> tuple[EmbeddedKafka, EmbeddedKafka]:
-    """Start both side by side; a cluster that started is stopped with `running`, also when the other failed."""
+    """Start both side by side; `running` stops a cluster that started, also if the other one failed."""
     source, target = clusters = [
         EmbeddedKafka(name, folder / name, settings=BROKER_SETTINGS, outlives_us=keep)
         for name in (SOURCE, TARGET)
     ]
     for cluster in clusters:
-        # Their data goes with them: nothing is gained by waiting for an orderly end.
+        # Their data is deleted with them: waiting for an orderly end gains nothing.
         running.callback(cluster.kill)
     with ThreadPoolExecutor(len(clusters)) as pool:
         for start in [pool.submit(cluster.start) for cluster in clusters]:

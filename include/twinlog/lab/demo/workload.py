@@ -1,7 +1,7 @@
-"""The demo's topics on the source cluster, and the stream of records that keeps flowing into them.
+"""The demo's topics on the source cluster, and the stream of records that flows into them.
 
-Five topics, each with something that is easy to get wrong when copying: plain keyed records, a codec, a
-compacted log with gaps in its offsets, headers and tombstones, and transactions of which some are aborted.
+Five topics, each with something that is easy to get wrong when copying: plain keyed records, a codec, a compacted log
+with gaps in its offsets, headers and tombstones, and transactions of which some are aborted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEVER_MS = str(2**62)
 
 @dataclass(frozen=True, slots=True)
 class DemoRecord:
-    """What the producer is given; `value` None is a tombstone."""
+    """The record that the producer writes; `value` None is a tombstone."""
 
     key: bytes | None
     value: bytes | None
@@ -37,7 +37,7 @@ class DemoRecord:
 
 @dataclass(frozen=True, slots=True)
 class DemoTopic:
-    """One topic: how it is made, what flows into it, and `why` it is in the demo."""
+    """One topic: its settings, the records that flow into it, and `why` it is in the demo."""
 
     name: str
     partitions: int
@@ -102,7 +102,7 @@ TOPICS = (
 
 
 def create_topics(bootstrap: str, topics: Sequence[DemoTopic] = TOPICS) -> None:
-    """Create the topics.  Raises ClusterUnreachable when the cluster does not do it in time."""
+    """Create the topics.  Raises ClusterUnreachable if the cluster does not create them in time."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -118,10 +118,9 @@ def create_topics(bootstrap: str, topics: Sequence[DemoTopic] = TOPICS) -> None:
 
 
 def freeze_compacted(bootstrap: str, topics: Sequence[DemoTopic] = TOPICS) -> None:
-    """Wait until the logs to be compacted have gaps, and compact them no more.
+    """Wait until the logs to be compacted have gaps, then stop their compaction.
 
-    A log that is compacted again between the reading of the one side and of the other cannot be compared
-    record by record.
+    A log that is compacted again between the reads of the two sides cannot be compared record by record.
     """
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
@@ -137,7 +136,7 @@ def freeze_compacted(bootstrap: str, topics: Sequence[DemoTopic] = TOPICS) -> No
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=later)
         for answer in admin.incremental_alter_configs([resource]).values():
             answer.result(TIMEOUT_S)
-    time.sleep(CLEANING_S)  # a cleaning that had begun ends
+    time.sleep(CLEANING_S)  # a cleaning that has begun ends
 
 
 def _wait_for_gaps(bootstrap: str, topic: DemoTopic) -> None:
@@ -171,12 +170,12 @@ class Stream:
         self._check()
 
     def start(self) -> None:
-        """Let records flow."""
+        """Start the stream of records."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Stop the flow, and wait for every acknowledgement.  Raises TransientError if one did not come."""
+        """Stop the stream, and wait for every acknowledgement.  Raises TransientError if one did not come."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(TIMEOUT_S)
@@ -184,7 +183,7 @@ class Stream:
 
     @property
     def written(self) -> int:
-        """Records written so far, those of aborted transactions not counted."""
+        """Return the number of records written so far, without those of aborted transactions."""
         return sum(writer.written for writer in self._writers)
 
     def _check(self) -> None:
@@ -225,7 +224,7 @@ class _Writer:
             self.written += count
 
     def stream(self, stopped: threading.Event) -> None:
-        """Write at the topic's rate until stopped; a failure is left for the main thread to raise."""
+        """Write at the topic's rate until stopped; the main thread raises a failure."""
         tick = TRANSACTION_S if self.topic.transactional else STREAM_TICK_S
         count = round(self.topic.records_per_second * tick)
         due = time.monotonic()

@@ -1,8 +1,8 @@
 """Real Kafka clusters in KRaft mode, as a context manager: `with EmbeddedKafka("A") as cluster: ...`.
 
-One process per broker, usually one broker per cluster; data, settings and log in one folder.  A cluster is
-ready when it answers a metadata request with all of its brokers, not when its log says so.  It dies with
-the process that started it, unless that asked otherwise.
+One process per broker, usually one broker per cluster; data, settings and log in one folder.  A cluster is ready once
+it answers a metadata request with all of its brokers; its log does not count.  By default it dies with the process
+that started it.
 
 Cost: 4 to 5 s to start (0.9 s of it formatting), up to 15 s on a loaded machine; 300-400 MB of memory.
 """
@@ -31,16 +31,16 @@ from twinlog.lab.kafka.state import ClusterState, ProcessId, claim, write_state
 
 
 class EmbeddedKafka:
-    """A cluster named `name`, living in `folder` (by default a temporary one that goes with it).
+    """A cluster named `name`, living in `folder` (by default a temporary one that is deleted with it).
 
-    A folder from an earlier life of the same cluster is taken up again with its data.  `port`: the first
-    of a row of fixed ports (one per listener, then the controller's, node by node); 0 takes free ones.
-    `listeners` are offered beside PLAINTEXT; `users` (name to password) may log in on the SASL ones, by
-    PLAIN or SCRAM, and are written when the folder is new.  `settings` win over ours in server.properties.
-    `outlives_us`: the brokers are to go on when this process ends.
+    A folder from an earlier run of the same cluster is used again with its data.  `port` is the first of a row of
+    fixed ports (one per listener, then the controller's, node by node); 0 takes free ones.  `listeners` are offered
+    beside PLAINTEXT.  `users` (name to password) may log in on the SASL ones, by PLAIN or SCRAM, and are written if
+    the folder is new.  `settings` override ours in server.properties.  With `outlives_us` the brokers go on when this
+    process ends.
 
     Raises on `start`: UsageError (codes `stale-folder`, `unusable-folder`, `cluster-running`, `port-taken`),
-    TerminalError (`java`; `broker` when a broker dies), TransientError (`jars`; `broker` when it does not answer).
+    TerminalError (`java`; `broker` if a broker dies), TransientError (`jars`; `broker` if it does not answer).
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of the PLAINTEXT listener, on which everything is allowed."""
+        """Return the addresses of the PLAINTEXT listener, on which everything is allowed."""
         return self.address(Listener.PLAINTEXT)
 
     def address(self, listener: Listener | str) -> str:
-        """Bootstrap servers of one of the cluster's listeners."""
+        """Return the bootstrap servers of one of the cluster's listeners."""
         return self._started_plan().addresses(Listener(listener))
 
     @property
     def certificates(self) -> Certificates:
-        """What clients of the SSL and SASL_SSL listeners need."""
+        """Return the certificates that clients of the SSL and SASL_SSL listeners need."""
         certificates = self._started_plan().certificates
         if certificates is None:
             raise TerminalError(f"cluster {self.name} has no TLS listener", hint="ask for one in `listeners`")
@@ -99,16 +99,16 @@ class EmbeddedKafka:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the brokers, in the order of their node ids."""
+        """Return the process ids of the brokers, in the order of their node ids."""
         return tuple(process.pid for process in self._processes.values())
 
     @property
     def logs(self) -> tuple[Path, ...]:
-        """What each broker printed."""
+        """Return each broker's log file."""
         return tuple(node.log for node in self._started_plan().nodes)
 
     def is_running(self) -> bool:
-        """Whether all of its brokers live."""
+        """Say whether all of its brokers live."""
         return bool(self._processes) and all(process.is_running() for process in self._processes.values())
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class EmbeddedKafka:
             raise
 
     def stop(self) -> None:
-        """Terminate the brokers (then kill them after five seconds); their data stays."""
+        """Terminate the brokers (and kill them after five seconds); their data stays."""
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
@@ -141,21 +141,21 @@ class EmbeddedKafka:
         self.start()
 
     def kill(self, node_id: int | None = None) -> None:
-        """SIGKILL the brokers, or one of them; `start` brings back what is dead.
+        """Kill (SIGKILL) the brokers, or one of them; `start` brings dead ones back.
 
-        That takes up to ten seconds longer than a first start: the controller first lets the session of the
-        broker's last life run out (`broker.session.timeout.ms`).
+        That takes up to ten seconds longer than a first start: the controller first lets the session of the broker's
+        last run expire (`broker.session.timeout.ms`).
         """
         for process in self._chosen(node_id):
             process.kill()
 
     def pause(self, node_id: int | None = None) -> None:
-        """SIGSTOP: connections stay open and nothing answers until `resume`."""
+        """Suspend the brokers (SIGSTOP): connections stay open, but no broker answers until `resume`."""
         for process in self._chosen(node_id):
             process.pause()
 
     def resume(self, node_id: int | None = None) -> None:
-        """SIGCONT."""
+        """Resume the brokers (SIGCONT)."""
         for process in self._chosen(node_id):
             process.resume()
 
@@ -185,13 +185,13 @@ class EmbeddedKafka:
                 if not has_data:
                     format_node(node, jars, cluster_id, self._users)
         except BaseException:
-            if not has_data:  # all in it is ours and half-made: the next start is to find a new folder
+            if not has_data:  # all files in it are ours and half-made: the next start must find a new folder
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
         return plan
 
     def _take_folder(self) -> bool:
-        """Make the folder ours, before anything is fetched for it; True when it holds our data already."""
+        """Claim the folder before anything is fetched for it; return True if it holds our data already."""
         try:
             has_data = claim(self.folder, self._identity())
             self.folder.mkdir(parents=True, exist_ok=True)

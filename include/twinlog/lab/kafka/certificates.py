@@ -6,11 +6,10 @@
 | server.pem, server.key | the broker's certificate and PKCS#8 key, unencrypted: Java 17 reads no PBES2 PEM |
 | client.pem, client.key | the client's, unencrypted |
 | client.encrypted.key | the client's key, PBES2 with the password |
-| client.p12, truststore.p12 | key store and trust store, PKCS#12, PBE-SHA1-3DES: all Java reads it |
+| client.p12, truststore.p12 | key store and trust store, PKCS#12, PBE-SHA1-3DES: every Java reads it |
 | client.jks, truststore.jks | the same two as JKS |
 
-The stores' password is in `Certificates.password`.  The authority's key is thrown
-away: nothing else can be signed.
+The stores' password is in `Certificates.password`.  The authority's key is thrown away, so it can sign nothing else.
 Cost: about 0.5 s (three RSA keys).
 """
 
@@ -34,59 +33,59 @@ _ALIAS = "twinlog"
 
 @dataclass(frozen=True)
 class Certificates:
-    """Where the files are, and the password of the stores and of the encrypted key."""
+    """The paths of the files, and the password of the stores and of the encrypted key."""
 
     folder: Path
     password: str = "not-a-secret"
 
     @property
     def ca(self) -> Path:
-        """The authority's certificate (PEM)."""
+        """Return the authority's certificate (PEM)."""
         return self.folder / "ca.pem"
 
     @property
     def server(self) -> Path:
-        """The broker's certificate (PEM)."""
+        """Return the broker's certificate (PEM)."""
         return self.folder / "server.pem"
 
     @property
     def server_key(self) -> Path:
-        """The broker's key (PKCS#8 PEM, unencrypted)."""
+        """Return the broker's key (PKCS#8 PEM, unencrypted)."""
         return self.folder / "server.key"
 
     @property
     def client(self) -> Path:
-        """The client's certificate (PEM); its subject is CN=client."""
+        """Return the client's certificate (PEM); its subject is CN=client."""
         return self.folder / "client.pem"
 
     @property
     def client_key(self) -> Path:
-        """The client's key (PKCS#8 PEM, unencrypted)."""
+        """Return the client's key (PKCS#8 PEM, unencrypted)."""
         return self.folder / "client.key"
 
     @property
     def client_encrypted_key(self) -> Path:
-        """The client's key (PKCS#8 PEM, PBES2, `password`)."""
+        """Return the client's key (PKCS#8 PEM, PBES2, `password`)."""
         return self.folder / "client.encrypted.key"
 
     @property
     def client_pkcs12(self) -> Path:
-        """The client's key, certificate and authority (PKCS#12, `password`)."""
+        """Return the client's key, certificate and authority (PKCS#12, `password`)."""
         return self.folder / "client.p12"
 
     @property
     def truststore_pkcs12(self) -> Path:
-        """The authority's certificate, marked as trusted for Java (PKCS#12, `password`)."""
+        """Return the authority's certificate, marked as trusted for Java (PKCS#12, `password`)."""
         return self.folder / "truststore.p12"
 
     @property
     def client_jks(self) -> Path:
-        """The client's key, certificate and authority (JKS, `password`)."""
+        """Return the client's key, certificate and authority (JKS, `password`)."""
         return self.folder / "client.jks"
 
     @property
     def truststore_jks(self) -> Path:
-        """The authority's certificate (JKS, `password`)."""
+        """Return the authority's certificate (JKS, `password`)."""
         return self.folder / "truststore.jks"
 
 
@@ -110,7 +109,7 @@ class _Identity:
 
 
 def make_certificates(folder: Path, hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> Certificates:
-    """Make a new authority and what it signs in `folder`; the server's certificate is valid for `hosts`."""
+    """Make a new authority and its certificates in `folder`; the server's certificate is valid for `hosts`."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Certificates(folder)
     authority = _issue("twinlog test authority", signer=None)

@@ -1,7 +1,7 @@
 """Clusters that run by themselves, each in a folder of its own: started once, found again, stopped later.
 
-What a folder says about its cluster (twinlog.lab.kafka.state) is all there is to know: any process of the
-same user can ask and stop.  Data stays when a cluster stops, and comes back when it starts again.
+The state file in a folder (twinlog.lab.kafka.state) is all there is to know about its cluster: any process of the same
+user can read it and stop the cluster.  Data stays when a cluster stops, and comes back when it starts again.
 """
 
 from __future__ import annotations
@@ -43,21 +43,20 @@ class Fleet:
     clusters: tuple[ClusterStatus, ...]
 
     def is_running(self) -> bool:
-        """Whether every one of them runs."""
+        """Say whether every one of them runs."""
         return all(cluster.running for cluster in self.clusters)
 
 
 def default_folder() -> Path:
-    """Folder that holds this user's clusters."""
+    """Return the folder that holds this user's clusters."""
     return platformdirs.user_data_path("twinlog") / "kafka"
 
 
 def start_clusters(folder: Path, names: Sequence[str], first_port: int = 0) -> Fleet:
     """Start those of `names` that do not run, side by side.
 
-    If one fails, or Ctrl-C comes, all that this call started stop.
-    `first_port`: cluster i listens on first_port + 2i; 0 takes free ports.  Raises UsageError for a name
-    that is none, and what EmbeddedKafka.start raises.
+    If one fails, or Ctrl-C comes, all that this call started are stopped.  `first_port`: cluster i listens on
+    first_port + 2i; 0 takes free ports.  Raises UsageError for an invalid name, and what EmbeddedKafka.start raises.
     """
     _require_names(names)
     clusters = [
@@ -84,7 +83,7 @@ def _start_side_by_side(clusters: Sequence[EmbeddedKafka]) -> None:
             start.result()
     except BaseException:
         under_way = True
-        while under_way:  # one that is only preparing starts its broker later
+        while under_way:  # one that is still preparing starts its broker later
             under_way = bool(wait(starts, timeout=_AGAIN_S).not_done)
             for cluster in clusters:
                 cluster.stop()
@@ -104,7 +103,7 @@ def stop_clusters(folder: Path, names: Sequence[str] = ()) -> Fleet:
 
 
 def fleet_status(folder: Path, names: Sequence[str] = ()) -> Fleet:
-    """Say how the named clusters are, or all below `folder`; one that was never started is stopped."""
+    """Return the status of the named clusters, or of all below `folder`; one that was never started is stopped."""
     return Fleet(tuple(_status(folder, name) for name in names or _names_in(folder)))
 
 

@@ -1,9 +1,8 @@
-"""Kafka's own jars, fetched once from Maven Central and checked at every use.
+"""Fetch Kafka's own jars once from Maven Central, and check them at every use.
 
-The Ivy jar that pyspark carries does the fetching, so nothing but Java is needed.  A jar set lives in one
-folder of the user's cache beside a manifest of sizes and SHA-256 sums that is written last: a folder
-without a manifest, or one that does not agree with it, is half-done or damaged and is fetched again.
-Concurrent fetches wait for each other on a file lock.
+The Ivy jar in pyspark fetches them, so only Java is needed.  A jar set lives in one folder of the user's cache beside
+a manifest of sizes and SHA-256 sums that is written last.  A folder without a manifest, or one that does not agree
+with it, is incomplete or damaged and is fetched again.  Concurrent fetches wait for each other on a file lock.
 
 Cost: about 30 s and 35-46 MB per set once; 0.1 s per check.
 """
@@ -33,12 +32,12 @@ _log = logging.getLogger(__name__)
 
 KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.2"
-"""The newest 3.9: what the compatibility tests run against."""
+"""The newest 3.9 release, used by the compatibility tests."""
 
 _MANIFEST = "manifest.json"
 _FETCH_TIMEOUT_S = 600
 _SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
-"""Kafka's jars name no logging back end; this one writes to stderr, which is what we keep as the log."""
+"""A logging back end, which Kafka's jars lack; this one writes to stderr, which is kept as the log."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class JarSet:
 
 
 def broker_jars(version: str = KAFKA_VERSION) -> JarSet:
-    """Return the set that a Kafka broker of `version` runs on."""
+    """Return the jar set of a Kafka broker of `version`."""
     return JarSet(f"kafka-{version}", (("org.apache.kafka", "kafka_2.13", version), _SLF4J_SIMPLE))
 
 
@@ -67,28 +66,28 @@ def tools_jars(version: str = KAFKA_VERSION) -> JarSet:
 
 
 def default_cache() -> Path:
-    """Folder that holds all jar sets of this user."""
+    """Return the folder that holds all jar sets of this user."""
     return platformdirs.user_cache_path("twinlog") / "jars"
 
 
 def class_path(
     jars: JarSet, cache: Path | None = None, fetch: Callable[[JarSet, Path], None] | None = None
 ) -> str:
-    """Return Java's class path of `jars`, fetching them first when the cache has them not, or not whole.
+    """Return Java's class path of `jars`; first fetch them if the cache lacks them or holds only a part.
 
-    Raises TransientError (code `jars`) when Maven Central cannot be reached, TerminalError when Java or
-    the Ivy jar is missing or the coordinates do not exist.
+    Raises TransientError (code `jars`) if Maven Central cannot be reached, TerminalError if Java or the Ivy jar is
+    missing or the coordinates do not exist.
     """
     folder = (cache or default_cache()) / jars.name
     if not is_whole(folder):
         with _locked(folder.with_name(f"{folder.name}.lock")):
-            if not is_whole(folder):  # another process may have fetched while we waited
+            if not is_whole(folder):  # another process may have fetched them meanwhile
                 _refetch(jars, folder, fetch or fetch_with_ivy)
     return str(folder / "*")
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every jar that the manifest names is there with its size and SHA-256, and no other."""
+    """Say whether exactly the jars in the manifest are there, with their sizes and SHA-256 sums."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())
         return bool(manifest == _describe(folder))
@@ -106,8 +105,8 @@ def _describe(folder: Path) -> dict[str, dict[str, int | str]]:
 
 
 def _refetch(jars: JarSet, folder: Path, fetch: Callable[[JarSet, Path], None]) -> None:
-    """Fetch into a new folder beside the set's and move it in whole: a kill leaves no half set."""
-    # At warning level, since somebody waits for half a minute and wants to know what for.
+    """Fetch into a new folder beside the set's and move it in whole, so that a kill leaves no partial set."""
+    # At warning level: a person waits for half a minute and wants to know why.
     _log.warning("fetching the jars of %s from Maven Central, once (about 30 s)", jars.name)
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{jars.name}-", dir=folder.parent) as work:
@@ -130,7 +129,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def fetch_with_ivy(jars: JarSet, folder: Path) -> None:
-    """Put `jars` and all they depend on into `folder`; a failing download is tried three times."""
+    """Put `jars` and all their dependencies into `folder`; a failing download is tried three times."""
     attempts = Retrying(
         stop=stop_after_attempt(3),
         wait=wait_fixed(5),
@@ -182,7 +181,7 @@ def _not_fetched(jars: JarSet, reason: str) -> TransientError:
 
 
 def _reason(output: str) -> str:
-    """Pick Ivy's own words for what went wrong: its last line on a failed artifact, else its last."""
+    """Return Ivy's own message: its last line about a failed artifact, else its last line."""
     lines = [line.strip(" \t:") for line in output.splitlines() if line.strip(" \t:")]
     telling = [line for line in lines if "not found" in line or "FAILED" in line or "Exception" in line]
     return (telling or lines or ["Ivy failed without a word"])[-1]
@@ -198,7 +197,7 @@ def _module_description(jars: JarSet) -> str:
 
 
 def ivy_jar() -> Path:
-    """Find the Ivy jar of the installed pyspark.  Raises TerminalError when there is none."""
+    """Find the Ivy jar of the installed pyspark.  Raises TerminalError if there is none."""
     spec = importlib.util.find_spec("pyspark")
     for location in (spec.submodule_search_locations or ()) if spec else ():
         for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):

@@ -1,6 +1,6 @@
-"""The Java runtime that brokers run on: found once, checked, or one clear line saying what to install.
+"""Find the Java runtime for brokers once and check it, or say in one clear line what to install.
 
-JAVA_HOME wins and is never silently ignored; without it PATH decides, then the usual install folders.
+If JAVA_HOME is set, it is used and never silently ignored.  Without it PATH decides, then the usual install folders.
 Kafka 4.x brokers need Java 17 or newer (KIP-750, KIP-1013).
 """
 
@@ -35,7 +35,7 @@ class Java:
 def find_java() -> Java:
     """Return the Java to run brokers with, 17 or newer.
 
-    Raises TerminalError (code `java`) when there is none, or when JAVA_HOME names none that will do.
+    Raises TerminalError (code `java`) if there is none, or if JAVA_HOME names an unsuitable one.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -79,7 +79,7 @@ def _candidates() -> Iterator[Path]:
 
 @cache
 def _version_of(java: Path) -> int:
-    """Feature release that `java -version` reports, 0 when it does not run or says nothing known."""
+    """Return the feature release that `java -version` reports, 0 if it does not run or the output is unknown."""
     try:
         answer = subprocess.run(
             [java, "-version"],
@@ -95,6 +95,6 @@ def _version_of(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Feature release in the output of `java -version`: 8 for "1.8.0_412", 17 for "17.0.15", else 0."""
+    """Return the feature release in `java -version`'s output: 8 for "1.8.0_412", 17 for "17.0.15", else 0."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else 0

@@ -1,7 +1,7 @@
-"""The real MirrorMaker 2 in dedicated mode, as a context manager: to compare with, to take over from.
+"""The real MirrorMaker 2 in dedicated mode, as a context manager: for comparisons and migrations.
 
-It is given its mm2.properties as text and keeps them, with its log, in one folder.  There is nothing to ask
-whether it is ready: wait for what it copies.
+It is given its mm2.properties as text and keeps them, with its log, in one folder.  It offers no readiness check: wait
+for the records it copies.
 
 Cost: 10 to 12 CPU-seconds to start, about 10 s until it copies; 300 MB of memory, 2 GB at most.
 """
@@ -27,7 +27,7 @@ _AS_ITS_SCRIPT = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""Heap and collector as bin/connect-mirror-maker.sh sets them: what it is compared in."""
+"""Heap and collector as bin/connect-mirror-maker.sh sets them, so that comparisons use the same."""
 
 
 class MirrorMaker:
@@ -53,11 +53,11 @@ class MirrorMaker:
 
     @property
     def pid(self) -> int:
-        """Process id, for who counts its CPU-seconds."""
+        """Return the process id, for measuring its CPU-seconds."""
         return self._started().pid
 
     def start(self) -> None:
-        """Start it, again if it was stopped or killed; its log goes on."""
+        """Start it, also after it was stopped or killed; its log is continued."""
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "mm2.properties"
         properties.write_text(self._text)
@@ -73,21 +73,21 @@ class MirrorMaker:
         self._process = JavaProcess(command, self.log)
 
     def require_running(self) -> None:
-        """Raise TerminalError (code `mirror-maker`) with its last error when it has died."""
+        """Raise TerminalError (code `mirror-maker`) with its last error if it has died."""
         if not self._started().is_running():
             message = f"MirrorMaker died: {cause_of_death(self.log_text())}"
             raise TerminalError(message, hint=f"read {self.log}", code="mirror-maker")
 
     def log_text(self) -> str:
-        """All it has printed so far."""
+        """Return all it has printed so far."""
         return self._started().output()
 
     def stop(self, patience_s: float = 30.0) -> None:
-        """Terminate it and let it write its offsets; killed after `patience_s` seconds."""
+        """Terminate it and let it write its offsets; kill it after `patience_s` seconds."""
         self._started().stop(patience_s)
 
     def kill(self) -> None:
-        """SIGKILL: offsets of the last flush interval are lost, as MM2's users know."""
+        """Kill it (SIGKILL): offsets of the last flush interval are lost, as for every user of MM2."""
         self._started().kill()
 
     def _started(self) -> JavaProcess:

@@ -1,4 +1,4 @@
-"""Doing, for one broker: format its folder, launch it, and ask a cluster whether it is there."""
+"""Prepare one broker: format its folder, launch it, and ask the cluster whether it is there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.lab.kafka.process import JavaProcess
 from twinlog.lab.kafka.server_properties import HOST, ClusterPlan, Listener, NodePlan, scram_arguments
 
 _READY_WITHIN_S = 60.0
-"""Five seconds are usual and fifteen a lot; beyond this something is wrong and waiting does not help."""
+"""Seconds: five are usual and fifteen a lot; beyond this limit something is wrong and waiting does not help."""
 _FORMAT_WITHIN_S = 60.0
 JVM = (
     "-XX:+ExitOnOutOfMemoryError",
@@ -23,12 +23,12 @@ JVM = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
 )
-"""For everything of Kafka's: out of memory it ends, and its log on stderr has times."""
+"""JVM options of all Kafka programs: they end if out of memory, and the log on stderr has times."""
 _HEAP = ("-Xms128m", "-Xmx512m")
 
 
 def new_cluster_id() -> str:
-    """Return a random id as Kafka writes them: a UUID in unpadded base64, with no dash to begin with."""
+    """Return a random id as Kafka writes them: a UUID in unpadded base64 that does not begin with a dash."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
 
 
@@ -61,16 +61,16 @@ def format_node(node: NodePlan, class_path: str, cluster_id: str, users: Mapping
 
 
 def launch_node(node: NodePlan, class_path: str, *, watched: bool) -> JavaProcess:
-    """Start a formatted broker; it appends what it prints to its log."""
+    """Start a formatted broker; its output is appended to its log."""
     java = find_java().path
     command: list[str | Path] = [java, *_HEAP, *JVM, "-cp", class_path, "kafka.Kafka", node.properties]
     return JavaProcess(command, node.log, watched=watched)
 
 
 def wait_until_ready(name: str, plan: ClusterPlan, processes: Mapping[int, JavaProcess]) -> None:
-    """Return when every broker answers by itself, with metadata that names all of them and a controller.
+    """Return once every broker itself answers with metadata that names all brokers and a controller.
 
-    Raises TerminalError (code `broker`) when a broker dies meanwhile, TransientError when time is up.
+    Raises TerminalError (code `broker`) if a broker dies meanwhile, TransientError if time is up.
     """
     deadline = time.monotonic() + _READY_WITHIN_S
     for node in plan.nodes:
@@ -85,14 +85,14 @@ def wait_until_ready(name: str, plan: ClusterPlan, processes: Mapping[int, JavaP
 
 
 def _answers(node: NodePlan, brokers: int) -> bool:
-    """Whether the broker itself answers: after a crash its fellows go on naming it for a session's length."""
+    """Say whether the broker itself answers: after a crash the others go on naming it for a session's length."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     address = f"{HOST}:{node.ports[Listener.PLAINTEXT]}"
     try:
         metadata = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=1.0)
-    except KafkaException:  # nobody listens yet
+    except KafkaException:  # it does not listen yet
         return False
     return len(metadata.brokers) == brokers and metadata.controller_id >= 0
 

@@ -1,4 +1,4 @@
-"""Ports for brokers: free ones that the kernel hands to nobody, or one clear line when a port is taken."""
+"""Find ports for brokers: free ones outside the kernel's range, or one clear line if a port is taken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST, _LAST = 20_000, 32_000
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a server could listen on `port` now."""
+    """Say whether a server could listen on `port` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As Java's server sockets do: a port whose last connections linger in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -32,7 +32,7 @@ def free_ports() -> Iterator[int]:
 
 
 def ports_from(first: int) -> Iterator[int]:
-    """Yield `first` and its successors.  Raises UsageError (code `port-taken`) at one that is not free."""
+    """Yield `first` and its successors.  Raises UsageError (code `port-taken`) if one of them is not free."""
     for port in range(first, 65_536):
         require_free(port)
         yield port

@@ -1,9 +1,9 @@
 """One Java process of ours: started with its output in a file, watched, stopped by its id, never orphaned.
 
-Every process gets a session of its own, so that Ctrl-C in a terminal reaches its owner and not the broker.
-A watched process has a watchdog beside it: a shell that holds the reading end of a pipe whose writing end
-only the owner has.  However the owner dies, SIGKILL included, the pipe closes and the watchdog kills the
-process.  (PR_SET_PDEATHSIG would do so when the *thread* that started it ends, and only on Linux.)
+Every process gets a session of its own, so that Ctrl-C in a terminal reaches its owner and not the broker.  A watched
+process has a watchdog beside it: a shell that holds the reading end of a pipe whose writing end only the owner has.
+However the owner dies, SIGKILL included, the pipe closes and the watchdog kills the process.  (PR_SET_PDEATHSIG would
+do so when the *thread* that started it ends, and only on Linux.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WATCHDOG = 'read _; kill -KILL "$1"'
 
 
 class JavaProcess:
-    """A running command.  `watched`: it dies with us; otherwise it lives on until `stop` or `stop_pid`."""
+    """A running command.  If `watched`, it dies with us; otherwise it lives on until `stop` or `stop_pid`."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, *, watched: bool = True) -> None:
         self.log = log
@@ -35,34 +35,34 @@ class JavaProcess:
 
     @property
     def pid(self) -> int:
-        """Process id; stays the same after its death."""
+        """Return the process id; it stays the same after the process has died."""
         return self._process.pid
 
     def is_running(self) -> bool:
-        """Whether it lives (a paused process does)."""
+        """Say whether it lives (a paused process does)."""
         if self._process.poll() is None:
             return True
-        self._dismiss_watchdog()  # its target's id is free for strangers from now on
+        self._dismiss_watchdog()  # from now on other processes may get its target's id
         return False
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing answers."""
+        """Suspend it (SIGSTOP): connections stay open, but it does not answer."""
         self._signal(signal.SIGSTOP)
         self._paused = True
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
+        """Resume a paused process (SIGCONT)."""
         self._signal(signal.SIGCONT)
         self._paused = False
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM) and do not wait; a paused one is resumed, or it could not hear."""
+        """Ask it to end (SIGTERM) and do not wait; a paused one is resumed, since it could not react otherwise."""
         if self._paused:
             self.resume()
         self._signal(signal.SIGTERM)
 
     def stop(self, patience_s: float = TERMINATE_WAIT_S) -> None:
-        """Terminate, then kill after `patience_s` seconds.  Does nothing when it is dead."""
+        """Terminate it, then kill it after `patience_s` seconds.  Does nothing if it is dead."""
         self.terminate()
         try:
             self._process.wait(patience_s)
@@ -71,13 +71,13 @@ class JavaProcess:
         self._dismiss_watchdog()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Kill it (SIGKILL), and wait until it is gone."""
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._dismiss_watchdog()
 
     def output(self) -> str:
-        """All it has printed so far, earlier lives in the same log included."""
+        """Return all it has printed so far, including earlier runs in the same log."""
         return self.log.read_text(errors="replace")
 
     def _signal(self, number: int) -> None:
@@ -94,7 +94,7 @@ class _Watchdog:
     """A shell that kills process `pid` when the pipe to it closes."""
 
     def __init__(self, pid: int) -> None:
-        reading, writing = os.pipe()  # neither end is inherited by a program that we start
+        reading, writing = os.pipe()  # no program that we start inherits either end
         self._pipe = os.fdopen(writing, "wb")
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(pid)],
@@ -108,16 +108,16 @@ class _Watchdog:
         os.register_at_fork(after_in_child=self._pipe.close)
 
     def dismiss(self) -> None:
-        # Kill before closing the pipe: a closed pipe is what makes it shoot.
+        # Kill before closing the pipe: a closed pipe makes the watchdog kill.
         self._shell.kill()
         self._shell.wait()
         self._pipe.close()
 
 
 def born(pid: int) -> float | None:
-    """When process `pid` was created (seconds since the epoch), None when there is none or it is a zombie.
+    """Return when process `pid` was created (seconds since the epoch); None if there is none or it is a zombie.
 
-    A pid alone does not name a process, since ids are used again; a pid with its time of birth does.
+    A pid alone does not identify a process, since ids are reused; a pid with its time of birth does.
     """
     try:
         process = psutil.Process(pid)

@@ -1,8 +1,8 @@
-"""What a broker's server.properties says: pure, from a plan of the cluster to a dict of settings.
+"""Make a broker's server.properties: pure, from a plan of the cluster to a dict of settings.
 
-Every node is broker and controller (KRaft combined mode).  PLAINTEXT is always there: the brokers, the
-readiness check and the tests' administrator use it, and its principal `User:ANONYMOUS` is a super user.
-The other listeners are for clients whose rights and log-in matter.
+Every node is broker and controller (KRaft combined mode).  PLAINTEXT is always there: the brokers, the readiness check
+and the tests' administrator use it, and its principal `User:ANONYMOUS` is a super user.  The other listeners are for
+clients whose ACLs and logins matter.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class NodePlan:
 
     @property
     def data(self) -> Path:
-        """Where the broker keeps its log segments and its metadata log."""
+        """Return the folder of the broker's log segments and its metadata log."""
         return self.folder / "data"
 
     @property
     def log(self) -> Path:
-        """What the broker printed."""
+        """Return the file of the broker's output."""
         return self.folder / "broker.log"
 
     @property
     def properties(self) -> Path:
-        """The broker's server.properties."""
+        """Return the broker's server.properties."""
         return self.folder / "server.properties"
 
 
@@ -58,8 +58,8 @@ class NodePlan:
 class ClusterPlan:
     """All that the settings of a cluster depend on.
 
-    `users`: user name to password, valid for PLAIN and both SCRAM mechanisms.  `settings`: broker
-    settings that win over ours.
+    `users`: user name to password, valid for PLAIN and both SCRAM mechanisms.  `settings`: broker settings that
+    override ours.
     """
 
     nodes: tuple[NodePlan, ...]
@@ -69,16 +69,16 @@ class ClusterPlan:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """The listeners that every node offers."""
+        """Return the listeners that every node offers."""
         return tuple(self.nodes[0].ports)
 
     def addresses(self, listener: Listener) -> str:
-        """Bootstrap servers of one listener, as clients take them."""
+        """Return the bootstrap servers of one listener, as clients take them."""
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self.nodes)
 
 
 def server_properties(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
-    """Return the settings of `node`, with `cluster.settings` over them."""
+    """Return the settings of `node`, overridden by `cluster.settings`."""
     properties = _identity(cluster, node) | _small_and_quick(cluster)
     if cluster.certificates:
         properties |= _tls(cluster.certificates)
@@ -111,10 +111,12 @@ def _identity(cluster: ClusterPlan, node: NodePlan) -> dict[str, str]:
 
 
 def _small_and_quick(cluster: ClusterPlan) -> dict[str, str]:
-    """Few internal partitions, no waiting for a group to gather, little memory for the log cleaner, small indexes.
+    """Return settings for small, quick brokers.
 
-    A segment's two indexes are mapped at their full size, 10 MB each by default, and Linux fills them with zeroes as
-    they are first written to: 4 to 30 ms for each partition's first records and for each roll.
+    Few internal partitions, no delay for a group's first rebalance, little memory for the log cleaner, small indexes.
+
+    A segment's two indexes are mapped at their full size, 10 MB each by default, and Linux fills them with zeroes at
+    the first write: 4 to 30 ms for each partition's first records and for each roll.
     """
     copies = str(min(3, len(cluster.nodes)))
     in_sync = str(min(2, len(cluster.nodes)))
@@ -138,7 +140,7 @@ def _tls(certificates: Certificates) -> dict[str, str]:
         "ssl.keystore.key": certificates.server_key.read_text(),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.ca),
-        # A client that shows a certificate is known by its subject; one that shows none is ANONYMOUS.
+        # A client with a certificate is known by its subject; one without is ANONYMOUS.
         "ssl.client.auth": "requested",
     }
 
@@ -165,7 +167,7 @@ def _quoted(text: str) -> str:
 
 
 def scram_arguments(users: Mapping[str, str]) -> list[str]:
-    """Arguments with which `StorageTool format` writes the users' SCRAM credentials (KIP-900)."""
+    """Return the arguments by which `StorageTool format` writes the users' SCRAM credentials (KIP-900)."""
     return [
         argument
         for name, password in users.items()

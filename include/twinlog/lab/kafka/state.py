@@ -1,7 +1,7 @@
-"""What a cluster's folder says about itself: one JSON file beside data and logs.
+"""The state file of a cluster's folder: one JSON file beside data and logs.
 
-With it a folder left by an earlier life is told from a strange one, a cluster that still runs from a dead
-one, and `twinlog kafka stop` finds the processes that `twinlog kafka start` left running.
+It tells a folder of our own earlier run from a foreign one, and a running cluster from a dead one.  By it `twinlog
+kafka stop` finds the processes that `twinlog kafka start` left running.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _FILE = "cluster.json"
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process named beyond doubt: its id and its time of birth (seconds since the epoch)."""
+    """A process identified beyond doubt: its id and its time of birth (seconds since the epoch)."""
 
     pid: int
     born: float
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
-        """Name the process that has `pid` now; one already gone gets no birth and never counts as alive."""
+        """Identify the process that has `pid` now; one already gone gets no birth and never counts as alive."""
         return cls(pid, born(pid) or 0.0)
 
     def is_alive(self) -> bool:
-        """Whether this very process lives, and not a later one with its id."""
+        """Say whether this very process lives, not a later one with its id."""
         birth = born(self.pid)
         return birth is not None and abs(birth - self.born) < 1.0
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """A cluster's folder: whose it is, and where it was last offered by which processes."""
+    """A cluster's folder: its owner, and where it was last offered by which processes."""
 
     name: str
     version: str
@@ -45,12 +45,12 @@ class ClusterState:
     processes: tuple[ProcessId, ...] = ()
 
     def is_running(self) -> bool:
-        """Whether any of its brokers lives."""
+        """Say whether any of its brokers lives."""
         return any(process.is_alive() for process in self.processes)
 
 
 def read_state(folder: Path) -> ClusterState | None:
-    """Return what `folder` says about its cluster, None when it says nothing (readable)."""
+    """Return the state of the cluster in `folder`; None if there is no readable one."""
     try:
         fields = json.loads((folder / _FILE).read_text())
         processes = tuple(ProcessId(**process) for process in fields.pop("processes"))
@@ -60,17 +60,17 @@ def read_state(folder: Path) -> ClusterState | None:
 
 
 def write_state(folder: Path, state: ClusterState) -> None:
-    """Replace what `folder` says; a kill in between leaves the old words."""
+    """Replace the state file of `folder`; a kill in between leaves the old one."""
     new = folder / f".{_FILE}"
     new.write_text(json.dumps(asdict(state), indent=1))
     new.replace(folder / _FILE)
 
 
 def claim(folder: Path, wanted: ClusterState) -> bool:
-    """Make sure that `wanted` may live in `folder`; True when its data is there from an earlier life.
+    """Make sure that `wanted` may live in `folder`; return True if its data is there from an earlier run.
 
-    Raises UsageError: code `cluster-running` when the folder's brokers live, `stale-folder` when it holds
-    another cluster's data, another version's, or anything we have not written (a half-made one included).
+    Raises UsageError: code `cluster-running` if the folder's brokers live, `stale-folder` if it holds another
+    cluster's data, another version's, or files that we have not written (a half-made folder included).
     """
     found = read_state(folder)
     if found is None:

@@ -1,4 +1,4 @@
-"""Apply a saved metadata plan: only on its own clusters, only if nothing drifted since, and only once."""
+"""Apply a saved metadata plan: only on its own clusters, only if nothing has drifted since, and only once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SHOWN = 3
 
 
 def with_profile(flow: FlowSettings, profile: Profile) -> FlowSettings:
-    """Return the flow under another profile than its file says."""
+    """Return the flow with a profile other than its file's."""
     return replace(flow, metadata=replace(flow.metadata, profile=profile))
 
 
 def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataResult:
     """Check a saved plan against both clusters, and apply it.
 
-    A plan of profile `promoted` may be applied while the source is gone: that is what it was approved for.  Raises
+    A plan of profile `promoted` may be applied while the source is gone: it was approved for that case.  Raises
     UsageError `plan-flow` for another flow's plan; TerminalError `plan-cluster` for other clusters, `plan-applied` for
-    the second time, `plan-drifted` when the state changed since; ClusterUnreachable, ClusterRefused.
+    the second time, `plan-drifted` if the state has changed since; ClusterUnreachable, ClusterRefused.
     """
     flow = with_profile(flow, saved.profile)
     _require_same_place(flow, clusters, saved)
@@ -48,7 +48,7 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
             flow=flow.name,
             reasons=reasons,
         )
-    # An ACL that somebody else made meanwhile stays theirs: what is remembered as ours is revoked one day.
+    # An ACL that other people made meanwhile stays theirs: one that is remembered as ours is revoked some day.
     todo = tuple(
         it
         for it in saved.changes

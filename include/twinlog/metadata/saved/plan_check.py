@@ -1,4 +1,4 @@
-"""Whether a saved metadata plan is still what people approved: each of its changes, held against the target of now.
+"""Check whether a saved metadata plan is still as approved: each change is compared with the present target.
 
 Pure but for `read_touched`.
 """
@@ -24,7 +24,7 @@ from twinlog.metadata.values import (
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What the target has now of all that a plan touches."""
+    """The present state on the target of all that a plan touches."""
 
     configs: Mapping[str, Mapping[str, ConfigValue]]
     acls: frozenset[AclBinding]
@@ -33,7 +33,7 @@ class Touched:
 
 
 def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> Touched:
-    """Read what the changes touch.  Raises what refuses it: on doubt nothing is applied."""
+    """Read what the changes touch.  Raises what a cluster raises: if in doubt, nothing is applied."""
     topics = {it.topic for it in changes if isinstance(it, ConfigChange)}
     return Touched(
         target.topic_configs(sorted(topics)).found,
@@ -48,8 +48,8 @@ def outdated(
 ) -> Iterator[str]:
     """Name each change that no longer fits, and why.
 
-    A change fits when the target is as it was, and a `fresh` plan (None: the source is gone) still asks for it; or
-    when it was made meanwhile.
+    A change fits if the target is as it was and a `fresh` plan still asks for it, or if it was made meanwhile.
+    `fresh` is None if the source is gone; then only the target is compared.
     """
     for change in changes:
         there = state_of(change, now)
@@ -63,12 +63,12 @@ def outdated(
 
 
 def _renews(change: MetadataChange) -> bool:
-    """Whether it gives a user the secret declared now: what a fresh plan no longer asks for was done meanwhile."""
+    """Say whether a change gives a user the secret declared now; if a fresh plan lacks it, it was done meanwhile."""
     return isinstance(change, ScramChange) and change.renews
 
 
 def state_of(change: MetadataChange, now: Touched) -> str | None:
-    """Return what the target has where the change would be made, in the words of its row."""
+    """Return the target's present value where the change would be made, as its row writes it."""
     match change:
         case ConfigChange():
             entry = now.configs.get(change.topic, {}).get(change.config)

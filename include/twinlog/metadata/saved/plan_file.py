@@ -1,6 +1,6 @@
-"""A metadata plan as a file: saved, reviewed and approved by people, applied later, once, and only as it was approved.
+"""A metadata plan as a file: saved, reviewed and approved by people, applied later, once, and only as approved.
 
-The file is JSON; its `digest` covers everything else in it.  That notices an edit, it does not prove who made the plan.
+The file is JSON; its `digest` covers everything else in it.  It reveals an edit; it does not prove who made the plan.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _READERS: Mapping[str, TypeAdapter[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """What a file says: for which flow and clusters, under which profile, and the changes people approved."""
+    """The content of a plan file: its flow and clusters, its profile, and the approved changes."""
 
     flow: str
     profile: Profile
@@ -53,7 +53,7 @@ def plan_document(
 ) -> dict[str, Any]:
     """Write a plan as the document that is saved at `at_ms` (epoch ms).
 
-    The time is part of what its digest covers: the same changes, planned again for another failover, are another plan.
+    The digest covers the time: the same changes, planned again for another failover, are another plan.
     """
     document = {
         "format": FORMAT,
@@ -73,9 +73,9 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def parse_plan(text: str, name: str) -> SavedPlan:
-    """Read a saved plan; `name` is the file's, for messages.
+    """Read a saved plan; `name` is the file's name, for messages.
 
-    Raises UsageError `plan-file` for what is no saved plan, `plan-edited` for one that was changed since.
+    Raises UsageError `plan-file` if it is not a saved plan, `plan-edited` if it was changed since.
     """
     try:
         document = json.loads(text)
