@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Producer
+
 from lab import Seen
 
 PARTITIONS = 3
