@@ -18,7 +18,7 @@ from twinlog.airflow.request import CycleRequest
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 
 WINDOWS_A_RUN = 15
-"""Multiples of `twinlog.follow.seconds` from the start of a run to that of the next; each run is reported once."""
+"""Multiples of `twinlog.follow.seconds` between the starts of two runs; each run is reported once."""
 
 PATIENCE = timedelta(minutes=5)
 """The time that a new run has for its tasks and its Spark session before it takes over."""

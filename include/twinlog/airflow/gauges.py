@@ -26,7 +26,7 @@ def gauge_checks(flow: FlowSettings, result: ValidationResult) -> None:
 
 
 def gauge_gate(flow: FlowSettings, result: GateResult) -> None:
-    """Report whether the gate was ready (1 or 0), how many checks blocked it, and the oldest record's age at risk.
+    """Report whether the gate was ready (1 or 0), its blocking checks, and the age of the oldest record at risk.
 
     If that age is unknown, and no known one is over its RPO, no number is sent: 0 would look good.
     """
