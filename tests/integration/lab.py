@@ -87,8 +87,12 @@ def configure(folder: Path, clusters: Mapping[str, Any], flows: Iterable[str], *
     return path
 
 
-def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **properties: str) -> FlowSettings:
+def flow_of(
+    folder: Path, source: Any, target: Any, topics: Iterable[str], *, alias: str = "A", **properties: str
+) -> FlowSettings:
     """Settings of the flow A->B over two clusters, for some topics and no heartbeats (other tests beat, too).
+
+    A source that is not `cluster_a` needs an `alias` of its own: a target knows its source by the cluster's id.
 
     With two lanes, where the little that tests copy would be the work of one.
     """
@@ -97,8 +101,8 @@ def flow_of(folder: Path, source: Any, target: Any, topics: Iterable[str], **pro
         "heartbeats__replication__enabled": "false",
         "twinlog__lanes": "2",
     } | properties
-    path = configure(folder, {"A": source, "B": target}, ["A->B"], **settings)
-    return load(path).flows["A->B"]
+    name = f"{alias}->B"
+    return load(configure(folder, {alias: source, "B": target}, [name], **settings)).flows[name]
 
 
 def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> CopyResult:

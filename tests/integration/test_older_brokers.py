@@ -94,7 +94,10 @@ def test_a_copy_with_3_9_on_one_side(
     if source is older:
         compacted(source, topic)
     # The copy is not to be compacted further than its source while both are compared.
-    flow = flow_of(tmp_path, source, target, [topic], config__properties__exclude="cleanup.policy")
+    alias = "OLD" if source is older else "A"
+    flow = flow_of(
+        tmp_path, source, target, [topic], alias=alias, config__properties__exclude="cleanup.policy"
+    )
 
     def take_over(spec: LaneSpec) -> None:
         if spec.lane == 0:
@@ -106,10 +109,10 @@ def test_a_copy_with_3_9_on_one_side(
         sync_topics.run(flow, clusters)
     with pytest.raises(FencedError, match="run rival"):
         cycle(flow, ThreadRunner(before=take_over))
-    assert read(target, f"A.{topic}") == []
+    assert read(target, f"{alias}.{topic}") == []
     assert cycle(flow).state == "done"
     upstream = read_with_offsets(source, topic)
-    downstream = read_with_offsets(target, f"A.{topic}")
+    downstream = read_with_offsets(target, f"{alias}.{topic}")
     assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
     with open_clusters(flow) as clusters:
         (known,) = [it for life, it in read_maps(flow, clusters.target).items() if life.topic == topic]
@@ -143,9 +146,9 @@ def test_messages_older_than_batches(
     older.start()
     produce(older, topic, [Seen(b"new", b"new", NOW)])
     assert len(read(older, topic)) == 13
-    flow = flow_of(tmp_path, older, cluster_b, [topic])
+    flow = flow_of(tmp_path, older, cluster_b, [topic], alias="OLD")
     assert cycle(flow).records == 13
-    assert read(cluster_b, f"A.{topic}") == read(older, topic)
+    assert read(cluster_b, f"OLD.{topic}") == read(older, topic)
     audit = audited(flow)
     assert (True, [], [(13, 1.0, ())]) == (
         audit.equal,
@@ -160,9 +163,9 @@ def test_configs_that_the_target_does_not_know_or_take_are_named_one_by_one(
     """3.9 has a config that 4.x has dropped, and allows segments of a kilobyte: no copy is made until they are left
     out; from then on each is refused by itself, and all else is synced."""
     topic = create_topic(older, unique_topic("old"), segment_bytes="1024", message_format_version="3.0-IV1")
-    flow = flow_of(tmp_path, older, cluster_b, [topic], sync__topic__acls__enabled="false")
+    flow = flow_of(tmp_path, older, cluster_b, [topic], alias="OLD", sync__topic__acls__enabled="false")
     bad = r"message\\.format\\.version,segment\\.bytes"  # backslashes are doubled in a properties file
-    without = flow_of(tmp_path, older, cluster_b, [topic], config__properties__exclude=bad)
+    without = flow_of(tmp_path, older, cluster_b, [topic], alias="OLD", config__properties__exclude=bad)
     with open_clusters(flow) as clusters:
         (refusal,) = sync_topics.run(flow, clusters).refused
         assert "Unknown topic config name: message.format.version" in refusal.message
@@ -170,9 +173,9 @@ def test_configs_that_the_target_does_not_know_or_take_are_named_one_by_one(
         assert () == sync_topics.run(without, clusters).refused
         alter_configs(older, ResourceType.TOPIC, topic, max_message_bytes="2000000", segment_ms="3600000")
         result = sync.run(flow, clusters)
-        has = clusters.target.topic_configs([f"A.{topic}"]).require()[f"A.{topic}"]
+        has = clusters.target.topic_configs([f"OLD.{topic}"]).require()[f"OLD.{topic}"]
     assert ("2000000", "3600000") == (has["max.message.bytes"].value, has["segment.ms"].value)
     assert {
-        f"topic A.{topic}: message.format.version": "unknown-config",
-        f"topic A.{topic}: segment.bytes": "refused",
+        f"topic OLD.{topic}: message.format.version": "unknown-config",
+        f"topic OLD.{topic}: segment.bytes": "refused",
     } == {it.name: it.code for it in result.refused if topic in it.name}

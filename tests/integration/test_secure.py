@@ -76,16 +76,17 @@ def security(kind: str, cluster: Any) -> tuple[str, dict[str, str]]:
 def secured_flow(
     folder: Path, kind: str, secure: Any, plain: Any, topic: str, alias: str
 ) -> tuple[FlowSettings, FlowSettings]:
-    """A flow from the secure cluster to the plain one and back: `alias` tells its internal topics apart."""
+    """A flow from the secure cluster to the plain one and back: `alias` tells the state of each pair apart."""
+    other = f"P{alias[1:]}"
     listener, properties = security(kind, secure)
     lines = [
-        f"clusters = {alias}, B",
+        f"clusters = {alias}, {other}",
         f"{alias}.bootstrap.servers = {secure.address(listener)}",
         f"{alias}.security.protocol = {listener}",
         *(f"{alias}.{key} = {value}" for key, value in properties.items()),
-        f"B.bootstrap.servers = {plain.bootstrap_servers}",
-        f"{alias}->B.enabled = true",
-        f"B->{alias}.enabled = true",
+        f"{other}.bootstrap.servers = {plain.bootstrap_servers}",
+        f"{alias}->{other}.enabled = true",
+        f"{other}->{alias}.enabled = true",
         f"topics = {topic}",
         "replication.factor = 1",
         "offset.storage.replication.factor = 1",
@@ -93,7 +94,8 @@ def secured_flow(
     ]
     path = folder / "secure.properties"
     path.write_text("\n".join(lines) + "\n")
-    return load(path).flows[f"{alias}->B"], load(path).flows[f"B->{alias}"]
+    flows = load(path).flows
+    return flows[f"{alias}->{other}"], flows[f"{other}->{alias}"]
 
 
 def assert_copied(flow: FlowSettings, source: Any, target: Any, topic: str, records: list[Seen]) -> None:
@@ -165,7 +167,7 @@ def test_a_target_that_refuses_a_transactional_id_says_which_acl_is_missing(
     produce(cluster_b, topic, RECORDS)
     deny = AclBinding(
         ResourceType.TRANSACTIONAL_ID,
-        f"twinlog-B->{alias}-",
+        f"twinlog-{back.name}-",
         ResourcePatternType.PREFIXED,
         "User:alice",
         "*",
