@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli.confirm import confirm
 from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
     from twinlog.lifecycle.forget import ForgetResult
@@ -40,21 +40,10 @@ def forget(
         done = step.run(one, clusters, topic, dry_run=True)
         if not dry_run:
             if not yes:
-                _confirm(step.told(done))
+                confirm(step.told(done))
             done = step.run(one, clusters, topic)
     show(done, output, _grids(done))
     return int(ExitCode.DONE)
-
-
-def _confirm(what: str) -> None:
-    try:
-        agreed = typer.confirm(f"{what}. Go on?", err=True)
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise  # Ctrl-C was pressed
-        agreed = False
-    if not agreed:
-        raise UsageError("nothing was done", hint="--yes answers beforehand")
 
 
 def _grids(done: ForgetResult) -> Iterator[Grid]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import sys
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli.confirm import confirm
 from twinlog.cli.one_flow import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
     from twinlog.lifecycle.rebuild import RebuildResult
@@ -51,7 +51,7 @@ def rebuild(
             show(todo, output, _plan_grids(todo))
             return int(ExitCode.SAYS_NO if todo.active_groups or todo.other_writers else ExitCode.DONE)
         if not yes and todo.phase != "deleting":
-            _confirm(todo)
+            confirm(_question(todo))
         done = step.run(
             one, clusters, topic, by=getpass.getuser(), reason=reason, request=f"cli-{uuid.uuid4().hex[:8]}"
         )
@@ -61,19 +61,11 @@ def rebuild(
     return int(ExitCode.DONE)
 
 
-def _confirm(todo: RebuildPlan) -> None:
-    question = (
+def _question(todo: RebuildPlan) -> str:
+    return (
         f"{todo.remote_topic} with {todo.copied_records:,} records is deleted, {todo.source_records:,} can be copied"
-        " again. Go on?"
+        " again"
     )
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise  # Ctrl-C was pressed
-        agreed = False
-    if not agreed:
-        raise UsageError("nothing was done", hint="--yes answers beforehand")
 
 
 def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:
