@@ -6,6 +6,7 @@ keep out of each other's way by topic names of their own (`unique_topic`).
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -65,6 +66,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
             paths = "\n".join(str(log) for log in cluster.logs)
             report.sections.append((f"broker logs of cluster {cluster.name}", paths))
     return report
+
+
+@pytest.fixture(autouse=True)
+def _root_logger_as_it_was() -> Iterator[None]:
+    """A command line run inside a test sets the level of the root logger; the next test has its own again."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
