@@ -25,9 +25,8 @@ from twinlog.batches.header import walk
 from twinlog.batches.record import Record, build_batch, record_rest
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.protocol import wire
-from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 
 IN_FLIGHT = 16

@@ -29,11 +29,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.load import load
 from twinlog.formats.map.offset_map import MapKey, SegmentDraft, encode_map_key
-from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.range_state import PIECE_RUNS
 from twinlog.offset_sync.map_compaction import JOINED_RUNS
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS
 from twinlog.state.progress import read_packed
 

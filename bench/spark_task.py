@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bench import pages
 from bench.contenders import CORES
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
-from twinlog.spark.answer import SCHEMA, answer
+from twinlog.spark.lane_task import SCHEMA, answer
 from twinlog.spark.session import session
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import NewTopic
 from twinlog.cluster.values import TopicPartition as Place
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.mirror_maker import MirrorMaker

@@ -30,9 +30,9 @@ from bench.lane import InProcess
 from twinlog import clock
 from twinlog.airflow.operators.outcome import for_xcom
 from twinlog.airflow.xcom import shortened
-from twinlog.checks.report_folder import reports_folder
+from twinlog.checks.data_docs import reports_folder
 from twinlog.cli.cycle import Request, run_cycle
-from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import TopicPartition

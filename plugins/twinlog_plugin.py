@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from twinlog.airflow.plugin.mount import FASTAPI_APP, NAV_ENTRY
+from twinlog.airflow.plugin.app import FASTAPI_APP, NAV_ENTRY
 
 
 class TwinlogPlugin(AirflowPlugin):

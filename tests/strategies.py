@@ -2,8 +2,7 @@
 
 from hypothesis import strategies as st
 
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 names = st.sampled_from(["t", "A.orders", "orders-v1_x", "é", "日本", '"quoted"\\', "x" * 249]) | st.text(
     st.characters(codec="utf-8"), max_size=40

@@ -313,7 +313,7 @@ def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
         name: {line for line in path.read_text().splitlines() if "=" in line} for name, path in files.items()
     }
     different = {line.split(" = ")[0] for line in lines["mm2"] ^ lines["compose"]}
-    addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.master"}
+    addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.session"}
     assert {*addresses, "twinlog.reports.folder"} == different
     for service in AIRFLOW.values():
         assert (

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from twinlog.airflow.cycle_request import CycleRequest
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 from twinlog.airflow.following import (
     driver_name,
@@ -16,7 +17,6 @@ from twinlog.airflow.following import (
     overlaps,
     retries,
 )
-from twinlog.airflow.request import CycleRequest
 from twinlog.config.flow.settings import FlowSettings
 
 DAG = "replicate__A__B"

@@ -29,15 +29,14 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
-from twinlog.copying import outcome as copy_outcome
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.copying.result import CopyResult, PartitionCopy
+from twinlog.copying.result import CopyResult, PartitionCopy, keep_outcome
 from twinlog.errors import TwinlogError
 from twinlog.gate.answer import CoverageOf, GateCheck, GateResult, GroupAtRisk
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
 from twinlog.monitoring import validate
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
 
 TOPICS, PER_TOPIC = 100, 100
@@ -168,7 +167,7 @@ def test_what_tasks_leave_behind_is_small(large, monkeypatch, caplog) -> None:
         assert max(len(it.getMessage()) for it in caplog.records) < LINE
     result = copied()
     cycle.left["copy"] = for_xcom(to_json(result))
-    copy_outcome.keep(flow, clusters.target, result)
+    keep_outcome(flow, clusters.target, result)
     caplog.clear()
     cycle.run("publish", events)
     logs["publish"] = sum(len(it.getMessage()) for it in caplog.records)
@@ -187,7 +186,7 @@ def test_the_report_is_whole_although_the_copy_travelled_cut(large) -> None:
 
     flow, clusters = large
     whole = copied(run_id="d/r/2")
-    copy_outcome.keep(flow, clusters.target, whole)
+    keep_outcome(flow, clusters.target, whole)
     cut = for_xcom(to_json(whole))
     assert len(cut["partitions"]) < len(whole.partitions)
     reports = [publish.run(flow, clusters, "r", it, 0) for it in (cut, to_json(whole))]
@@ -206,7 +205,7 @@ def test_of_another_runs_copy_nothing_is_told(large) -> None:
     from twinlog.monitoring import publish
 
     flow, clusters = large
-    copy_outcome.keep(flow, clusters.target, copied(run_id="somebody else's"))
+    keep_outcome(flow, clusters.target, copied(run_id="somebody else's"))
     whole = copied(run_id="d/r/3")
     report = publish.run(flow, clusters, "r", for_xcom(to_json(whole)), 0)
     assert 500 == len(report.stopped) + report.stopped_not_shown

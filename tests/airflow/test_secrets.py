@@ -5,7 +5,7 @@ import pytest
 from twinlog.airflow.secrets import RememberedConnections, ask_airflow, stand_in
 from twinlog.config.file.providers import LookupFailedError
 from twinlog.config.flow.load import load
-from twinlog.config.security.connections import HANDED_OVER, handed_over
+from twinlog.config.security.connection import HANDED_OVER, handed_over
 from twinlog.errors import TransientError
 
 KAFKA_B = (

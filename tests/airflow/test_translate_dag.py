@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import NewTopic, TopicPartition
 from twinlog.config.flow.load import load

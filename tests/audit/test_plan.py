@@ -32,8 +32,7 @@ from twinlog.formats.ledger.audit import (
 )
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
 from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic

@@ -17,8 +17,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps, SourceIncarnation
 from twinlog.topics.discovery import (

@@ -20,8 +20,7 @@ from twinlog.audit.result import (
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.progress import SourceIncarnation
 
 LIFE = SourceIncarnation("t", "id", 0)

@@ -8,8 +8,7 @@ import pytest
 
 from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of
-from twinlog.checks.coverage import PartitionCoverage
-from twinlog.checks.unproved import UnprovedCount
+from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
-from twinlog.batches.aborted import AbortedTransactions
-from twinlog.batches.cutter import Cutter
+from twinlog.batches.cutter import Cutter, pass_on
 from twinlog.batches.header import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, BatchHeader
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.outgoing import Cut, Outgoing
-from twinlog.batches.passing import pass_on
 
 BIG = 1 << 20
 NOT_SENT = CONTROL | LOG_APPEND_TIME | DELETE_HORIZON
@@ -207,10 +206,9 @@ def logs(draw: st.DrawFn) -> Log:
 WAYS: dict[str, dict[str, float]] = {
     "one by one": {},
     "every clean batch is large": {
-        "twinlog.batches.passing.BATCH_COST": 0.0,
         "twinlog.batches.cutter.BATCH_COST": 0.0,
     },
-    "every block holds many small ones": {"twinlog.batches.merging._MANY": 1},
+    "every block holds many small ones": {"twinlog.batches.merge._MANY": 1},
 }
 """What a block is taken for, by what is set: which batches are passed on unread, and which are looked at together."""
 
@@ -273,8 +271,8 @@ def test_exactly_the_visible_records_of_the_range_go_out_in_order(
 def test_what_is_decompressed_at_once_makes_no_difference_to_what_goes_out(log: Log, room: int) -> None:
     """Runs of compressed batches are read some at a time, where they are larger than they look."""
     with (
-        mock.patch("twinlog.batches.columns.columns.TOGETHER_BYTES", room),
-        mock.patch("twinlog.batches.few.MOST_RECORDS", 0),
+        mock.patch("twinlog.batches.columns.TOGETHER_BYTES", room),
+        mock.patch("twinlog.batches.merge.MOST_RECORDS", 0),
     ):
         cut = cut_all([bytearray(item) for item in log.batches], aborted=list(log.aborted))
     assert (None, list(log.visible)) == (cut.poison, content(cut.outgoing))

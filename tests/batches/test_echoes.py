@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
-from twinlog.batches.aborted import AbortedTransactions
 from twinlog.batches.cutter import Cutter
-from twinlog.batches.echoes import LaneWriters, LoopbackRecords
+from twinlog.batches.loopback import LaneWriters, LoopbackRecords
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.formats.ledger.writers import LaneWriter
 
 LANE = LaneWriter(7, "twinlog-B->A-0", 0)

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from test_columns import RECORDS, block_of
 
 from batches import Rec
-from twinlog.batches.columns.arena import Arena
-from twinlog.batches.columns.building import build_batches
-from twinlog.batches.columns.columns import read_columns
-from twinlog.batches.few import MOST_RECORDS, merge_few
+from twinlog.batches.build import Arena, build_batches
+from twinlog.batches.columns import read_columns
 from twinlog.batches.header import BatchHeader
+from twinlog.batches.merge import MOST_RECORDS, merge_few
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError
 

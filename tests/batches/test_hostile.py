@@ -22,11 +22,11 @@ from test_cutter import Log, logs, patch, with_gaps
 
 from batches import Rec, decode, encode
 from twinlog.batches import codec as codecs
-from twinlog.batches.aborted import AbortedTransactions
 from twinlog.batches.cutter import Cutter
-from twinlog.batches.few import MOST_RECORDS
 from twinlog.batches.header import HEADER
-from twinlog.batches.label.relabel import relabel
+from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.merge import MOST_RECORDS
+from twinlog.batches.relabel import relabel
 
 EXAMPLES = int(os.environ.get("TWINLOG_FUZZ_EXAMPLES", "60"))
 RECORDS = [Rec(b"value %d" % n, b"k", 1_000 + n) for n in range(40)]
@@ -145,7 +145,7 @@ def hold(log: Log, seed: int) -> None:
     for _ in range(20):
         raw = damaged(log, chance)
         cutter = Cutter(log.end, chance.choice([300, 1 << 20]))
-        with mock.patch("twinlog.batches.few.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
+        with mock.patch("twinlog.batches.merge.MOST_RECORDS", chance.choice([0, MOST_RECORDS])):
             cut = cutter.cut(memoryview(raw), 0, AbortedTransactions.of(log.aborted))
         gone: set[int] = set()
         last, end = -1, cut.next_upstream

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.coverage import Coverage, PartitionCoverage, coverage, partition_coverage, total
-from twinlog.checks.unproved import UNMAPPED
+from twinlog.checks.coverage import UNMAPPED, Coverage, PartitionCoverage, coverage, partition_coverage, total
 from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,
@@ -20,8 +19,7 @@ from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
 from twinlog.state.progress import Maps, SourceIncarnation
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from twinlog.checks.map_holes import CopyBounds, LostStretch, bounds_of, lost_in
 from twinlog.formats.ledger.records import parse_ledger
-from twinlog.formats.ledger.takeover import MapHole
 from twinlog.formats.ledger.topics import Beginning, Incarnation
+from twinlog.formats.ledger.writers import MapHole
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
 from twinlog.state.progress import SourceIncarnation
 

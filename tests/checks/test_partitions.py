@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from twinlog.checks.partitions import MapSummary, covered, lag, summarize, waiting_from
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda it: (it[0], it[0] + it[1])))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.checks.report_folder import new_report, reports_folder
+from twinlog.checks.data_docs import new_report, reports_folder
 from twinlog.config.flow.settings import (
     FlowSettings,
     GateSettings,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
+from twinlog.cli.flows import each_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

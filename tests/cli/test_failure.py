@@ -5,7 +5,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 
 from twinlog.cli.failure import INTERNAL, INTERRUPTED, explain_failure
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.errors import (
     ClusterRefused,
     ClusterUnreachable,

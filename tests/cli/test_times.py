@@ -2,7 +2,7 @@
 
 import pytest
 
-from twinlog.cli.times import parse_duration, parse_moment
+from twinlog.cli.options import parse_duration, parse_moment
 from twinlog.errors import UsageError
 
 

@@ -13,11 +13,8 @@ from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.load import load
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.checkpoint import Checkpoint
-from twinlog.formats.mm2.heartbeat import Heartbeat
-from twinlog.formats.mm2.offset_sync import OffsetSync
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.client.answers import Answer, Ask
+from twinlog.client.pairs import Answer, Ask
 from twinlog.client.translator import FlowTranslator
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
@@ -20,9 +20,8 @@ from twinlog.config.security.connection import (
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
-from twinlog.policy.filters import NameFilter
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 
 

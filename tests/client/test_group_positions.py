@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from twinlog.client.answers import Ask
 from twinlog.client.group_positions import Groups, records_at, standing_at, standing_now
-from twinlog.client.standing_translations import translate_groups, translate_time
-from twinlog.cluster.admin.group import GroupType
+from twinlog.client.pairs import Ask
+from twinlog.client.translator import translate_groups, translate_time
+from twinlog.cluster.admin.groups import GroupType
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.state.ledger import write_ledger
 
 ORDERS = TopicPartition("orders", 0)

@@ -10,7 +10,7 @@ from fake_cluster import FakeCluster
 from twinlog.client.mirror_client import Completeness, MirrorClient, RemoteOffset, SourceAndTarget
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import TerminalError
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 

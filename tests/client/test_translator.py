@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from twinlog.client.answers import Basis, Reason
+from twinlog.client.pairs import Basis, Reason
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.topics import Beginning
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.offset_sync import OffsetSync
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.formats.mm2.records import OffsetSync
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import write_ledger
 

@@ -18,7 +18,7 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     TopicPartition,
 )
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,

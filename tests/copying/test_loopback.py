@@ -14,12 +14,11 @@ from twinlog.config.security.connection import (
 )
 from twinlog.copying.loopback import uncompared, with_loopback
 from twinlog.copying.ranges import ResolvedRanges
-from twinlog.formats.ledger.takeover import TakenOver
 from twinlog.formats.ledger.topics import Incarnation
+from twinlog.formats.ledger.writers import TakenOver
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.lane.spec import RangeSpec
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.reverse_flows import unknown_ledgers, way_back_ledger
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.copying.packing import LANE_BYTES, assign, assign_open, lanes_worth, pack, weighed
 from twinlog.errors import ClusterRefused

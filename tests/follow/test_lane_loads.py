@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import TopicPartition
-from twinlog.follow.lane_loads import LaneLoad, OpenLoads, another_assignment_helps
+from twinlog.follow.lanes import LaneLoad, OpenLoads, another_assignment_helps
 from twinlog.lane.spec import NO_END, RangeSpec
 
 RANGE = RangeSpec("t", "id", "A.t", 0, start=10, end=NO_END)

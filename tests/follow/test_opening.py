@@ -19,8 +19,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, Tw
 from twinlog.follow.generation import Following
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
-from twinlog.follow.report import RunState
-from twinlog.follow.view import prepare
+from twinlog.follow.report import RunState, prepare
 from twinlog.lane.fence.fence import FenceLogs, Grant
 from twinlog.lane.spec import FenceMark, LaneOutcome, LaneReport, RangeReport
 from twinlog.topics import pauses

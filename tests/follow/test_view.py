@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.follow.view import Prepared
+from twinlog.follow.report import Prepared
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, RemoteTopic
 
 REMOTE = RemoteTopic("copy", 2)

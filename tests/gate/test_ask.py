@@ -10,9 +10,9 @@ import pytest
 
 from twinlog import clock
 from twinlog.checks import evaluate
+from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.great_expectations import Validated
-from twinlog.checks.unproved import UnprovedCount
-from twinlog.cluster.admin.group import GroupState, GroupType
+from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import GateSettings, GroupSyncPolicy, GroupSyncSettings, Tier
@@ -31,9 +31,8 @@ from twinlog.jsonable import to_json
 from twinlog.lane.copy.state_records import map_record, progress_record
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.monitoring import publish
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
-from twinlog.policy.filters import NameFilter
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)

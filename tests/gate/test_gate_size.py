@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from twinlog.checks.coverage import PartitionCoverage
-from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.formats.ledger.gate import KnownSource
 from twinlog.formats.ledger.records import Gap, GapCause, Incarnation

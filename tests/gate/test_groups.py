@@ -2,9 +2,9 @@
 
 import pytest
 
-from twinlog.cluster.admin.group import GroupPartition
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, IncarnationReason, Rebuild, RebuildPhase
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.gate.groups import of_this_incarnation, owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog import clock
-from twinlog.cluster.admin.group import GroupPartition
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoint_upkeep, checkpoints
 from twinlog.groups.checkpoint_upkeep import DAY_MS, KEPT_MS, plan_cut
 from twinlog.state.ledger import write_ledger

@@ -7,7 +7,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog import clock
-from twinlog.cluster.admin.group import GroupState, GroupType
+from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy, GroupSyncSettings
 from twinlog.errors import ClusterRefused, FormatError
@@ -21,13 +21,12 @@ from twinlog.formats.ledger.topics import (
     RebuildPhase,
 )
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import ASKED_SECONDS
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
-from twinlog.policy.filters import NameFilter
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 
 TOPIC = "A.checkpoints.internal"

@@ -7,8 +7,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.translate import Position, positions, positions_both_ways
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
 

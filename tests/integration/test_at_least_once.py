@@ -15,8 +15,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import FencedError
 from twinlog.lane.copy.state_records import progress_record
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import GrantedLane, init_writer
+from twinlog.lane.fence.fence import GrantedLane, init_writer, write_fenced
 from twinlog.offsets.offset_map import Translation
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.progress import read_maps, read_progress

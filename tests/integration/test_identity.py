@@ -26,8 +26,7 @@ from twinlog.errors import FencedError, TwinlogError
 from twinlog.follow import follow
 from twinlog.formats.ledger.records import CycleReport
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import Grant
+from twinlog.lane.fence.fence import Grant, write_fenced
 from twinlog.lifecycle import rebuild, sync_topics
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import read_ledger

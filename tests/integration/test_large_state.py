@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab import Seen, create_topic, cycle, flow_of, produce, read
-from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.open import open_clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.copying.ownership import held

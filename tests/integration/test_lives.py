@@ -32,8 +32,8 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings, GapPolicy, LifecycleSettings, RecreatedPolicy
 from twinlog.copying import copy
+from twinlog.copying.resolve import resolve_now
 from twinlog.copying.result import CopyResult
-from twinlog.copying.settle import resolve_now
 from twinlog.errors import TerminalError
 from twinlog.follow import follow
 from twinlog.follow.generation import LaneGeneration

@@ -29,7 +29,7 @@ from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import Configuration, load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoint_upkeep, checkpoints
 from twinlog.lab.kafka.jars import class_path, mirror_maker_jars
 from twinlog.lab.kafka.java import find_java

@@ -30,9 +30,13 @@ from lab import (
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.mm2.connect_offset import offset_value, parse_offset_key, parse_offset_value
-from twinlog.formats.mm2.heartbeat import Heartbeat
-from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.formats.mm2.connect_offset import (
+    offset_value,
+    parse_offset_key,
+    parse_offset_value,
+    partition_for,
+)
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
 from twinlog.monitoring import heartbeats
 

@@ -29,7 +29,7 @@ from lab import (
     produce_transaction,
     read_with_offsets,
 )
-from twinlog.cluster.admin.group import OffsetChange
+from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import TopicPartition as Place
@@ -41,8 +41,7 @@ from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import GrantedLane, init_writer
+from twinlog.lane.fence.fence import GrantedLane, init_writer, write_fenced
 from twinlog.lifecycle.records import piece
 from twinlog.offset_sync import emit, map_compaction
 from twinlog.offset_sync.map_compaction import WORTH_IT

@@ -19,7 +19,7 @@ from lab import Seen, configure, create_topic, cycle, produce, produce_transacti
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.monitoring import heartbeats
 
 NOW = int(time.time() * 1000)

@@ -30,22 +30,20 @@ from lab import (
     read,
 )
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.label.relabel import relabel
 from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.relabel import relabel
 from twinlog.cluster.open import open_clusters
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
-from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.lane.fence.fence import Grant, fence, init_writer
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import Writer
 from twinlog.lifecycle import sync_topics
 from twinlog.protocol import wire
-from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import Code
-from twinlog.protocol.list_offsets import LATEST
+from twinlog.protocol.brokers import LATEST, Brokers
+from twinlog.protocol.errors import Code
 from twinlog.protocol.socket.connection import fresh_buffer
 from twinlog.state.progress import read_progress
 

@@ -32,15 +32,14 @@ from twinlog.config.security.connection import (
 )
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
-from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.groups import checkpoints
 from twinlog.groups.report import SyncReason, SyncState
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.monitoring import heartbeats
 from twinlog.offset_sync import emit, map_compaction
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 NOW = int(time.time() * 1000)
 RECORDS = [Seen(b"%d" % n, b"v", NOW + n) for n in range(20)]

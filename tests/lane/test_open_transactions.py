@@ -10,10 +10,10 @@ from twinlog.copying.mend.copies import rewrite_markers
 from twinlog.copying.mend.outcomes import Outcome
 from twinlog.errors import TransientError
 from twinlog.lane import transaction as transaction_module
-from twinlog.lane.produced import Refused
+from twinlog.lane.in_flight import Refused
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import LaneState
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 
 OTHER = ("A.t", 1)
 UNLED = [Refused(TP, Code.LEADER_NOT_AVAILABLE, "it cannot be written to", resend=True)]

@@ -16,7 +16,7 @@ from batches import Rec, encode
 from twinlog.batches.header import BatchHeader
 from twinlog.lane.copy.copy_lane import LaneCopy
 from twinlog.lane.spec import NO_END, LaneSpec, RangeSpec
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 
 TOPICS = ["A.t", "offsets", "map", "ledger", "aside"]
 STRANGER = -1

@@ -11,8 +11,7 @@ from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import TRANSITIONS, LaneState, Writer
-from twinlog.protocol.error_codes import Code
-from twinlog.protocol.remedies import TABLE, ErrorAction, Request
+from twinlog.protocol.errors import TABLE, Code, ErrorAction, Request
 
 TP = ("A.t", 0)
 RESENT = {code for code, what in TABLE[Request.PRODUCE].items() if what is ErrorAction.RESEND}

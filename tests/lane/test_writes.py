@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.lane.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, rounds, writes
+from twinlog.lane.producer import UNANSWERED_BATCHES, WRITE_ROUNDS, rounds, writes
 
 QUEUES: Any = st.dictionaries(
     st.tuples(st.just("t"), st.integers(0, 2000)),

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.cluster.values import ConfigSource, ConfigValue
 from twinlog.formats.ledger.records import GapCause
-from twinlog.lifecycle.gap_record import deletion_cause
+from twinlog.lifecycle.records import deletion_cause
 
 NOW = 1_000_000
 

@@ -17,8 +17,7 @@ from twinlog.formats.ledger.topics import DeletedTopic, GroupPosition, Incarnati
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.lifecycle import apply, rebuild, rebuild_plan
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import read_ledger
 from twinlog.state.progress import read_progress

@@ -16,11 +16,11 @@ from twinlog.lifecycle.records import (
     rewinding,
 )
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import (
+from twinlog.offsets.segments import (
+    Extent,
     MapSegment,
     cut,
 )
-from twinlog.offsets.run import Extent
 from twinlog.state.ledger import ledger_from
 from twinlog.state.progress import Maps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic

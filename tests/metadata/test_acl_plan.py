@@ -11,8 +11,8 @@ from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.metadata.acl_plan import AclState, bindings_of, plan_acls, records_of
 from twinlog.metadata.values import AclChange, GoneAcl
-from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.policy.selection import NameFilter
 
 TOPICS = ("orders", "orders-late", "pay")
 

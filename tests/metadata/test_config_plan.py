@@ -20,7 +20,7 @@ from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.metadata.config_plan import TopicConfigState, plan_topic_configs
 from twinlog.metadata.values import ConfigChange, SettledConfig, ThreeWay, three_way
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 DEFAULTS = {
     "retention.ms": "604800000",

@@ -16,7 +16,7 @@ from twinlog.metadata.values import (
     QuotaChange,
     ScramChange,
 )
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 READ = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "READ", "ALLOW")
 CHANGES = (

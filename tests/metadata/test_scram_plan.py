@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from twinlog.cluster.admin.access_values import ScramCredential
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings
-from twinlog.metadata.scram_plan import plan_scram
-from twinlog.metadata.scram_secrets import given, undeclared
+from twinlog.metadata.scram_plan import given, plan_scram, undeclared
 from twinlog.metadata.values import ScramChange
 
 LONG = ScramCredential("SCRAM-SHA-512", 8192)

@@ -9,7 +9,7 @@ from fake_cluster import FakeCluster
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.remembering import remembering
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState

@@ -17,7 +17,7 @@ from twinlog.config.security.connection import (
 )
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.migration.mirror_maker import Origin
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 
 @dataclass

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.migration.alignment import Verdict, Window, align
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 
 
 def record(offset: int, content: object, *, key: str | None = None, aborted: bool = False) -> Fingerprint:

@@ -16,9 +16,7 @@ from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageErr
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.formats.mm2.checkpoint import Checkpoint
-from twinlog.formats.mm2.heartbeat import Heartbeat
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from twinlog.lane.copy.state_records import progress_record
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import FenceMark, StateTopics
@@ -28,7 +26,7 @@ from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 from twinlog.state.ledger import write_ledger
 from twinlog.state.progress import SourceIncarnation
 

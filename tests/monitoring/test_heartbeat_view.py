@@ -6,9 +6,9 @@ import pytest
 
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
-from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.monitoring import status
-from twinlog.monitoring.heartbeat_view import (
+from twinlog.monitoring.heartbeats import (
     UpstreamBeat,
     chain_of,
     copied_heartbeats,

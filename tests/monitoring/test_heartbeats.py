@@ -13,7 +13,7 @@ from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import ReadRecord, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
-from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.monitoring import heartbeats
 from twinlog.monitoring.heartbeats import newest_beat
 from twinlog.policy.replication import IdentityReplicationPolicy

@@ -7,7 +7,7 @@ import pytest
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import ClusterRefused
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.offset_sync import emit
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 

@@ -27,8 +27,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
 from twinlog.offset_sync.map_compaction import JOINED_RUNS, WORTH_IT, Replacement, make_plan, records_of
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import write_ledger
 from twinlog.state.progress import SourceIncarnation
 

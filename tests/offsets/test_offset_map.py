@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from strategies import pieces, small_pieces
 from twinlog.errors import TerminalError
 from twinlog.offsets.offset_map import OffsetMap, Translation
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 # Offsets 100..119 of the source: 100-104 copied, 105 a marker, 106-109 copied, 110-114 aborted, 115-117 copied,
 # the rest markers; on the target a marker of ours after each commit.

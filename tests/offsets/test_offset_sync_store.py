@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.offsets.offset_sync_store import (
     SLOTS,
     OffsetSyncStore,

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from strategies import small_pieces
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.offsets.sync_emission import MANY, due_syncs, holds
 
 

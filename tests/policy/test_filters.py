@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from twinlog.errors import ConfigError
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 
 def accepted(names: list[str], **lists: tuple[str, ...]) -> list[str]:

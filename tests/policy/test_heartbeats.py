@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.policy.heartbeats import is_known_heartbeats
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
+from twinlog.policy.state_topics import is_known_heartbeats
 
 DOTS, DASHES, IDENTITY = (
     DefaultReplicationPolicy(),

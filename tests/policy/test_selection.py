@@ -2,9 +2,8 @@
 
 import pytest
 
-from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
-from twinlog.policy.selection import cycle_alias, is_internal, why_left_out
+from twinlog.policy.selection import NameFilter, cycle_alias, is_internal, why_left_out
 
 EVERYTHING = NameFilter()
 DEFAULT = DefaultReplicationPolicy()

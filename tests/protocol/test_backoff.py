@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from twinlog.protocol.backoff import until
+from twinlog.protocol.retry import until
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.protocol import brokers
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 from twinlog.protocol.socket.connection import Connection
 
 

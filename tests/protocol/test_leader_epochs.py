@@ -13,7 +13,7 @@ from twinlog.batches.header import BatchHeader
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers, TopicMetadata, TopicPartition
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.socket.connection import Connection
 

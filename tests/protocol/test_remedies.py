@@ -10,9 +10,8 @@ from test_copy_lane import agree, copy, source_of
 from test_cutter import Log
 
 from batches import Rec, encode
-from twinlog.protocol.backoff import until
-from twinlog.protocol.error_codes import Code
-from twinlog.protocol.remedies import DEFAULT, TABLE, ErrorAction, Request, error_action
+from twinlog.protocol.errors import DEFAULT, TABLE, Code, ErrorAction, Request, error_action
+from twinlog.protocol.retry import until
 
 RECORDS = [Rec(b"%d" % n) for n in range(9)]
 LOG = Log((bytes(encode(RECORDS)),), tuple(enumerate(RECORDS)), (), 9)

@@ -11,8 +11,8 @@ import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.protocol.brokers import TopicPartition
+from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.patience import FetchBackoff
 
 
 class Frozen:

@@ -12,8 +12,8 @@ import pytest
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
+from twinlog.protocol.kafka_python import NEEDED, require
 from twinlog.protocol.socket.connection import Connection
-from twinlog.protocol.versions import NEEDED, require
 
 TODAY = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 22: (0, 6), 24: (0, 5), 26: (0, 5)}
 KAFKA_2_8 = {0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 10: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3)}

@@ -13,8 +13,7 @@ from twinlog.audit.lane import AuditLaneSpec, AuditSpec, ScopeReport
 from twinlog.batches.record import record_rest
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.sample_task import is_json, row

@@ -19,7 +19,7 @@ SESSION = """
 import subprocess, sys
 from twinlog.errors import TwinlogError
 from twinlog.spark.lane_task import start_worker
-from twinlog.spark.answer import SCHEMA
+from twinlog.spark.lane_task import SCHEMA
 from twinlog.spark.session import session
 try:
     with session(sys.argv[1]) as spark:

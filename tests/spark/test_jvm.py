@@ -1,6 +1,6 @@
 """What a JVM that twinlog starts is told."""
 
-from twinlog.spark.jvm import QUICK_COMPILER, local_address, submit_options
+from twinlog.spark.session import QUICK_COMPILER, local_address, submit_options
 
 
 def test_whoever_has_chosen_options_keeps_them() -> None:

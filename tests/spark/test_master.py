@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from twinlog.errors import TransientError, UsageError
-from twinlog.spark.master import check_master
+from twinlog.spark.session import check_master
 
 
 @pytest.mark.parametrize(

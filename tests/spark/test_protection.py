@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import ConnectionSettings, SaslSettings, TlsSettings
 from twinlog.errors import ConfigError
 from twinlog.spark.protection import PROTECTED, connect_url, protection, require_safe_way, without_tokens

@@ -15,7 +15,7 @@ PROGRAM = """
 import os, pickle
 from pathlib import Path
 from twinlog.config.security.connection import ConnectionSettings, SaslSettings
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.lane.spec import LaneSpec, RangeSpec, StateTopics
 from twinlog.spark.runner import open_runner
 

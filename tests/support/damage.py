@@ -7,8 +7,7 @@ from typing import Any, Self
 from fakes import FakeSource
 
 from twinlog.batches.header import BatchHeader
-from twinlog.protocol.brokers import TopicMetadata, TopicPartition
-from twinlog.protocol.list_offsets import EARLIEST
+from twinlog.protocol.brokers import EARLIEST, TopicMetadata, TopicPartition
 
 TOPIC = "ledger"
 

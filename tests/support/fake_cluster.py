@@ -20,15 +20,15 @@ from fake_groups import FakeGroup, FakeGroups
 from fake_log import FakeLog
 
 from twinlog.cluster.admin.connect_workers import ConnectWorkers
-from twinlog.cluster.admin.group import (
+from twinlog.cluster.admin.groups import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,

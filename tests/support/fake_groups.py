@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.cluster.admin.group import (
+from twinlog.cluster.admin.groups import (
     GROUP_ACTIVE,
     OFFSET_MOVED,
     CommittedOffset,

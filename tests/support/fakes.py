@@ -25,9 +25,8 @@ from twinlog.batches.header import CHECKED_FROM, BatchHeader
 from twinlog.batches.record import Record, read_records
 from twinlog.errors import ClusterUnreachable, FormatError, TransientError
 from twinlog.protocol import fetch_by_id, kafka_python, wire
-from twinlog.protocol.brokers import TopicMetadata, TopicPartition
-from twinlog.protocol.error_codes import Code
-from twinlog.protocol.list_offsets import EARLIEST
+from twinlog.protocol.brokers import EARLIEST, TopicMetadata, TopicPartition
+from twinlog.protocol.errors import Code
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 TOPIC_RESPONSE = FetchResponse.FetchableTopicResponse

@@ -22,9 +22,8 @@ from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import apply, forget, rebuild
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
-from twinlog.policy.filters import NameFilter
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.progress import read_progress
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from twinlog.lane import open_transactions
-from twinlog.protocol import patience
+from twinlog.protocol import fetch_backoff
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,7 +18,7 @@ def short_pauses() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", lambda seconds: sleep(seconds / 50))
         for name in ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS"):
-            patch.setattr(patience, name, getattr(patience, name) / 50)
+            patch.setattr(fetch_backoff, name, getattr(fetch_backoff, name) / 50)
         patch.setattr(
             open_transactions, "_PATIENCE_SECONDS", 0.0
         )  # markers of a fake are written at once or never

@@ -10,8 +10,8 @@ from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.formats.ledger.identity import FlowClaim
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.jsonable import to_json
-from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import IdentityReplicationPolicy
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import write_ledger
 from twinlog.topics import discover
 from twinlog.topics.discovery import BLOCKING, LeftOut, ProblemCode, RemoteTopic

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.values import Answers
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Discovery, ProblemCode, SourceState, TargetState
 from twinlog.topics.discovery_rules import decide

@@ -10,7 +10,7 @@ from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, TerminalError
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import make_plan
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 from twinlog.topics import discover
 from twinlog.topics.plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
 

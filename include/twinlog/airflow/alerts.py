@@ -17,7 +17,7 @@ from airflow.sdk import BaseNotifier, DeadlineAlert, DeadlineReference, SyncCall
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
-from twinlog.config.file.secret import reveal
+from twinlog.config.file.providers import reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 

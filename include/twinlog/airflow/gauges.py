@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.observability.stats import Stats
 
-from twinlog.checks.ages import greatest
+from twinlog.checks.risk import greatest
 
 if TYPE_CHECKING:
     from twinlog.checks.check import CheckResult

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from twinlog.config.file.providers import LookupFailedError, Unknown
-from twinlog.config.security.connections import HANDED_OVER
+from twinlog.config.security.connection import HANDED_OVER
 from twinlog.errors import TransientError
 
 _FIELDS = frozenset({"login", "password", "host", "port", "schema"})

@@ -15,12 +15,12 @@ from twinlog.audit.problems import AuditProblem
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.checks.coverage import (
     PartitionCoverage,
+    UnprovedCount,
     covered,
     mapped_between,
     partition_coverage,
     without,
 )
-from twinlog.checks.unproved import UnprovedCount
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.audit import (
     KEPT_DIFFERENCES,

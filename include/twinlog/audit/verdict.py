@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from twinlog.audit.problems import NOTHING_COPIED, AuditProblem
-from twinlog.checks.coverage import PartitionCoverage, by_topic, total
-from twinlog.checks.unproved import UnprovedCount, told
+from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, told, total
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.policy.heartbeats import is_known_heartbeats
+from twinlog.policy.state_topics import is_known_heartbeats
 
 NOTHING_COMPARED = "nothing-compared"
 """Code of a flow whose copies hold records, none of which could be compared with its source."""

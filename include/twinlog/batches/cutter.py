@@ -2,6 +2,8 @@
 
 Batches that have to be read are read in runs: as many at once as follow one another and share a codec.  That makes
 rewriting cheap enough to prefer it to sending small batches one by one.
+
+Pass on the large clean batches at the beginning of a block, in the fewest steps: most blocks hold nothing else.
 """
 
 from __future__ import annotations
@@ -13,20 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from twinlog.batches.aborted import AbortedTransactions
+from twinlog.batches.build import LARGEST_PREFIX, Arena, build_batches, pieces
 from twinlog.batches.codec import NONE
-from twinlog.batches.columns.arena import Arena
-from twinlog.batches.columns.building import LARGEST_PREFIX, build_batches, pieces
-from twinlog.batches.columns.columns import Columns, headers, read_columns
-from twinlog.batches.columns.pieces import Int64s
-from twinlog.batches.echoes import LoopbackRecords
-from twinlog.batches.few import merge_few
+from twinlog.batches.columns import Columns, Int64s, headers, read_columns
 from twinlog.batches.header import (
+    CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
+    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC_2,
     TRANSACTIONAL,
     BatchHeader,
     epoch_at,
@@ -35,13 +35,60 @@ from twinlog.batches.header import (
     starts,
     walk_headers,
 )
-from twinlog.batches.lone import lone_batch, uncompressed
-from twinlog.batches.merging import BATCH_COST, Run, SmallBatches, many_small, merge_cost
+from twinlog.batches.loopback import LoopbackRecords
+from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.merge import (
+    BATCH_COST,
+    Run,
+    SmallBatches,
+    lone_batch,
+    many_small,
+    merge_cost,
+    merge_few,
+    uncompressed,
+)
 from twinlog.batches.outgoing import Cut, Outgoing, Poison
-from twinlog.batches.passing import pass_on
 from twinlog.errors import FormatError
 
+
+def pass_on(
+    block: memoryview,
+    position: int,
+    range_end: int,
+    max_message_bytes: int,
+    aborted: AbortedTransactions | None,
+    done: Cut,
+) -> int:
+    """Add batches to `done`, up to the first that cannot plainly be sent unchanged; return where that batch begins.
+
+    A batch is plain if it is whole, magic 2, dense and CreateTime, lies within the range and behind the batch before
+    it, is no larger than the target takes, and is not so small that merging is cheaper.  As long as any transaction is
+    aborted, it must also belong to no transaction.  All other batches are left to `twinlog.batches.cutter`.
+    """
+    at, last = 0, len(block) - HEADER_BYTES
+    hiding = aborted is not None and bool(aborted.pending or aborted.active)
+    foreign = ~(CODEC_MASK | (0 if hiding else TRANSACTIONAL))
+    send, unpack = done.outgoing.append, HEADER.unpack_from
+    while at <= last:
+        header = BatchHeader._make(unpack(block, at))
+        base, size, count = header.base_offset, header.batch_length + LOG_OVERHEAD, header.record_count
+        whole = HEADER_BYTES <= size <= max_message_bytes and at + size <= len(block)
+        plain = header.magic == MAGIC_2 and not header.attributes & foreign
+        dense = 0 < count == header.last_offset_delta + 1
+        within = base >= position and base + count <= range_end
+        if not (whole and plain and dense and within):
+            break
+        if merge_cost(header.codec, count, size) < BATCH_COST:
+            break
+        send(Outgoing(block[at : at + size], header, ((base, count),)))
+        at, position = at + size, base + count
+        done.next_upstream, done.leader_epoch = position, header.leader_epoch
+    return at
+
+
 REWRITTEN_BYTES = 512 * 1024
+
+
 """The most bytes of records gathered for one rewritten batch, uncompressed; it keeps the memory of a merge small."""
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from twinlog.batches.columns.building import LARGEST_PREFIX
+from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.record import Headers, Record, build_batch, key_value_headers, record_rest

@@ -67,7 +67,7 @@ def read_records(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
 def build_batch(records: Sequence[Record], codec: int) -> memoryview:
     """Build one dense CreateTime batch of `records` (at least one), with base offset 0 and no producer.
 
-    The result is writable: `twinlog.batches.label.relabel` gives it its producer and sequence when it is sent.
+    The result is writable: `twinlog.batches.relabel` gives it its producer and sequence when it is sent.
     """
     base = records[0].timestamp
     latest = max(record.timestamp for record in records)

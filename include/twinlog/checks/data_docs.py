@@ -3,11 +3,15 @@
 Great Expectations draws the page of a validation (its renderer and templates).  The page it would write loads
 Bootstrap, jQuery, fonts and its logo from ten other hosts, and stays blank without them.  Here the content is put into
 our own frame, which brings the little style and script that the content needs.
+
+The folder of reports: a subfolder per flow and kind, in it one per run; the oldest runs are deleted.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import shutil
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -15,13 +19,22 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from twinlog.checks.great_expectations import Validated
+from twinlog.config.flow.settings import FlowSettings
 
 _CONTENT = re.compile(r'<div class="container-fluid.*?(?=<footer|</body>)', re.DOTALL)
+
+
 _FOREIGN = re.compile(
     r"<script\b.*?</script>|<link\b[^>]*>|<img\b[^>]*>|@import[^;]*;|url\([^)]*\)", re.DOTALL | re.IGNORECASE
 )
+
+
 _LINK_OUT = re.compile(r'(?:href|src)="(?:https?:)?//[^"]*"', re.IGNORECASE)
+
+
 _TO_SUITE = re.compile(r'<a href="[^"#]*expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
 
 
@@ -84,3 +97,25 @@ def _verdict(one: Validated) -> str:
 @cache
 def _frame() -> str:
     return files(__package__).joinpath("data_docs.html").read_text(encoding="utf-8")
+
+
+def reports_folder(flow: FlowSettings, kind: str) -> Path:
+    """Return the folder of one kind of report (`validate`, `gate`) of a flow."""
+    base = flow.gate.reports or platformdirs.user_data_path("twinlog") / "reports"
+    return base / _plain(flow.name.replace("->", "__")) / kind
+
+
+def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:
+    """Make the folder of a new report, named by time and run, and delete the oldest reports beyond the limit."""
+    folder = reports_folder(flow, kind)
+    moment = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
+    report = folder / f"{moment:%Y%m%dT%H%M%S}.{at_ms % 1000:03d}Z-{_plain(run_id)[:60]}".rstrip("-")
+    report.mkdir(parents=True, exist_ok=True)
+    for old in sorted(it for it in folder.iterdir() if it.is_dir())[: -flow.gate.reports_kept]:
+        shutil.rmtree(old, ignore_errors=True)
+    return report
+
+
+def _plain(name: str) -> str:
+    """Make a name that any file system accepts."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from twinlog.checks.ages import iso
+from twinlog.checks.risk import iso
 from twinlog.cluster.values import ConfigValue
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
 from twinlog.formats.ledger.topics import GapAcknowledged

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from twinlog.checks.check import Row
 from twinlog.cluster.values import PartitionOffsets, ReadRecord
-from twinlog.offsets.piece_table import SegmentTable
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, SegmentTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,25 @@
-"""Compute what would be lost if the source were lost now, and the same over the last day.  Pure."""
+"""Compute what would be lost if the source were lost now, and the same over the last day.  Pure.
+
+Compute how long ago something was, across machines whose clocks differ.  Pure.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from twinlog import clock
 from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.gate import RiskSample
 
 SLOT_MS = 300_000
+
+
 SLOTS = 288
+
+
 """A day in slots of five minutes."""
 
 
@@ -78,3 +87,31 @@ def of_the_last_day(samples: Iterable[RiskSample], now_ms: int) -> tuple[RiskSam
     """Return the samples of the last day, oldest first; a flow that stood still has not overwritten older ones."""
     young = (it for it in samples if now_ms - it.at_ms < SLOT_MS * SLOTS)
     return tuple(sorted(young, key=lambda it: it.at_ms))
+
+
+CLOCKS_APART_MS = 60_000
+
+
+"""Milliseconds that a time may lie in the future and still count as now: its clock is ahead of ours."""
+
+
+def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
+    """Return the seconds from a time to now, both epoch ms; None if there is no such time, or it has yet to come."""
+    if at_ms is None or at_ms > now_ms + CLOCKS_APART_MS:
+        return None
+    return clock.seconds_since(at_ms, now_ms)
+
+
+def greatest(ages: Iterable[float | None], within: float) -> float | None:
+    """Return the greatest of some ages (seconds), 0 of none; None if one of them is unknown.
+
+    If an age is over `within`, it is returned even if others are unknown: that limit is broken already.
+    """
+    every = list(ages)
+    known = max((age for age in every if age is not None), default=0.0)
+    return None if None in every and known <= within else known
+
+
+def iso(milliseconds: int) -> str:
+    """Write an epoch time as ISO 8601 in UTC."""
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="seconds")

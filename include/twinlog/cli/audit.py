@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.topics import parse_topics
@@ -182,7 +181,7 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
 def _verdict(result: AuditResult) -> str:
     """Say in words what was found; equal and proved are two things."""
     from twinlog.audit.verdict import AuditVerdict
-    from twinlog.checks.unproved import told
+    from twinlog.checks.coverage import told
 
     missing = f"; not proved: {told(result.unproved)}" if result.unproved else ""
     match result.verdict:

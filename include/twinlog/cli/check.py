@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinlog.cli.each_flow import each_flow
+from twinlog.cli.claim import SecondNames
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, Lines, show
 from twinlog.cli.say import say, warn
-from twinlog.cli.second_names import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TerminalError, TwinlogError
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.brokers import describe_cluster
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs
     from twinlog.cluster.permissions.rights import find_rights
-    from twinlog.cluster.properties import client_properties
-    from twinlog.cluster.session import Session
+    from twinlog.cluster.session import Session, client_properties
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
     source, target = (Session(it.alias, client_properties(it)) for it in (flow.source, flow.target))

@@ -1,19 +1,25 @@
-"""`twinlog claim`: say that a flow's state on the target is this flow's, after a rename or a rebuilt cluster."""
+"""`twinlog claim`: say that a flow's state on the target is this flow's, after a rename or a rebuilt cluster.
+
+Find flows of one file that call one target by two names, before either of them has copied anything.
+"""
 
 from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
+from twinlog.errors import TerminalError
 
 if TYPE_CHECKING:
+    from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.claim import ClaimResult
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
@@ -51,3 +57,22 @@ def _grids(done: ClaimResult) -> Iterator[Grid]:
         ("flow", "source cluster", "target cluster", "by", "reason"),
         [(it.flow, it.source_cluster_id, it.target_cluster_id, it.by, it.reason) for it in claims],
     )
+
+
+@dataclass(slots=True)
+class SecondNames:
+    """The flows seen so far, by the source's alias and the target's id: their state on the target is kept by these."""
+
+    seen: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def refuse(self, flow: FlowSettings, target_cluster_id: str) -> None:
+        """Raise TerminalError `another-name` for a flow whose state would be that of a flow seen before."""
+        first = self.seen.setdefault((flow.source.alias, target_cluster_id), flow.name)
+        if first != flow.name:
+            raise TerminalError(
+                f"{first} and {flow.name} are one flow: both targets are cluster {target_cluster_id}, which would hold"
+                " everything twice",
+                hint="leave one of the two out; topics can be split between sources, not between names of a target",
+                code="another-name",
+                flow=flow.name,
+            )

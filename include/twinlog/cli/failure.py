@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 

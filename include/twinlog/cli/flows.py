@@ -1,15 +1,29 @@
-"""Resolve a file and the names given with --flow into the flows a command works on."""
+"""Resolve a file and the names given with --flow into the flows a command works on.
+
+Choose the flow for commands about one flow: the named one, or the only one.
+
+Run flows one after the other: one that fails is reported and does not stop the others.
+
+That includes a mistake in twinlog itself: with several flows at once it would be silent until the last of them ended.
+
+Open the clusters of a flow for commands that need its ledger.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twinlog.cli.say import warn
-from twinlog.errors import ConfigError, UsageError
+from twinlog.cli.failure import Failure, explain_failure
+from twinlog.cli.say import say, warn
+from twinlog.errors import ConfigError, ExitCode, TerminalError, UsageError
 
 if TYPE_CHECKING:
+    from twinlog.cluster.open import Clusters
     from twinlog.config.flow.settings import Configuration, FlowSettings
 
 
@@ -67,3 +81,73 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
         flow=name,
         file=str(configuration.path),
     )
+
+
+def load_one_flow(
+    path: Path, name: str | None, *, strict: bool = False
+) -> tuple[Configuration, FlowSettings]:
+    """Read the file, print its warnings, and return the flow.
+
+    Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
+    """
+    from twinlog.config.flow.load import load
+
+    configuration = load(path, strict=strict)
+    for line in configuration.warnings:
+        warn(line)
+    flows = select_flows(configuration, [name] if name else None)
+    if len(flows) > 1:
+        names = ", ".join(flow.name for flow in flows)
+        raise UsageError(
+            f"this is about one flow, and {path} has {names}", hint=f"add --flow '{flows[0].name}'"
+        )
+    return configuration, flows[0]
+
+
+R = TypeVar("R")
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R]):
+    """The outcome of the flows: a result for each, and the worst exit code of those that failed."""
+
+    results: tuple[R, ...]
+    exit_code: int
+
+
+def each_flow(
+    flows: Iterable[FlowSettings],
+    work: Callable[[FlowSettings], R],
+    failed: Callable[[FlowSettings, Failure], R],
+) -> Done[R]:
+    """Do `work` for each flow; if it raises, report that at once and use the result of `failed`."""
+    results: list[R] = []
+    exit_code = int(ExitCode.DONE)
+    for flow in flows:
+        try:
+            results.append(work(flow))
+        except Exception as error:
+            log.info("%s", flow.name, exc_info=True)  # shown under --debug
+            failure = explain_failure(error)
+            say(f"{flow.name}: {failure.text}")
+            results.append(failed(flow, failure))
+            exit_code = max(exit_code, failure.exit_code)
+    return Done(tuple(results), exit_code)
+
+
+@contextmanager
+def clusters_with_ledger(flow: FlowSettings) -> Iterator[Clusters]:
+    """Open a flow's clusters.  Raises TerminalError `no-ledger` if the flow has never run."""
+    from twinlog.cluster.open import open_clusters
+
+    with open_clusters(flow) as clusters:
+        if clusters.target.describe_topics([flow.ledger_topic]).refused:
+            raise TerminalError(
+                f"{flow.name} has never run: it has no ledger on {flow.target.alias}",
+                hint="run `twinlog run --once` first",
+                code="no-ledger",
+            )
+        yield clusters

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twinlog.cli.cycle import FlowRun, Request, conclude, follow_failures
-from twinlog.cli.each_flow import Done, each_flow
+from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.say import say, warn
 from twinlog.cli.warm_spark import WarmSpark
 from twinlog.errors import TwinlogError, UsageError
-from twinlog.spark.master import without_options
+from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings

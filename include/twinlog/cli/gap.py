@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
-from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
 from twinlog.cli.render import Grid, show
-from twinlog.cli.with_ledger import clusters_with_ledger
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 

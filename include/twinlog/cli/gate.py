@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.cli.files import refuse_unwritable, written
-from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say

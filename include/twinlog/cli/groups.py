@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.each_flow import each_flow
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode
@@ -32,7 +31,7 @@ def groups(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced."""
-    from twinlog.policy.filters import NameFilter
+    from twinlog.policy.selection import NameFilter
 
     wanted = NameFilter((pattern,)) if pattern else None
 

@@ -35,9 +35,9 @@ from twinlog.cli.rebuild import rebuild
 from twinlog.cli.render import show
 from twinlog.cli.run import run
 from twinlog.cli.say import say
+from twinlog.cli.show import show as show_topic
 from twinlog.cli.status import status
 from twinlog.cli.takeover import handover, takeover
-from twinlog.cli.topic_lines import show as show_topic
 from twinlog.cli.translate import translate
 from twinlog.errors import ExitCode
 from twinlog.garbage import collect_rarely

@@ -1,12 +1,19 @@
-"""The options that mean the same in every command."""
+"""The options that mean the same in every command.
+
+Parse moments and durations as people type them.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from twinlog.errors import UsageError
 
 
 class Output(StrEnum):
@@ -26,27 +33,39 @@ ConfigOption = Annotated[
         help="The mm2.properties file that names clusters and flows.",
     ),
 ]
+
+
 FlowOption = Annotated[
     list[str] | None,
     typer.Option(
         "--flow", "-f", metavar="A->B", help="A flow of the file; repeatable. Default: every enabled flow."
     ),
 ]
+
+
 OneFlowOption = Annotated[
     str | None, typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
 ]
+
+
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="table for people, json for one document on stdout.")
 ]
+
+
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Fail on everything the file would otherwise be warned about.")
 ]
+
+
 TopicsOption = Annotated[
     str | None,
     typer.Option(
         "--topics", metavar="T1,T2", help="Only these source topics, comma separated. Default: all."
     ),
 ]
+
+
 UntilOption = Annotated[
     str | None,
     typer.Option(
@@ -55,3 +74,27 @@ UntilOption = Annotated[
         help="Only records before this time, such as 2026-01-31T12:00:00Z. Default: now.",
     ),
 ]
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_moment(text: str, option: str = "--until") -> int:
+    """Read a moment as epoch ms: `2026-01-31T12:00:00Z` (UTC if no zone is given) or epoch ms itself.
+
+    Raises UsageError for anything else.
+    """
+    if re.fullmatch(r"\d{12,14}", text):
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+def parse_duration(text: str, option: str = "--for") -> int:
+    """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`.  Raises UsageError for anything else."""
+    if not re.fullmatch(r"(\d{1,9}[smhd])+", text):
+        raise UsageError(f"{option}: {text!r} is no duration", hint="write 90s, 10m or 1h30m")
+    return sum(int(count) * SECONDS[unit] for count, unit in re.findall(r"(\d+)([smhd])", text))

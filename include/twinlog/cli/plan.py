@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twinlog.cli.each_flow import each_flow
+from twinlog.cli.claim import SecondNames
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import (
     ConfigOption,
     FlowOption,
@@ -17,11 +17,10 @@ from twinlog.cli.options import (
     StrictOption,
     TopicsOption,
     UntilOption,
+    parse_moment,
 )
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
-from twinlog.cli.second_names import SecondNames
-from twinlog.cli.times import parse_moment
 from twinlog.cli.topics import parse_topics, refuse_unknown_topics
 from twinlog.errors import TerminalError
 
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from twinlog.lane.spec import RangeSpec
     from twinlog.lifecycle.apply import LifecycleResult
     from twinlog.topics.discovery import Discovery, LeftOut, Orphan, Problem
-    from twinlog.topics.plan import Change
-    from twinlog.topics.refusal import Refusal
+    from twinlog.topics.plan import Change, Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.confirm import confirm
-from twinlog.cli.one_flow import load_one_flow
+from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show
-from twinlog.cli.say import say, warn
+from twinlog.cli.say import confirm, say, warn
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 A command hands over its frozen result and the grids that show it to people.  The JSON document is the result itself
 (`twinlog.jsonable.to_json`), so that the two forms cannot disagree.
+
+Show on stderr how far a copy is: bars on a terminal, an occasional line everywhere else.
 """
 
 from __future__ import annotations
@@ -9,17 +11,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.options import Output
+from twinlog.cli.say import say
 from twinlog.jsonable import to_json
 from twinlog.visible import visible, visible_json
 
+if TYPE_CHECKING:
+    from twinlog.copying.progress import CopyProgress
+
 Cell = str | int | float | bool | None
 
+
 PIPE_WIDTH = 200
+
+
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
 
 
@@ -125,3 +135,41 @@ def _table(grid: Grid) -> Any:
 def _holds_numbers(grid: Grid, index: int) -> bool:
     cells = [row[index] for row in grid.rows if row[index] is not None]
     return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[CopyProgress], None]]:
+    """Yield a listener that shows a copy's progress on stderr."""
+    if sys.stderr.isatty():
+        with _bars() as listener:
+            yield listener
+    else:
+        from twinlog.copying.progress import Lines
+
+        yield Lines(say).tell
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[CopyProgress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[int, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def tell(copy: CopyProgress) -> None:
+            for it in copy.lanes:
+                speed = f"{it.done / copy.seconds:,.0f}/s, {it.bytes / copy.seconds / 1e6:,.1f} MB/s"
+                if it.lane not in tasks:
+                    name = f"{copy.flow} lane {it.lane} ({it.partitions} partitions)"
+                    tasks[it.lane] = progress.add_task(name, speed=speed)
+                progress.update(tasks[it.lane], completed=it.done, total=it.total, speed=speed)
+
+        yield tell

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.cycle import FlowRun, Request, run_cycle, say_failures
-from twinlog.cli.each_flow import Done, each_flow
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import Done, each_flow, load_flows
 from twinlog.cli.follow import follow_flows
 from twinlog.cli.options import (
     ConfigOption,
@@ -21,9 +20,10 @@ from twinlog.cli.options import (
     StrictOption,
     TopicsOption,
     UntilOption,
+    parse_duration,
+    parse_moment,
 )
 from twinlog.cli.render import Grid, show
-from twinlog.cli.times import parse_duration, parse_moment
 from twinlog.cli.topics import parse_topics
 from twinlog.cli.warm_spark import WarmSpark
 from twinlog.errors import UsageError

@@ -1,10 +1,16 @@
-"""Lines for people, on stderr: stdout belongs to the result."""
+"""Lines for people, on stderr: stdout belongs to the result.
+
+Ask a person before something is dropped or deleted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 
+import typer
+
+from twinlog.errors import UsageError
 from twinlog.visible import visible_lines
 
 
@@ -18,3 +24,15 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """Print a warning that does not stop the command."""
     say(f"warning: {line}")
+
+
+def confirm(what: str) -> None:
+    """Ask on stderr whether to go on.  Raises UsageError if the answer is no, or if nobody can answer."""
+    try:
+        agreed = typer.confirm(f"{what}. Go on?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C was pressed
+        agreed = False
+    if not agreed:
+        raise UsageError("nothing was done", hint="--yes answers beforehand")

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.gap import grid as gap_grid
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption
 from twinlog.cli.render import Grid, show

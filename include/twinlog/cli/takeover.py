@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.cli.each_flow import each_flow
 from twinlog.cli.failure import Failure
-from twinlog.cli.flows import load_flows
+from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.options import ConfigOption, FlowOption, Output, OutputOption, StrictOption, TopicsOption
 from twinlog.cli.render import Grid, show
 from twinlog.cli.topics import parse_topics

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.cli.files import refuse_unwritable, written
-from twinlog.cli.one_flow import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption, StrictOption, TopicsOption
+from twinlog.cli.flows import load_one_flow
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    StrictOption,
+    TopicsOption,
+    parse_moment,
+)
 from twinlog.cli.render import Grid, show
 from twinlog.cli.say import say, warn
-from twinlog.cli.times import parse_moment
 from twinlog.cli.topics import parse_topics
 from twinlog.errors import ExitCode, TerminalError, UsageError
 from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
-    from twinlog.client.answers import Answer, Ask
     from twinlog.client.offset_documents import OffsetDocument
-    from twinlog.client.standing_translations import Translated
+    from twinlog.client.pairs import Answer, Ask
+    from twinlog.client.translator import Translated
 
 _NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
 
@@ -85,7 +92,7 @@ def translate(
     refuse_unwritable(write, "--write")
     at_ms = None if at is None else parse_moment(at, "--at")
     from twinlog.client.group_positions import Groups, Standing
-    from twinlog.client.standing_translations import translate_groups, translate_time, translated
+    from twinlog.client.translator import translate_groups, translate_time, translated
     from twinlog.cluster.open import open_clusters
 
     wanted = Groups(tuple(group or ()), groups)
@@ -151,7 +158,7 @@ def _read(path: str) -> OffsetDocument:
 
 
 def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Iterator[Ask]:
-    from twinlog.client.answers import LARGEST, Ask
+    from twinlog.client.pairs import LARGEST, Ask
 
     for entry in document.entries if document is not None else ():
         if not entry.special:
@@ -168,7 +175,7 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
 
 def _asks_for_names(document: OffsetDocument) -> Iterator[Ask]:
     """Ask about topics that have only Spark's -1 and -2: their names differ on the other side, too."""
-    from twinlog.client.answers import Ask
+    from twinlog.client.pairs import Ask
 
     numbered = {entry.topic for entry in document.entries if not entry.special}
     for entry in document.entries:
@@ -178,7 +185,7 @@ def _asks_for_names(document: OffsetDocument) -> Iterator[Ask]:
 
 def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
     """Return the answers if all their topics exist on both sides; else raise, and nothing is written."""
-    from twinlog.client.answers import NO_COPY
+    from twinlog.client.pairs import NO_COPY
 
     for answer in answers:
         if not answer.answered and answer.reason in NO_COPY:
@@ -231,7 +238,7 @@ def _write(
     """
     from dataclasses import replace
 
-    from twinlog.client.answers import Reason
+    from twinlog.client.pairs import Reason
 
     found = iter(translated.answers)
     entries = []

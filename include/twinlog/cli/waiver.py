@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog import clock
-from twinlog.cli.one_flow import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, Output, OutputOption
+from twinlog.cli.flows import clusters_with_ledger, load_one_flow
+from twinlog.cli.options import (
+    ConfigOption,
+    OneFlowOption,
+    Output,
+    OutputOption,
+    parse_duration,
+    parse_moment,
+)
 from twinlog.cli.render import Grid, show
-from twinlog.cli.times import parse_duration, parse_moment
-from twinlog.cli.with_ledger import clusters_with_ledger
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
 
@@ -119,7 +124,7 @@ def _until(text: str, now_ms: int) -> int:
 
 def _show(flow: FlowSettings, waivers: Iterable[Waiver], now_ms: int, output: Output) -> None:
     from twinlog.gate.answer import waived_by
-    from twinlog.gate.page import moment
+    from twinlog.gate.record import moment
 
     shown = [waived_by(it, now_ms) for it in waivers]
     show(

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from twinlog.cli.say import say
-from twinlog.spark.master import without_options
+from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
     from twinlog.copying.rounds import LaneRunner

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlog.client.answers import Answer, Ask, Basis, Reason
 from twinlog.client.group_positions import Groups
 from twinlog.client.mirror_client import (
     Completeness,
@@ -19,8 +18,8 @@ from twinlog.client.mirror_client import (
     RemoteOffsets,
     SourceAndTarget,
 )
-from twinlog.client.standing_translations import Translated, translate_groups, translate_time
-from twinlog.client.translator import FlowTranslator
+from twinlog.client.pairs import Answer, Ask, Basis, Reason
+from twinlog.client.translator import FlowTranslator, Translated, translate_groups, translate_time
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.config.flow.load import load

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.client.answers import Ask
-from twinlog.cluster.admin.group import GroupState
+from twinlog.client.pairs import Ask
+from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, UsageError
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, read_checkpoint_history
 from twinlog.topics.discover import all_partitions, left_out_reason

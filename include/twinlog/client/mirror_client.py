@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import TopicPartition
 from twinlog.errors import FormatError, TerminalError
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.policy.replication import ReplicationPolicy
 
 BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from twinlog.client.answers import LARGEST
+from twinlog.client.pairs import LARGEST
 from twinlog.errors import UsageError
 
 

@@ -13,15 +13,15 @@ from typing import Protocol
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
 from twinlog.cluster.admin.connect_workers import ConnectWorkers
-from twinlog.cluster.admin.group import (
+from twinlog.cluster.admin.groups import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import (
     Answers,

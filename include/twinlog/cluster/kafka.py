@@ -11,10 +11,8 @@ from twinlog.cluster import records as record_io
 from twinlog.cluster.admin import (
     acls,
     configs,
-    group_commits,
     group_offsets,
     groups,
-    log_dirs,
     open_transactions,
     quotas,
     scram,
@@ -23,18 +21,17 @@ from twinlog.cluster.admin import connect_workers as workers
 from twinlog.cluster.admin import topics as topic_admin
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
 from twinlog.cluster.admin.connect_workers import ConnectWorkers
-from twinlog.cluster.admin.group import (
+from twinlog.cluster.admin.groups import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.admin.log_dirs import LogDirs
 from twinlog.cluster.admin.open_transactions import OpenTransaction
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.prints import Fingerprint, read_fingerprints
-from twinlog.cluster.properties import client_properties
-from twinlog.cluster.session import Session
+from twinlog.cluster.session import Session, client_properties
 from twinlog.cluster.values import (
     Answers,
     ConfigValue,
@@ -149,7 +146,7 @@ class KafkaCluster:
     def log_dirs(self) -> LogDirs:
         """Return the sizes of all logs, and how much disk is left."""
         with Brokers(self._settings.connection) as connected:
-            return log_dirs.log_dirs(connected)
+            return topic_admin.log_dirs(connected)
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         """Return the latest committed record of each key."""
@@ -195,7 +192,7 @@ class KafkaCluster:
     ) -> Answers[GroupPartition, None]:
         """Commit positions for groups without members."""
         with Brokers(self._settings.connection) as connected:
-            return group_commits.alter_offsets(connected, changes)
+            return group_offsets.alter_offsets(connected, changes)
 
     def connect_workers(self, group: str) -> ConnectWorkers:
         """Return what the workers of a Kafka Connect group run."""

@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from twinlog.batches.aborted import AbortedTransactions
 from twinlog.batches.header import BatchHeader
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.record import Record, key_and_value, read_records
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TransientError
-from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import LEADER_MOVED, Code, error_for
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
+from twinlog.protocol.errors import LEADER_MOVED, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.protocol.verified import naming, walk_verified
+from twinlog.protocol.legacy import naming, walk_verified
 from twinlog.protocol.wire import Fetched
 
 DIGEST_BYTES = 16

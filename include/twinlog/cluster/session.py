@@ -3,12 +3,16 @@
 librdkafka keeps on trying to connect until a request times out. Its error callback knows sooner. If it has said that
 no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting. The next question has
 a client of its own: the cluster may be back, and a run in follow mode asks for weeks.
+
+Build the client library's properties for one cluster and one role.
+
+Limit how much a controller is asked for at once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
@@ -18,13 +22,22 @@ from confluent_kafka.admin import AdminClient
 
 from twinlog.cluster.refusals import BAD_LOGIN, Asked, bad_login, refusal, tls_failed, unreachable
 from twinlog.cluster.values import Answers
+from twinlog.config.security.connection import ClusterSettings
+from twinlog.config.security.librdkafka import Role, librdkafka, security
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
 K = TypeVar("K", bound=Hashable)
+
+
 V = TypeVar("V")
 
+
 REQUEST_SECONDS = 25.0
+
+
 GIVE_UP_SECONDS = 5.0
+
+
 POLL_SECONDS = 0.02
 
 
@@ -108,3 +121,33 @@ def kafka_error(future: Future[Any]) -> KafkaError | None:
     if isinstance(failure, KafkaException):
         return failure.args[0]
     raise failure
+
+
+def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[str, Any]:
+    """Build the properties that a confluent-kafka client of this role starts from.
+
+    Settings made by hand may have a connection and no Java properties: then the connection is used alone.
+    """
+    java = getattr(cluster, role)
+    return dict(librdkafka(cluster, role) if java else security(cluster.connection))
+
+
+REQUEST_RECORDS = 5_000
+
+
+"""Most metadata records of one request: KRaft refuses a request as a whole if it makes more than 10,000."""
+
+
+def requests(wanted: Iterable[V], records: Callable[[V], int]) -> Iterator[list[V]]:
+    """Cut where a request would make more than REQUEST_RECORDS; an item larger than that goes alone. Pure."""
+    request: list[V] = []
+    total = 0
+    for it in wanted:
+        size = records(it)
+        if request and total + size > REQUEST_RECORDS:
+            yield request
+            request, total = [], 0
+        request.append(it)
+        total += size
+    if request:
+        yield request

@@ -23,7 +23,7 @@ from twinlog.formats.ledger.identity import FlowClaim, written_as
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, ledger_from, records_in

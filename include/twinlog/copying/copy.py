@@ -16,9 +16,9 @@ from twinlog.copying.loopback import with_loopback
 from twinlog.copying.packing import assign
 from twinlog.copying.progress import CopyProgress, watched
 from twinlog.copying.ranges import StoppedPartition, choose, ends_at, max_bytes
+from twinlog.copying.resolve import resolve_now
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.copying.rounds import TASKS_DIED, LaneRunner, Rounds, lane_specs
-from twinlog.copying.settle import resolve_now
 from twinlog.errors import TransientError
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics import discover

@@ -14,8 +14,7 @@ from twinlog.copying.mend.state import take_fence
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import TransientError
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import Grant, init_writer, upkeep_id
+from twinlog.lane.fence.fence import Grant, init_writer, upkeep_id, write_fenced
 from twinlog.lane.spec import StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.protocol.brokers import Brokers

@@ -2,6 +2,8 @@
 
 With `twinlog.data.quality.stop`, a topic that breaks a critical rule is paused in the ledger, by source topic, until a
 person resumes it.  Without it, the result is only reported.
+
+The sampled part of a partition; it is sent to Spark's tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from pathlib import Path
 from twinlog import clock
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import DataRulesSettings, FlowSettings, SampledSide
-from twinlog.data_rules.sampling import SampledPartition
 from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import TopicPause
@@ -21,7 +22,21 @@ from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import discover
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 
+
+@dataclass(frozen=True, slots=True)
+class SampledPartition:
+    """Offsets [start, end) of one partition of `read_topic`; its rows carry the source topic's name."""
+
+    topic: str
+    read_topic: str
+    partition: int
+    start: int
+    end: int
+
+
 Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
+
+
 """Samples partitions and applies the suite to each topic: Spark's in production."""
 
 

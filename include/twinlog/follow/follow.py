@@ -26,8 +26,7 @@ from twinlog.copying.result import CopyResult, result_of
 from twinlog.copying.rounds import PAUSED, TASKS_DIED, LaneRunner, Rounds
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.generation import Following, LaneGeneration
-from twinlog.follow.report import RunState
-from twinlog.follow.view import prepare
+from twinlog.follow.report import RunState, prepare
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport
 from twinlog.monitoring import heartbeats

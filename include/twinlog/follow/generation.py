@@ -15,11 +15,9 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import Totals
 from twinlog.copying.rounds import PAUSED, Rounds, lane_specs
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.lane_loads import OpenLoads, another_assignment_helps
-from twinlog.follow.lanes import OpenLanes
+from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.opening import Opening, fixed_lanes, resolve_open
-from twinlog.follow.report import RunState
-from twinlog.follow.view import Prepared, prepare
+from twinlog.follow.report import Prepared, RunState, prepare
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 

@@ -11,10 +11,10 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.loopback import with_loopback
 from twinlog.copying.packing import place_of
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.resolve import resolve_now
 from twinlog.copying.rounds import Rounds
-from twinlog.copying.settle import resolve_now
 from twinlog.errors import TransientError
-from twinlog.follow.view import Prepared
+from twinlog.follow.report import Prepared
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets

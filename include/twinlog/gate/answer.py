@@ -1,14 +1,18 @@
-"""Turn the results of the checks into one answer: ready or not, and which failures were waived by whom.  Pure."""
+"""Turn the results of the checks into one answer: ready or not, and which failures were waived by whom.  Pure.
+
+Measure how long those parts of a failover take that the gate performs as well.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.checks.check import CheckResult, Severity
+from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.risk import TopicAtRisk
-from twinlog.checks.unproved import UnprovedCount
 from twinlog.formats.ledger.gate import Waiver
 from twinlog.gate.suites.suites import AGES, Fact, Mode
 
@@ -175,3 +179,17 @@ def not_checked(names: Iterable[tuple[str, Severity, str]], why: str) -> tuple[C
         CheckResult(name, severity, False, "not checked", expected, f"not checked: {why}")
         for name, severity, expected in names
     )
+
+
+class Stopwatch:
+    """A stopwatch for consecutive steps."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self.laps: tuple[Timing, ...] = ()
+
+    def lap(self, part: str) -> None:
+        """Note the time since the last lap under the name of the part that ended now."""
+        now = time.monotonic()
+        self.laps += (Timing(part, round(now - self._since, 3)),)
+        self._since = now

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog import clock
-from twinlog.checks.ages import seconds_since
 from twinlog.checks.check import CheckResult, Row, Suite
 from twinlog.checks.coverage import coverage, total
 from twinlog.checks.great_expectations import Validated, validate
-from twinlog.checks.risk import TopicAtRisk
+from twinlog.checks.risk import TopicAtRisk, seconds_since
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
@@ -27,6 +26,7 @@ from twinlog.gate import metadata as gate_metadata
 from twinlog.gate.answer import (
     GateResult,
     GroupAtRisk,
+    Stopwatch,
     Timing,
     is_ready,
     not_checked,
@@ -34,15 +34,19 @@ from twinlog.gate.answer import (
     weigh,
 )
 from twinlog.gate.facts import FlowFacts, StandbyState
-from twinlog.gate.schemas import differing_schemas
+from twinlog.gate.metadata import differing_schemas
 from twinlog.gate.source_fence import moving_topics
 from twinlog.gate.suites.suites import Fact, Mode, raised, refuse_unknown, suites
-from twinlog.gate.timings import Stopwatch
 from twinlog.monitoring import topic_facts
 from twinlog.monitoring.at_risk import drift_by_topic, known_at_risk, read_disks, topics_at_risk
 from twinlog.monitoring.gap_view import read_gaps
-from twinlog.monitoring.heartbeat_view import copied_heartbeats, own_heartbeats
-from twinlog.monitoring.heartbeats import newest_beat, remote_heartbeats, tail_of
+from twinlog.monitoring.heartbeats import (
+    copied_heartbeats,
+    newest_beat,
+    own_heartbeats,
+    remote_heartbeats,
+    tail_of,
+)
 from twinlog.monitoring.open_at_source import named, named_then, undecided_partitions
 from twinlog.monitoring.survey import survey
 from twinlog.monitoring.validate import nothing_blocked

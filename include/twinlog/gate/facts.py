@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
-from twinlog.checks.ages import seconds_since
 from twinlog.checks.check import Row
 from twinlog.checks.coverage import PartitionCoverage, by_topic, total
 from twinlog.checks.gaps import GapReport, open_gaps
 from twinlog.checks.partitions import columns_of
+from twinlog.checks.risk import seconds_since
 from twinlog.checks.topics import FOREVER, topic_columns
-from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic
@@ -22,7 +22,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import CoverageOf
 from twinlog.gate.metadata import MetadataFacts
 from twinlog.monitoring.at_risk import waiting_seconds
-from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of, reported_progress, summarized, unmapped
 from twinlog.monitoring.topic_facts import Sides, TopicFacts
 from twinlog.state.ledger import Ledger

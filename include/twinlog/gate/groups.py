@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.checks.check import Row
-from twinlog.cluster.admin.group import CommittedOffset, GroupPartition
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicPartition

@@ -1,24 +1,97 @@
-"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger."""
+"""Keep an answer of the gate: page, Data Docs and evidence in the flow's reports folder, the outcome in the ledger.
+
+The gate's answer as an HTML page: one file that needs no other.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jinja2 import Environment, Template
 
-from twinlog.checks.ages import iso
-from twinlog.checks.data_docs import write_data_docs
-from twinlog.checks.report_folder import new_report, reports_folder
+from twinlog.checks.check import Severity
+from twinlog.checks.coverage import told
+from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
+from twinlog.checks.risk import iso
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import document_of, key_digest, payload_of
-from twinlog.gate.page import page_of
 from twinlog.state.ledger import write_ledger
+
+UNKNOWN = "not known"
+
+
+def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str = "") -> str:
+    """Draw the page.
+
+    `evidence` is the file's name.  `signed_by` is the key's digest, "" if the evidence is not signed.
+    """
+    return _template().render(
+        result=result,
+        sections=[
+            (title, tone, checks)
+            for title, tone, checks in (
+                ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
+                ("Waived", "bad", [it for it in result.checks if it.waived]),
+                ("Worth a look", "warn", list(_warnings(result.checks))),
+                ("Holds", "good", [it for it in result.checks if it.passed]),
+            )
+            if checks
+        ],
+        evidence=evidence,
+        signed_by=signed_by,
+        data_docs=data_docs,
+    )
+
+
+def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
+    return (it for it in checks if not it.passed and not it.waived and it.severity is Severity.WARNING)
+
+
+def moment(milliseconds: int) -> str:
+    """Write a time."""
+    return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a span of time, or that it is unknown."""
+    if seconds is None:
+        return UNKNOWN
+    for limit, length, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds / 86_400:,.0f} d"
+
+
+def number(count: int | None) -> str:
+    """Write a count, or that it is unknown."""
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """Write a share in percent; a rounded share never becomes 100 %, nor does a share of nothing."""
+    return f"{int(1000 * part / whole) / 10:.1f} %" if whole else "nothing"
+
+
+@cache
+def _template() -> Template:
+    # Topics and groups may have any name: everything is escaped.
+    text = files(__package__).joinpath("gate_page.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"moment": moment, "duration": duration, "number": number, "why": told}
+    environment.globals["share"] = share
+    return environment.from_string(text)
 
 
 @dataclass(frozen=True, slots=True)

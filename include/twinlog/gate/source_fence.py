@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.monitoring.heartbeat_view import own_heartbeats
+from twinlog.monitoring.heartbeats import own_heartbeats
 from twinlog.topics.discover import all_partitions, left_out_reason
 
 Ends = Answers[TopicPartition, PartitionOffsets]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.admin.group import GroupPartition
+from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import InternalRecord, TopicPartition
 from twinlog.errors import TwinlogError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.cluster.admin.group import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.admin.groups import GROUP_ACTIVE, OFFSET_MOVED, GroupPartition, OffsetChange
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord, TopicPartition

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.group import GroupPartition, GroupState
+from twinlog.cluster.admin.groups import GroupPartition, GroupState
 from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.translate import Position, positions, positions_back, positions_both_ways
 from twinlog.groups.verdict import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.cluster.admin.group import GroupType
+from twinlog.cluster.admin.groups import GroupType
 
 
 class SyncState(StrEnum):

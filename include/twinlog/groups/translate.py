@@ -12,7 +12,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.offsets.offset_map import OffsetMap, Translation, Translations
-from twinlog.offsets.piece_table import Column
+from twinlog.offsets.segments import Column
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import SourceIncarnation
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.group import CommittedOffset, GroupState
+from twinlog.cluster.admin.groups import CommittedOffset, GroupState
 from twinlog.cluster.values import PartitionOffsets, TopicPartition
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
-from twinlog.formats.mm2.checkpoint import Checkpoint
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.translate import Position
 from twinlog.state.mm2_topics import DatedCheckpoint

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog import clock
-from twinlog.cluster.admin.group import CommittedOffset, GroupListing, GroupPartition, GroupType
+from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import PartitionOffsets, TopicPartition

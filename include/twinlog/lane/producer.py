@@ -7,31 +7,66 @@ again (docs/decisions/0001-fence.md).
 Invariants.  S: sequences continue over transactions (lane/in_flight.py).  O: the base offsets in a partition's answers
 only grow, from the partition's end at the lane's beginning.  A base offset that does not grow answers a dropped
 duplicate, or comes from a log that lost its end: the outcome is indeterminate.
+
+Gather rounds of batches into writes, each handed to the kernel at once (docs/decisions/0017-writes.md).
+
+A round has at most one batch of each partition, the limit of a produce request.  A write is a few rounds; all its
+requests are built before the first of them is sent.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.batches.label.relabel import relabel
 from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.relabel import relabel
 from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
-from twinlog.lane.in_flight import Sequences
-from twinlog.lane.predicted import PredictedOffsets
-from twinlog.lane.produced import Refused, Written
+from twinlog.lane.in_flight import PredictedOffsets, Refused, Sequences, Written
 from twinlog.lane.transaction import LaneState, Transaction, Writer
-from twinlog.lane.writes import UNANSWERED_BATCHES, WRITE_ROUNDS, Round, rounds, writes
 from twinlog.protocol import wire
-from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import NOT_APPENDED, Code, code_name
-from twinlog.protocol.list_offsets import LATEST
-from twinlog.protocol.remedies import ErrorAction, Request, error_action
+from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
+from twinlog.protocol.errors import NOT_APPENDED, Code, ErrorAction, Request, code_name, error_action
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
 from twinlog.protocol.wire import Buffer
 
+Round = Mapping[TopicPartition, Outgoing]
+
+
+WRITE_ROUNDS = 16
+
+
+"""Rounds in a write: about what one fetched answer of 16 MiB yields for four partitions."""
+
+
+UNANSWERED_BATCHES = 1024
+
+
+"""We do not read while we send, so answers (36 bytes a batch, plus names) have to fit into the socket's buffers."""
+
+
+def rounds(queues: Mapping[TopicPartition, Sequence[Outgoing]]) -> Iterator[Round]:
+    """Yield the first batch of every partition, then the second, ...: at most one batch a partition in each round."""
+    depth = max(map(len, queues.values()), default=0)
+    for index in range(depth):
+        yield {partition: queue[index] for partition, queue in queues.items() if index < len(queue)}
+
+
+def writes(rounds: Sequence[Round]) -> Iterator[Sequence[Round]]:
+    """Yield rounds in order, some at a time: at most WRITE_ROUNDS, and if possible at most half of UNANSWERED_BATCHES.
+
+    Half, because the last write is still unanswered while the next one is sent.
+    """
+    widest = max((1, *map(len, rounds)))
+    step = max(1, min(WRITE_ROUNDS, UNANSWERED_BATCHES // 2 // widest))
+    for first in range(0, len(rounds), step):
+        yield rounds[first : first + step]
+
+
 _PRODUCE_TIMEOUT_MS = 30_000
+
+
 """How long a leader may wait for the replicas before it answers."""
 
 

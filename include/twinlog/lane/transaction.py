@@ -28,10 +28,18 @@ from typing import Any
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
 from twinlog.lane.open_transactions import Ends
 from twinlog.protocol import kafka_python
-from twinlog.protocol.backoff import until
 from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import COORDINATOR_MOVED, Code, code_name, error_for
-from twinlog.protocol.remedies import ErrorAction, Request, error_action, repeats
+from twinlog.protocol.errors import (
+    COORDINATOR_MOVED,
+    Code,
+    ErrorAction,
+    Request,
+    code_name,
+    error_action,
+    error_for,
+    repeats,
+)
+from twinlog.protocol.retry import until
 from twinlog.protocol.socket.connection import Connection
 
 _FIRST_PAUSE_SECONDS = 0.002

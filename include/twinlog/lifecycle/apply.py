@@ -21,10 +21,9 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import rebuild
 from twinlog.lifecycle.forget import all_about
-from twinlog.lifecycle.gap_record import describe
 from twinlog.lifecycle.plan import LifecyclePlan, epochs_of, plan_lifecycle, told
 from twinlog.lifecycle.rebuild_plan import REFUSED, shared
-from twinlog.lifecycle.records import adoption, crossing, rewinding
+from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
 from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
@@ -32,7 +31,7 @@ from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 SHARED = "copy-shared"
 """Code of the refusal to delete a copy that has other writers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.group import OFFSET_MOVED, GroupPartition, OffsetChange
+from twinlog.cluster.admin.groups import OFFSET_MOVED, GroupPartition, OffsetChange
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import TopicPartition

@@ -25,8 +25,7 @@ from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import discover
 from twinlog.topics.discovery import Discovery, Problem, ProblemCode
 from twinlog.topics.own_topic_rules import InternalState
-from twinlog.topics.plan import Change, ChangeKind, TopicPlan, plan
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
 from twinlog.topics.reverse_flows import unknown_ledgers
 
 

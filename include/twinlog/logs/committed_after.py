@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.batches.aborted import is_abort_marker
+from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
-from twinlog.logs.reading import read_while
-from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import Code, error_for
+from twinlog.logs.log_reader import read_while
+from twinlog.protocol.brokers import EARLIEST, Brokers, TopicPartition
+from twinlog.protocol.errors import Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.list_offsets import EARLIEST
-from twinlog.protocol.remedies import Request, repeats
-from twinlog.protocol.verified import walk_verified
+from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
 
 LOOK_BYTES = 1 << 20

@@ -12,30 +12,72 @@ watermark taken at the start is read, and a transactional batch counts if its pr
 
 A transaction without a marker is not committed.  After a fence no transaction of ours lacks its marker, unless the
 target lost the marker (lane/fence/fence.py).
+
+Fetch logs repeatedly as long as a caller wants more of them; give up if there is no progress.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from twinlog.config.security.connection import ConnectionSettings
-from twinlog.errors import ClusterRefused, FormatError, TerminalError
+from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
 from twinlog.logs import cache
 from twinlog.logs.log_state import KeptRecord, LogState, Resolver, state_of
-from twinlog.logs.reading import read_while
-from twinlog.protocol.brokers import Brokers, TopicMetadata, TopicPartition
-from twinlog.protocol.error_codes import AUTHORIZATION, Code, error_for
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata, TopicPartition
+from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
-from twinlog.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.protocol.remedies import Request, repeats
-from twinlog.protocol.verified import naming
+from twinlog.protocol.legacy import naming
 from twinlog.protocol.wire import Fetched
 
+_PATIENCE_SECONDS = 30.0
+
+
+_PAUSE_SECONDS = 0.05
+
+
+def read_while(
+    brokers: Brokers,
+    fetcher: Fetcher,
+    wanted: Callable[[], Mapping[TopicPartition, int]],
+    take: Callable[[Fetched], bool],
+    gone: Callable[[TopicPartition], None] = lambda partition: None,
+) -> None:
+    """Fetch from the offsets that `wanted` returns; `wanted` is called before each round, until it returns none.
+
+    `take` receives each answer for a partition, and says whether the partition advanced.  `gone` receives partitions
+    that no longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a
+    minute, the errors of a cluster that cannot be reached, and the errors that `take` raises.
+    """
+    moved_at = time.monotonic()
+    while positions := wanted():
+        for partition in fetcher.request(positions):
+            gone(partition)
+        moved = False
+        for answer in fetcher.answers():
+            for fetched in answer:
+                moved |= take(fetched)
+        if moved:
+            moved_at = time.monotonic()
+            continue
+        time.sleep(random.uniform(0, _PAUSE_SECONDS))
+        if time.monotonic() - moved_at > _PATIENCE_SECONDS:
+            raise TransientError(
+                f"cluster {brokers.settings.alias} does not serve {next(iter(positions))[0]} to its end",
+                code="unsettled",
+                cluster=brokers.settings.alias,
+            )
+
+
 COSTLY_RECORDS = 50_000
+
+
 """As many records read at once are worth a cache: reading them takes about a quarter of a second."""
+
 
 _FETCH_BYTES = 8 << 20
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from twinlog.batches.aborted import is_abort_marker
+from twinlog.batches.markers import is_abort_marker
 from twinlog.batches.record import Headers, key_value_headers, read_records
-from twinlog.protocol.verified import walk_verified
+from twinlog.protocol.legacy import walk_verified
 
 
 @dataclass(frozen=True, slots=True)

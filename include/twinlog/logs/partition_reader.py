@@ -9,17 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twinlog.batches.aborted import AbortedTransactions
-from twinlog.batches.columns.columns import HEADERS, damaged, headers
-from twinlog.batches.columns.pieces import Int64s
+from twinlog.batches.columns import HEADERS, Int64s, damaged, headers
 from twinlog.batches.header import CONTROL, LOG_OVERHEAD, BatchHeader, starts, walk_headers
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FormatError, TransientError
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicPartition
+from twinlog.protocol.errors import LEADER_MOVED, UNKNOWN_TOPIC, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import as_batches, is_old
-from twinlog.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.protocol.wire import Fetched
 
 _MOST_STALLS = 40
@@ -37,7 +35,7 @@ class Batch(NamedTuple):
 class Block:
     """Consecutive batches of records with verified checksums; `data` is valid until the next item is asked for.
 
-    `heads` are their headers (`twinlog.batches.columns.columns.HEADERS`); `begins` are their positions in `data`.
+    `heads` are their headers (`twinlog.batches.columns.HEADERS`); `begins` are their positions in `data`.
     """
 
     data: memoryview

@@ -1,16 +1,168 @@
-"""Plan which ACLs to add to the target, and which of those that twinlog once added to take back.  Pure."""
+"""Plan which ACLs to add to the target, and which of those that twinlog once added to take back.  Pure.
+
+Decide which ACLs of the source belong on the target, under which names and with which rights.  Pure.
+
+Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL follows its topic, prefixes and `*`
+included.  The rights of an ALLOW are cut down to the profile, those of a DENY never are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from twinlog.cluster.admin.access_values import ANY_NAME, AclBinding
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded
-from twinlog.metadata.acl_rules import AclScope, not_understood
 from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
+from twinlog.topics.discover import left_out_reason
+
+READING: Mapping[str, Mapping[str, str]] = {
+    "TOPIC": {
+        "ALL": "READ",
+        "READ": "READ",
+        "DESCRIBE": "DESCRIBE",
+        "DESCRIBE_CONFIGS": "DESCRIBE_CONFIGS",
+    },
+    "GROUP": {"ALL": "READ", "READ": "READ", "DESCRIBE": "DESCRIBE"},
+}
+
+
+"""Maps each operation that the source allows to its replacement in profile `standby`; others have to wait."""
+
+
+OUR_TRANSACTIONS = "twinlog-"
+
+
+WAITS = "waits for profile promoted"
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The result of an ACL of the source on the target: none, with the reason, or some ACLs."""
+
+    bindings: tuple[AclBinding, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The topics under a prefix: whether there are any, and their copies' names if no prefix fits those."""
+
+    some: bool
+    apart: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AclScope:
+    """A flow, and the source topics that it replicates now."""
+
+    flow: FlowSettings
+    topics: tuple[str, ...]
+    _covered: dict[str, Covered] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def bring(self, binding: AclBinding) -> Brought:
+        """Return what one ACL of the source becomes on the target."""
+        if self.flow.metadata.profile is Profile.MM2:
+            return self._as_mm2(binding)
+        place: Callable[[AclBinding], Brought] | None = {
+            "TOPIC": self._topic,
+            "GROUP": self._group,
+            "TRANSACTIONAL_ID": self._transactional_id,
+            "CLUSTER": self._cluster,
+        }.get(binding.resource_type)
+        if place is None:
+            return Brought(reason=f"{binding.resource_type} is the target's own matter")
+        placed = place(binding)
+        if binding.permission == "DENY" or self.flow.metadata.profile is Profile.PROMOTED:
+            return placed
+        return self._read_only(placed)
+
+    def _read_only(self, placed: Brought) -> Brought:
+        cut = tuple(
+            replace(it, operation=READING[it.resource_type][it.operation])
+            for it in placed.bindings
+            if it.operation in READING.get(it.resource_type, {})
+        )
+        return Brought(cut, placed.reason if cut or placed.reason else WAITS)
+
+    def _as_mm2(self, binding: AclBinding) -> Brought:
+        """Keep literal topics, with `*` taken as a name; drop ALLOW WRITE, turn ALLOW ALL into READ, keep the rest."""
+        allowed = binding.permission == "ALLOW"
+        if binding.resource_type != "TOPIC" or binding.pattern != "LITERAL":
+            return Brought(reason="MM2 syncs ACLs of single topics only")
+        if allowed and binding.operation == "WRITE":
+            return Brought(reason="MM2 drops WRITE")
+        reason = left_out_reason(self.flow, binding.name)
+        if reason is not None:
+            return Brought(reason=reason)
+        operation = "READ" if allowed and binding.operation == "ALL" else binding.operation
+        return Brought((replace(binding, name=self._remote(binding.name), operation=operation),))
+
+    def _topic(self, binding: AclBinding) -> Brought:
+        if binding.pattern == "PREFIXED" or binding.name == ANY_NAME:
+            return self._topics(binding, "" if binding.name == ANY_NAME else binding.name)
+        reason = left_out_reason(self.flow, binding.name)
+        if reason is not None:
+            return Brought(reason=reason)
+        return Brought((replace(binding, name=self._remote(binding.name)),))
+
+    def _topics(self, binding: AclBinding, prefix: str) -> Brought:
+        """Bring an ACL of all topics that begin with `prefix`: as a prefix, if the copies have one in common."""
+        covered = self._under(prefix)
+        if prefix and not covered.some and binding.permission == "ALLOW":
+            return Brought(reason="the flow has no topic with this prefix")
+        remote = self._remote(prefix)
+        if prefix and not covered.some and remote != prefix and self._names_copies(prefix):
+            return Brought(reason=f"it is about copies from {self.flow.target.alias}")
+        if covered.apart:
+            return Brought(tuple(replace(binding, pattern="LITERAL", name=copy) for copy in covered.apart))
+        if not remote:
+            return Brought((binding,))
+        return Brought((replace(binding, pattern="PREFIXED", name=remote),))
+
+    def _names_copies(self, prefix: str) -> bool:
+        """Say whether all names with this prefix came from the target: a DENY brought back adds an alias each time."""
+        return self.flow.policy.topic_source(f"{prefix}x") == self.flow.target.alias
+
+    def _under(self, prefix: str) -> Covered:
+        """Find the topics under a prefix, once per prefix: many users have an ACL on the same one."""
+        if prefix not in self._covered:
+            copies = tuple(self._remote(topic) for topic in self.topics if topic.startswith(prefix))
+            remote = self._remote(prefix)
+            together = all(copy.startswith(remote) for copy in copies)
+            self._covered[prefix] = Covered(bool(copies), () if together else copies)
+        return self._covered[prefix]
+
+    def _group(self, binding: AclBinding) -> Brought:
+        if binding.permission == "DENY" or self.flow.groups.accepts(binding.name):
+            return Brought((binding,))
+        return Brought(reason="groups and groups.exclude leave it out")
+
+    def _transactional_id(self, binding: AclBinding) -> Brought:
+        if binding.name.startswith(OUR_TRANSACTIONS):
+            return Brought(reason="it is for twinlog's own lanes")
+        return Brought((binding,))
+
+    def _cluster(self, binding: AclBinding) -> Brought:
+        """Bring a cluster ACL: idempotent producing is the only right on a cluster that applications use."""
+        if binding.operation in {"ALL", "IDEMPOTENT_WRITE"}:
+            return Brought((replace(binding, operation="IDEMPOTENT_WRITE"),))
+        return Brought(reason="rights on the cluster itself are the target's own matter")
+
+    def _remote(self, name: str) -> str:
+        return self.flow.policy.format_remote_topic(self.flow.source.alias, name)
+
+
+def not_understood(binding: AclBinding) -> Iterator[str]:
+    """Say what a target would not understand in an ACL: principal types other than users, unknown numbers."""
+    kind = binding.principal.partition(":")[0]
+    if kind != "User":
+        yield f"Kafka's own authorizer knows principals of type User only, not {kind}"
+    for word in (binding.resource_type, binding.pattern, binding.operation, binding.permission):
+        if word.startswith("UNKNOWN("):
+            yield f"{word} is not known to this release"
 
 
 @dataclass(frozen=True, slots=True)

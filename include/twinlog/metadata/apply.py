@@ -11,7 +11,7 @@ from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.metadata.values import AclChange, ConfigChange, MetadataChange, QuotaChange, ScramChange
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 
 @dataclass(frozen=True, slots=True)

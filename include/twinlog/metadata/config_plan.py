@@ -23,9 +23,8 @@ from twinlog.metadata.values import (
     ThreeWay,
     three_way,
 )
-from twinlog.policy.filters import NameFilter
-from twinlog.topics.plan import clamped, creation_configs, excluded_configs
-from twinlog.topics.refusal import Refusal
+from twinlog.policy.selection import NameFilter
+from twinlog.topics.plan import Refusal, clamped, creation_configs, excluded_configs
 
 Configs = Mapping[str, ConfigValue]
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from twinlog.metadata.sync import MetadataResult
 from twinlog.metadata.values import Drift, LeftOutAcl, MetadataChange, MetadataPlan
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 from twinlog.visible import visible
 
 StyledLine = tuple[str, str]

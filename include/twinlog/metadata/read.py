@@ -14,13 +14,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.metadata.acl_plan import AclState
 from twinlog.metadata.config_plan import TopicConfigState
-from twinlog.metadata.incarnations import another_source, copied_incarnations
+from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.scram_plan import Users
 from twinlog.metadata.values import ChangeKind
 from twinlog.state.ledger import Ledger, why_not_own
 from twinlog.topics.discover import left_out_reason
 from twinlog.topics.discovery import remote_name
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 T = TypeVar("T")
 

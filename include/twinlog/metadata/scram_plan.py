@@ -1,15 +1,77 @@
-"""Plan the SCRAM credentials of declared users, and list users whose login the target would not know.  Pure."""
+"""Plan the SCRAM credentials of declared users, and list users whose login the target would not know.  Pure.
+
+Remember which secrets declared users were last given without keeping one: salted fingerprints in the ledger.
+
+A cluster never returns a secret.  So a changed secret can only be noticed by comparing it with the one that twinlog
+last set.  The fingerprint is scrypt's (RFC 7914) with a salt of its own: guessing costs more there than with the
+salted password of 4,096 iterations that Kafka keeps.
+
+Plan which client quotas to change; a quota on the target that twinlog did not set is kept.  Pure.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 
-from twinlog.cluster.admin.access_values import ScramCredential
+from twinlog.cluster.admin.access_values import QuotaEntity, Quotas, ScramCredential
 from twinlog.config.flow.metadata import DeclaredUser
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.metadata import ScramSecretSet
-from twinlog.metadata.scram_secrets import is_of
-from twinlog.metadata.values import ChangeKind, Drift, Part, ScramChange
+from twinlog.formats.ledger.metadata import QuotasSet, ScramSecretSet
+from twinlog.metadata.values import (
+    ChangeKind,
+    Drift,
+    MetadataChange,
+    Part,
+    QuotaChange,
+    ScramChange,
+    SettledQuota,
+    ThreeWay,
+    quota_text,
+    three_way,
+)
+
+_SALT_BYTES = 16
+
+
+_COST = 2**14
+
+
+"""scrypt's n; with its usual r of 8, about 50 ms and 16 MB for each user of a plan."""
+
+
+def is_of(known: ScramSecretSet, user: DeclaredUser) -> bool:
+    """Say whether a fingerprint belongs to the secret that is declared now."""
+    return hmac.compare_digest(known.print, _print(user, b64decode(known.salt)))
+
+
+def given(flow: FlowSettings, made: Iterable[MetadataChange], at_ms: int) -> tuple[ScramSecretSet, ...]:
+    """Return the fingerprints to remember of the secrets that users were given."""
+    declared = {(user.name, user.mechanism): user for user in flow.metadata.scram_users}
+    return tuple(
+        _record(declared[it.user, it.credential.mechanism], secrets.token_bytes(_SALT_BYTES), at_ms)
+        for it in made
+        if isinstance(it, ScramChange)
+    )
+
+
+def undeclared(flow: FlowSettings, known: Iterable[ScramSecretSet]) -> tuple[ScramSecretSet, ...]:
+    """Return the fingerprints to forget: those of users that are no longer declared."""
+    declared = {(user.name, user.mechanism) for user in flow.metadata.scram_users}
+    return tuple(it for it in known if (it.user, it.mechanism) not in declared)
+
+
+def _record(user: DeclaredUser, salt: bytes, at_ms: int) -> ScramSecretSet:
+    return ScramSecretSet(user.name, user.mechanism, b64encode(salt).decode(), _print(user, salt), at_ms)
+
+
+def _print(user: DeclaredUser, salt: bytes) -> str:
+    secret = user.password.reveal().encode()
+    return b64encode(hashlib.scrypt(secret, salt=salt, n=_COST, r=8, p=1, dklen=32)).decode()
+
 
 Users = Mapping[str, tuple[ScramCredential, ...]]
 
@@ -65,4 +127,36 @@ def _parity(flow: FlowSettings, name: str, credential: ScramCredential, there: i
         f"{credential.iterations} iterations",
         None if there is None else f"{there} iterations",
         f"{what} on {flow.target.alias}; declare it in twinlog.scram.users",
+    )
+
+
+def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iterable[QuotasSet]) -> Part:
+    """Compare every quota of both sides."""
+    remembered = {QuotaEntity.of(record.entity): record.quotas for record in memory}
+    changes: list[QuotaChange] = []
+    drift: list[Drift] = []
+    settled: list[SettledQuota] = []
+    for entity in sorted({*source, *target, *remembered}, key=str):
+        wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
+        for key in sorted({*wanted, *there, *once}):
+            match three_way(wanted.get(key), there.get(key), once.get(key)):
+                case ThreeWay.CHANGE:
+                    changes.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
+                case ThreeWay.KEEP if entity in source or entity in remembered:
+                    drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
+                case ThreeWay.SETTLED if once.get(key) != wanted.get(key):
+                    settled.append(SettledQuota(entity, key, wanted.get(key)))
+    return Part(tuple(changes), tuple(drift), settled=tuple(settled))
+
+
+def _kept(
+    flow: FlowSettings, entity: QuotaEntity, key: str, wanted: float | None, there: float | None
+) -> Drift:
+    return Drift(
+        ChangeKind.QUOTA,
+        str(entity),
+        key,
+        quota_text(wanted),
+        quota_text(there),
+        f"set on {flow.target.alias}: kept; delete it there to follow {flow.source.alias} again",
     )

@@ -21,13 +21,11 @@ from twinlog.metadata.acl_plan import plan_acls
 from twinlog.metadata.apply import make_changes
 from twinlog.metadata.config_plan import plan_topic_configs
 from twinlog.metadata.memory import after, intended_acls, with_acls
-from twinlog.metadata.quota_plan import plan_quotas
 from twinlog.metadata.read import MetadataState, Subject, read_state, subjects_of
-from twinlog.metadata.scram_plan import plan_scram
-from twinlog.metadata.scram_secrets import given, undeclared
+from twinlog.metadata.scram_plan import given, plan_quotas, plan_scram, undeclared
 from twinlog.metadata.values import Drift, MetadataChange, MetadataPlan, Part, change_document, join
 from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
 from twinlog.config.flow.metadata import Profile
 from twinlog.jsonable import to_json
-from twinlog.topics.refusal import Refusal
+from twinlog.topics.plan import Refusal
 
 V = TypeVar("V", str, float)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.cluster.prints import Fingerprint
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 
 
 class Verdict(StrEnum):

@@ -18,14 +18,19 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset_key
 from twinlog.groups import checkpoints as checkpoints_step
 from twinlog.lane.copy.state_records import StateRecord, progress_record
-from twinlog.lane.fence.control_lane import write_fenced
+from twinlog.lane.fence.fence import write_fenced
 from twinlog.lane.spec import StateTopics
 from twinlog.migration import mirror_maker
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
-from twinlog.migration.review import review_checkpoints
 from twinlog.migration.takeover import DEPTH, Proved, copies_of, fenced, prove_all, require_phase
-from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
+from twinlog.migration.takeover_report import (
+    PartitionProof,
+    ProofState,
+    TakeoverReport,
+    proof_of,
+    review_checkpoints,
+)
 from twinlog.offset_sync import emit
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import latest_or_empty

@@ -17,7 +17,7 @@ from twinlog.formats.mm2.connect_offset import (
     parse_offset_value,
     parse_source_key,
 )
-from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.records import Heartbeat
 from twinlog.state.ledger import latest_or_empty
 
 WATCH_SECONDS = 3.0

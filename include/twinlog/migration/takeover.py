@@ -20,13 +20,12 @@ from twinlog.copying.mend.state import fence_and_mend
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
-from twinlog.formats.ledger.takeover import MapHole, TakenOver
+from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import Grant
+from twinlog.lane.fence.fence import Grant, write_fenced
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle import sync_topics
 from twinlog.migration import mirror_maker
@@ -34,10 +33,15 @@ from twinlog.migration.alignment import Alignment
 from twinlog.migration.mirror_maker import Origin
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
-from twinlog.migration.review import review_checkpoints, review_syncs, syncs_by_partition
-from twinlog.migration.takeover_report import PartitionProof, TakeoverReport, proof_of
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.migration.takeover_report import (
+    PartitionProof,
+    TakeoverReport,
+    proof_of,
+    review_checkpoints,
+    review_syncs,
+    syncs_by_partition,
+)
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import read_ledger
 from twinlog.state.mm2_topics import Syncs, read_checkpoints, read_syncs

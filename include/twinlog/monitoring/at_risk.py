@@ -6,18 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from twinlog.checks.ages import seconds_since
 from twinlog.checks.check import Row
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, sample
+from twinlog.checks.risk import TopicAtRisk, bytes_at_risk, sample, seconds_since
 from twinlog.checks.topics import drift_of
-from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.ledger.gate import KnownSource, KnownTopic, RiskSample
+from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.reports import rows_by_topic
 from twinlog.monitoring.survey import Survey, oldest_seconds, unseen_of
 from twinlog.topics.discovery import DiscoveredTopic
 

@@ -3,11 +3,13 @@
 MM2's rule also applies to disabled flows: `A.heartbeats` appears on B only if heartbeats are written on A, and that is
 done by the otherwise disabled flow B->A (MirrorMakerConfig.clusterPairs).  config/flow/beats.py decides which flow
 writes heartbeats for which pair.
+
+Read the heartbeats on a cluster: which clusters its data comes from, over how many hops, and how fresh it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -16,8 +18,11 @@ from twinlog.cluster.open import Clusters, open_clusters
 from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
-from twinlog.formats.mm2.heartbeat import Heartbeat
+from twinlog.formats.mm2.records import Heartbeat
+from twinlog.policy.replication import ReplicationPolicy
+from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.state.internal_topics import heartbeats_topics
+from twinlog.topics.discovery import remote_name
 from twinlog.topics.own_topics import ensure_topics
 
 # The copied heartbeats may end with transaction markers, and heartbeats of several flows may share the topic.
@@ -165,3 +170,99 @@ def tail_of(target: ClusterReader, topic: str) -> tuple[ReadRecord, ...]:
     offsets = target.offsets([it]).require()[it]
     start = max(offsets.log_start, offsets.stable_end - LOOK_BACK)
     return target.read_records({it: start}, LOOK_BACK)[it] if start < offsets.stable_end else ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamBeat:
+    """The newest heartbeat of one flow that was copied here.
+
+    `chain` names the clusters it came over, the nearest first: A for `A.heartbeats`, B then A for `B.A.heartbeats`.
+    The flow `source_alias`->`target_alias` wrote it on the last of them at `at_ms` (that cluster's clock).  `age_ms`
+    is how long ago that is by our clock: the replication latency plus the time since the last heartbeat.
+    """
+
+    topic: str
+    chain: tuple[str, ...]
+    source_alias: str
+    target_alias: str
+    at_ms: int
+    age_ms: int
+
+
+def upstream_beats(
+    policy: ReplicationPolicy, cluster: ClusterReader, now_ms: int | None = None
+) -> tuple[UpstreamBeat, ...]:
+    """Read the copied heartbeats on a cluster, nearest sources first.  Raises ClusterUnreachable, ClusterRefused."""
+    now = clock.now_ms() if now_ms is None else now_ms
+    found: list[UpstreamBeat] = []
+    for topic in cluster.topic_names():
+        chain = chain_of(policy, topic)
+        if chain:
+            found += _newest(cluster, topic, chain, now)
+    return tuple(sorted(found, key=lambda it: (len(it.chain), it.topic, it.source_alias, it.target_alias)))
+
+
+def chain_of(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
+    """Return the clusters that a heartbeats topic came over, the nearest first; () if it came over none."""
+    if not policy.is_heartbeats_topic(topic):
+        return ()
+    chain: list[str] = []
+    at: str | None = topic
+    while at is not None and (source := policy.topic_source(at)) is not None and source not in chain:
+        chain.append(source)
+        at = policy.upstream_topic(at)
+    return tuple(chain)
+
+
+def own_heartbeats(flow: FlowSettings, source: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
+    """Return those source topics that certainly hold heartbeats of MM2 or twinlog.
+
+    The name decides if every hop is a cluster of the configuration file.  For other clusters the content decides.  A
+    topic that is not certain is a user's topic.
+    """
+    return _sure(flow, source, {topic: topic for topic in topics})
+
+
+def copied_heartbeats(flow: FlowSettings, target: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
+    """Return the same without the source, by the content of the copies."""
+    return _sure(flow, target, {topic: remote_name(flow, topic) for topic in topics})
+
+
+def _sure(flow: FlowSettings, cluster: ClusterReader, names: Mapping[str, str]) -> frozenset[str]:
+    aliases = flow.aliases | {flow.source.alias, flow.target.alias}
+    return frozenset(
+        topic
+        for topic, name in names.items()
+        if is_known_heartbeats(flow.policy, aliases, topic)
+        or _holds_heartbeats(cluster, name, chain_of(flow.policy, topic))
+    )
+
+
+def _holds_heartbeats(cluster: ClusterReader, topic: str, chain: tuple[str, ...]) -> bool:
+    """Say whether all records at the end of a topic are heartbeats of the cluster where the topic began by its name.
+
+    That cluster is the last of `chain`.  MM2 writes heartbeats on the target of the flow they belong to, into a topic
+    of one partition.
+    """
+    if not chain:
+        return False
+    try:
+        described = cluster.describe_topics([topic]).found.get(topic)
+        if described is None or len(described.partitions) != 1:
+            return False
+        beats = [parsed_beat(record) for record in tail_of(cluster, topic)]
+    except TwinlogError:
+        return False
+    return bool(beats) and all(beat is not None and beat.target_alias == chain[-1] for beat in beats)
+
+
+def _newest(cluster: ClusterReader, topic: str, chain: tuple[str, ...], now: int) -> Iterator[UpstreamBeat]:
+    newest: dict[tuple[str, str], int] = {}
+    for record in tail_of(cluster, topic):
+        beat = parsed_beat(record)
+        if beat is None:
+            continue
+        flow = beat.source_alias, beat.target_alias
+        newest[flow] = max(newest.get(flow, 0), beat.timestamp_ms)
+    for (source, target), at_ms in newest.items():
+        yield UpstreamBeat(topic, chain, source, target, at_ms, max(0, now - at_ms))

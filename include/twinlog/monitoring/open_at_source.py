@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from twinlog.checks.ages import iso, seconds_since
 from twinlog.checks.check import CheckResult
 from twinlog.checks.partitions import PartitionRow
+from twinlog.checks.risk import iso, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, ReadRecord, TopicPartition

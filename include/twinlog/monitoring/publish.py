@@ -10,15 +10,19 @@ from twinlog import clock
 from twinlog.checks.partitions import PartitionRow
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.outcome import completed
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.copying.result import completed
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.monitoring import at_risk, topic_facts
-from twinlog.monitoring.cycle_report import FlowReport, PartitionReport, TopicReport
-from twinlog.monitoring.metrics import write_metrics
+from twinlog.monitoring.cycle_report import (
+    FlowReport,
+    PartitionReport,
+    TopicReport,
+    rows_by_topic,
+    write_metrics,
+)
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.reports import rows_by_topic
 from twinlog.monitoring.survey import Survey, oldest_seconds, survey, unseen_of
 from twinlog.state.ledger import drop_left_over, write_ledger
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.checks.ages import iso, seconds_since
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.partitions import PartitionRow
-from twinlog.checks.risk import TopicAtRisk, of_the_last_day
-from twinlog.cluster.admin.log_dirs import LogDirs
+from twinlog.checks.risk import TopicAtRisk, iso, of_the_last_day, seconds_since
+from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.monitoring.at_risk import read_disks, topics_at_risk
+from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.gap_view import read_gaps
-from twinlog.monitoring.heartbeat_view import UpstreamBeat, upstream_beats
+from twinlog.monitoring.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.monitoring.open_at_source import UndecidedPartition, undecided_partitions
-from twinlog.monitoring.reports import rows_by_topic
 from twinlog.monitoring.survey import Survey, survey
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import Orphan, Problem

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twinlog import clock
-from twinlog.checks.ages import greatest, seconds_since
 from twinlog.checks.check import Row
 from twinlog.checks.gaps import GapReport
 from twinlog.checks.map_holes import bounds_of, lost_in
 from twinlog.checks.partitions import MapSummary, PartitionRow, lag, summarize_segments, waiting_from
+from twinlog.checks.risk import greatest, seconds_since
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.open import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, ReadRecord, TopicPartition

@@ -11,7 +11,7 @@ from twinlog.checks.topics import TopicSide, topic_columns
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.monitoring.reports import rows_by_topic
+from twinlog.monitoring.cycle_report import rows_by_topic
 from twinlog.monitoring.survey import Survey, ages_of
 from twinlog.topics.discovery import DiscoveredTopic, remote_name
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.checks import evaluate
-from twinlog.checks.ages import seconds_since
 from twinlog.checks.check import CheckResult, Row, Severity, Suite
 from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.checks.evaluate import NAMED_IN_MESSAGE
 from twinlog.checks.gaps import open_gaps
 from twinlog.checks.partitions import columns_of
+from twinlog.checks.risk import seconds_since
 from twinlog.cluster.open import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.monitoring import topic_facts
@@ -124,9 +124,8 @@ def judge_with_pages(flow: FlowSettings, facts: CycleFacts, run_id: str) -> Vali
 
     If the folder cannot be written to, only the pages are missing, not the verdict.
     """
-    from twinlog.checks.data_docs import write_data_docs
+    from twinlog.checks.data_docs import new_report, write_data_docs
     from twinlog.checks.great_expectations import validate
-    from twinlog.checks.report_folder import new_report
 
     validated = [validate(suite, rows) for suite, rows in facts.rows]
     checks = named(

@@ -15,7 +15,7 @@ from twinlog.cluster.values import InternalRecord, TopicDescription, TopicPartit
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty

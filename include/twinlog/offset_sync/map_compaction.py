@@ -33,8 +33,7 @@ from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.copy.state_records import StateRecord, map_partition
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import GrantedLane, init_writer, upkeep_id
+from twinlog.lane.fence.fence import GrantedLane, init_writer, upkeep_id, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers

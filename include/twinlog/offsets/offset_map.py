@@ -29,9 +29,7 @@ from typing import NoReturn
 import numpy as np
 
 from twinlog.errors import TerminalError
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.piece_table import Column, Flags, SegmentTable
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Column, Extent, Flags, MapSegment, SegmentTable
 
 
 @dataclass(frozen=True, slots=True)

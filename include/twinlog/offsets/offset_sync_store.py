@@ -27,7 +27,7 @@ _SIGN = 1 << 63
 
 
 class Sync(Protocol):
-    """The fields of a sync that the store needs (twinlog.formats.mm2.offset_sync.OffsetSync has them)."""
+    """The fields of a sync that the store needs (twinlog.formats.mm2.records.OffsetSync has them)."""
 
     @property
     def topic(self) -> str:

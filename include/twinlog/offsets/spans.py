@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece_table import Column
+from twinlog.offsets.segments import Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,10 +1,21 @@
-"""Name the topics that a flow keeps on its target by the source's alias, so that no flow and no MM2 copies them."""
+"""Name the topics that a flow keeps on its target by the source's alias, so that no flow and no MM2 copies them.
+
+Tell topics that hold heartbeats of MM2 and twinlog from topics that are only named so.  Pure.
+
+MM2's own rule (`ReplicationPolicy.is_heartbeats_topic`) looks at the end of a name, so `device.heartbeats` passes.
+That is good enough to choose the topics to copy, which stays as in MM2.  An exemption from a check needs certainty.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from twinlog.policy.replication import ReplicationPolicy
 
 _LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
+
+
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 
 
@@ -28,3 +39,32 @@ def source_of_offset_map(topic: str) -> str | None:
     """Return the source's alias if a topic is named as a flow's offset map, else None."""
     named = _OFFSET_MAP.fullmatch(topic)
     return named[1] if named else None
+
+
+def is_known_heartbeats(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> bool:
+    """Say whether a topic holds heartbeats that came only over known clusters, hop by hop, or over none."""
+    known = tuple(aliases)
+    while topic != policy.heartbeats_topic():
+        before = _before_a_hop(policy, known, topic)
+        if before is None:
+            return False
+        topic = before
+    return True
+
+
+def _before_a_hop(policy: ReplicationPolicy, aliases: Iterable[str], topic: str) -> str | None:
+    """Return a topic's name before its last hop, from one of some clusters; None if it came from none of them.
+
+    An alias may contain the separator: then the policy takes only the beginning of the alias for the cluster.
+    """
+    for alias in aliases:
+        start = policy.format_remote_topic(alias, policy.heartbeats_topic()).removesuffix(
+            policy.heartbeats_topic()
+        )
+        guesses = [topic.removeprefix(start)]
+        if policy.topic_source(topic) == alias and (upstream := policy.upstream_topic(topic)) is not None:
+            guesses.append(upstream)
+        for before in guesses:
+            if len(before) < len(topic) and policy.format_remote_topic(alias, before) == topic:
+                return before
+    return None

@@ -1,4 +1,7 @@
-"""Know one cluster's brokers: leaders of partitions, coordinators of transactions, and connections to them."""
+"""Know one cluster's brokers: leaders of partitions, coordinators of transactions, and connections to them.
+
+Ask one broker with ListOffsets where logs begin and end, and where the first record at or after a time lies.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,61 @@ from uuid import UUID
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TransientError
 from twinlog.protocol import kafka_python
-from twinlog.protocol.backoff import until
-from twinlog.protocol.error_codes import Code, error_for
-from twinlog.protocol.list_offsets import list_offsets
-from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.errors import Code, Request, error_for, repeats
+from twinlog.protocol.retry import until
 from twinlog.protocol.socket.connection import Connection
+
+EARLIEST = -2
+
+
+LATEST = -1
+
+
+"""Special timestamps of ListOffsets."""
+
+
+def list_offsets(
+    connection: Connection, partitions: Iterable[tuple[str, int]], timestamp: int, *, read_committed: bool
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """Ask the leader of some partitions for one offset each; return those, and error codes for the others."""
+    request = kafka_python.LIST_OFFSETS.request
+    by_topic: dict[str, list[Any]] = {}
+    for topic, partition in partitions:
+        entry = request.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
+        )
+        by_topic.setdefault(topic, []).append(entry)
+    topics = [request.ListOffsetsTopic(name=name, partitions=items) for name, items in by_topic.items()]
+    answer = connection.call(
+        kafka_python.LIST_OFFSETS, replica_id=-1, isolation_level=int(read_committed), topics=topics
+    )
+    found, refused = {}, {}
+    for topic in answer.topics:
+        for item in topic.partitions:
+            if item.error_code:
+                refused[topic.name, item.partition_index] = int(item.error_code)
+            else:
+                found[topic.name, item.partition_index] = int(item.offset)
+    return found, refused
+
 
 _T = TypeVar("_T")
 
+
 _GROUP, _TRANSACTION = 0, 1
+
+
 """FindCoordinator key types: a consumer group, a transactional id."""
+
 
 _PATIENCE_SECONDS = 20.0
 
+
 UNSETTLED = "unsettled"
+
+
 """Code of the error for a question that the cluster cannot answer yet."""
+
 
 TopicPartition = tuple[str, int]
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.protocol import fetch_by_id
 from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import Code, code_name, error_for
-from twinlog.protocol.patience import NOBODY, FetchBackoff
-from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
+from twinlog.protocol.fetch_backoff import NOBODY, FetchBackoff
 from twinlog.protocol.socket.connection import Connection, answering
 from twinlog.protocol.wire import (
     FETCH,

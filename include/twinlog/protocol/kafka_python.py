@@ -3,6 +3,11 @@
 kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
 passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
 chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know.
+
+Check that a broker offers the request versions that twinlog needs, and refuse brokers that are too old.
+
+Kafka 2.8 is the oldest supported version: its Metadata is the first with topic ids (v10, KIP-516), which tell a
+recreated topic from its former incarnation.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
@@ -88,9 +93,10 @@ from kafka.protocol.sasl import (
 )
 from kafka.record.legacy_records import LegacyRecordBatch
 
-from twinlog.config.file.secret import reveal
+from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import SaslSettings
-from twinlog.errors import ConfigError
+from twinlog.errors import ClusterRefused, ConfigError
+from twinlog.protocol import wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,33 +109,89 @@ class Api:
 
 
 API_VERSIONS = Api(ApiVersionsRequest, ApiVersionsResponse, 0)
+
+
 METADATA = Api(MetadataRequest, MetadataResponse, 12)
+
+
 FIND_COORDINATOR = Api(FindCoordinatorRequest, FindCoordinatorResponse, 3)
+
+
 FIND_COORDINATORS = Api(FindCoordinatorRequest, FindCoordinatorResponse, 4)
+
+
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
+
+
 LIST_GROUPS = Api(ListGroupsRequest, ListGroupsResponse, 5)
+
+
 OFFSET_FETCH = Api(OffsetFetchRequest, OffsetFetchResponse, 8)
+
+
 OFFSET_COMMIT = Api(OffsetCommitRequest, OffsetCommitResponse, 8)
+
+
 DESCRIBE_GROUPS = Api(DescribeGroupsRequest, DescribeGroupsResponse, 5)
+
+
 DELETE_GROUPS = Api(DeleteGroupsRequest, DeleteGroupsResponse, 2)
+
+
 LIST_OFFSETS = Api(ListOffsetsRequest, ListOffsetsResponse, 5)
+
+
 FETCH = Api(FetchRequest, FetchResponse, 11)
+
+
 """Used to look at a single batch; batches to copy are fetched by `twinlog.protocol.wire`."""
+
+
 EPOCH_ENDS = Api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 4)
+
+
 INIT_PRODUCER_ID = Api(InitProducerIdRequest, InitProducerIdResponse, 4)
+
+
 ADD_PARTITIONS = Api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 3)
+
+
 DESCRIBE_PRODUCERS = Api(DescribeProducersRequest, DescribeProducersResponse, 0)
+
+
 LIST_TRANSACTIONS = Api(ListTransactionsRequest, ListTransactionsResponse, 0)
+
+
 DESCRIBE_TRANSACTIONS = Api(DescribeTransactionsRequest, DescribeTransactionsResponse, 0)
+
+
 END_TXN = Api(EndTxnRequest, EndTxnResponse, 3)
+
+
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
+
+
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
+
+
 DESCRIBE_ACLS = Api(DescribeAclsRequest, DescribeAclsResponse, 3)
+
+
 CREATE_ACLS = Api(CreateAclsRequest, CreateAclsResponse, 3)
+
+
 DELETE_ACLS = Api(DeleteAclsRequest, DeleteAclsResponse, 3)
+
+
 DESCRIBE_CLIENT_QUOTAS = Api(DescribeClientQuotasRequest, DescribeClientQuotasResponse, 1)
+
+
 ALTER_CLIENT_QUOTAS = Api(AlterClientQuotasRequest, AlterClientQuotasResponse, 1)
+
+
 DESCRIBE_SCRAM = Api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0)
+
+
 ALTER_SCRAM = Api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, 0)
 
 
@@ -157,6 +219,8 @@ class OldMessage(LegacyRecordBatch):  # type: ignore[misc]
 
 
 OLD_MESSAGE_ERRORS = (KafkaError, AssertionError, IndexError, struct.error)
+
+
 """The errors that kafka-python raises for a message that does not follow its format."""
 
 
@@ -223,3 +287,48 @@ def _scram_name(sasl: SaslSettings) -> str:
     if not sasl.mechanism.startswith("SCRAM"):
         return sasl.username
     return sasl.username.replace("=", "=3D").replace(",", "=2C")
+
+
+OLDEST_KAFKA: Final = "2.8"
+
+
+NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
+    wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
+    wire.FETCH: ("Fetch", wire.FETCH_VERSION, wire.FETCH_VERSION),
+    **{
+        api.request.API_KEY: (name, lowest, api.version)
+        for name, lowest, api in (
+            ("ListOffsets", 5, LIST_OFFSETS),
+            ("Metadata", 10, METADATA),
+            ("FindCoordinator", 3, FIND_COORDINATORS),
+            ("InitProducerId", 3, INIT_PRODUCER_ID),
+            ("AddPartitionsToTxn", 2, ADD_PARTITIONS),
+            ("EndTxn", 2, END_TXN),
+        )
+    },
+}
+
+
+"""By api key: name, and the lowest and highest version that twinlog speaks; brokers 2.8 to 4.3 offer them."""
+
+
+def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
+    """Check the lowest and highest version of each request that a broker offers, by api key (its ApiVersions answer).
+
+    Raises ClusterRefused (code `broker-version`), which names the broker and the first request that it cannot take.
+    """
+    for key, (name, low, high) in NEEDED.items():
+        if key not in offered:
+            has = f"no {name}"
+        elif offered[key][1] < low or offered[key][0] > high:
+            has = "{} v{} to v{}".format(name, *offered[key])
+        else:
+            continue
+        needed = f"v{low}" if low == high else f"v{low} to v{high}"
+        raise ClusterRefused(
+            f"the broker of cluster {alias} at {address} offers {has}; twinlog speaks {needed}",
+            hint=f"brokers from Kafka {OLDEST_KAFKA} on are supported",
+            code="broker-version",
+            cluster=alias,
+            address=address,
+        )

@@ -14,10 +14,10 @@ from twinlog.audit.result import AuditResult
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.connections import handed_over
-from twinlog.copying import copy, outcome
+from twinlog.config.security.connection import handed_over
+from twinlog.copying import copy
 from twinlog.copying.progress import Lines
-from twinlog.copying.result import CopyResult
+from twinlog.copying.result import CopyResult, keep_outcome
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
@@ -72,7 +72,7 @@ def replicate(
             result = copy.run(
                 flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
             )
-            outcome.keep(flow, clusters.target, result)
+            keep_outcome(flow, clusters.target, result)
             return result
         runner.warm()  # a run that follows until now goes on meanwhile
         run_state = RunState(run_id, round(time.time() * 1000))
@@ -89,7 +89,7 @@ def replicate(
                 gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
                 run_state=run_state,
             )
-        outcome.keep(flow, clusters.target, result)
+        keep_outcome(flow, clusters.target, result)
         return result
 
 

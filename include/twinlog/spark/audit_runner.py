@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.errors import TransientError
 from twinlog.spark import session as spark_session
-from twinlog.spark.answer import SCHEMA, reports
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
+from twinlog.spark.lane_task import SCHEMA, reports
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.runner import cancel_jobs, reason_of
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, audit_lane
 from twinlog.jsonable import to_json
-from twinlog.spark.answer import answer, decline
 from twinlog.spark.build import other_build
+from twinlog.spark.lane_task import answer, decline
 
 if TYPE_CHECKING:
     import pyarrow as pa

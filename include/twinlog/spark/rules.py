@@ -12,7 +12,7 @@ from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.settings import SampledSide
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.data_rules import ask as data_rules
-from twinlog.data_rules.sampling import SampledPartition
+from twinlog.data_rules.ask import SampledPartition
 from twinlog.data_rules.suite import TopicRules, ask
 from twinlog.spark import session as spark_session
 from twinlog.spark.application import SUBMITTED, flow_named

@@ -14,9 +14,8 @@ from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
-from twinlog.spark.answer import SCHEMA, reports
 from twinlog.spark.build import BUILD
-from twinlog.spark.lane_task import copy_lanes, parse_report, start_worker
+from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 
 if TYPE_CHECKING:

@@ -1,24 +1,95 @@
-"""The Spark session: classic (local or a standalone master) or a warm Connect server."""
+"""The Spark session: classic (local or a standalone master) or a warm Connect server.
+
+Check a Spark master before Spark does: Spark tries for minutes and reports at length.
+
+The options of Spark's JVM if twinlog starts it: it hands out tasks and waits; no record passes through it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from twinlog.errors import ConfigError, TransientError
-from twinlog.spark.jvm import local_address, submit_options
-from twinlog.spark.master import check_master, without_options
+from twinlog.config.flow.copying import MASTERS, SPARK_MASTER
+from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.protection import TOKEN_VARIABLE, connect_url, protection, without_tokens
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONNECT_SECONDS = 5.0
+
+
+ADDRESS = re.compile(r"(?P<scheme>spark|sc)://(?P<host>[^:/,;]+|\[[^]]+\]):?(?P<port>\d*)")
+
+
+PORTS = {"spark": 7077, "sc": 15002}
+
+
+def check_master(master: str) -> None:
+    """Raise UsageError if the text is not a master, TransientError if nothing listens there.
+
+    Only a single host can be tried; several (a standalone cluster with standby masters) are left to Spark.
+    """
+    if not SPARK_MASTER.fullmatch(master):
+        raise UsageError(f"{master!r} is no Spark master", hint=MASTERS)
+    address = ADDRESS.match(master)
+    if address is None or "," in master:
+        return
+    host, port = address["host"].strip("[]"), int(address["port"] or PORTS[address["scheme"]])
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise TransientError(
+            f"no Spark session on {without_options(master)}: {host}:{port} does not answer"
+            f" ({error.strerror or error})",
+            hint="check that the Spark master or Connect server runs there",
+            code="spark-session",
+            master=without_options(master),
+        ) from None
+
+
+def without_options(master: str) -> str:
+    """Remove the options after the address of a Connect server: they may include a token."""
+    return master.split(";", 1)[0]
+
+
+SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+
+
+"""The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
+
+
+QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+
+
+"""Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
+
+
+LOCAL_IP: Final = "SPARK_LOCAL_IP"
+
+
+"""The environment variable of the address at which Spark listens."""
+
+
+def submit_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what to add to an environment for spark-submit; nothing if it is set already."""
+    return {} if SUBMIT_OPTIONS in environment else {SUBMIT_OPTIONS: QUICK_COMPILER}
+
+
+def local_address(master: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what to add so that a local master is reached from this machine alone; nothing if it is set already."""
+    return {LOCAL_IP: "127.0.0.1"} if master.startswith("local") and LOCAL_IP not in environment else {}
+
+
 log = logging.getLogger(__name__)
+
 
 CONF = {
     "spark.ui.enabled": "false",
@@ -35,6 +106,7 @@ CONF = {
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.sql.session.timeZone": "UTC",
 }
+
 
 _LOCAL = re.compile(r"local\[(\d+|\*)")
 
@@ -60,7 +132,7 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
         if "UNAUTHENTICATED" in str(error):
             raise ConfigError(
                 f"the Connect server {without_options(master)} refuses the token, or was given none",
-                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.master",
+                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.session",
                 code="spark-token",
                 master=without_options(master),
             ) from None

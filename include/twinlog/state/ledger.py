@@ -14,7 +14,6 @@ from twinlog.cluster.values import InternalRecord, ReadRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.copy import CopyOutcome
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow, names_ever, source_ids
@@ -22,7 +21,6 @@ from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, S
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, LedgerRecord, Quarantine
-from twinlog.formats.ledger.takeover import MapHole, TakenOver
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -33,6 +31,7 @@ from twinlog.formats.ledger.topics import (
     Rebuild,
     TopicPause,
 )
+from twinlog.formats.ledger.writers import CopyOutcome, MapHole, TakenOver
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 
 R = TypeVar("R")

@@ -3,6 +3,8 @@
 The rules are MM2's (MirrorSourceConnector): new remote topics get the source's partition count and its configuration;
 existing ones grow to the source's count and never shrink. One rule is twinlog's own: replication factors are clamped
 to the number of brokers, with a note, instead of failing.
+
+A refusal: a row in a step's report of something it could not do on the target.
 """
 
 from __future__ import annotations
@@ -10,16 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, ConfigSource, ConfigValue, NewTopic
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.policy.filters import NameFilter
+from twinlog.errors import TwinlogError
+from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import InternalTopic, internal_topics
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking
-from twinlog.topics.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A topic or other item on the target that could not be, or was not, changed as it should be."""
+
+    name: str
+    code: str
+    message: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, name: str, error: TwinlogError) -> Self:
+        """Make the refusal of `name` from an error."""
+        return cls(name, error.code, error.message, error.hint)
+
 
 MISSPELT = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.airflow.cycle_request import CycleRequest
 from twinlog.airflow.operators.outcome import failure_of, job_arguments, why_no_job
-from twinlog.airflow.request import CycleRequest
 from twinlog.errors import FencedError, TerminalError, TransientError
 
 RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from twinlog.client.answers import Answer, Basis, Reason
 from twinlog.client.group_positions import Groups
-from twinlog.client.standing_translations import Translated
+from twinlog.client.pairs import Answer, Basis, Reason
+from twinlog.client.translator import Translated
 from twinlog.errors import TerminalError, UsageError
 
 pytestmark = pytest.mark.airflow
@@ -42,7 +42,7 @@ def task(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(translation, "get_current_context", lambda: {"params": form, "ti": ti})
         monkeypatch.setattr(translation, "flow_of", {"A->B": "the flow"}.__getitem__)
         monkeypatch.setattr(translation, "opened", no_clusters)
-        monkeypatch.setattr("twinlog.client.standing_translations.translate_groups", translate)
+        monkeypatch.setattr("twinlog.client.translator.translate_groups", translate)
         try:
             done.result = translation.translate_group()
         except TerminalError as error:

@@ -18,8 +18,7 @@ from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.offsets.spans import Spans
 
 Log = list[tuple[int, Rec]]

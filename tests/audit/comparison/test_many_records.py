@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batches import Rec, encode
-from twinlog.audit.comparison.many_records import common_count, equal_prefix
-from twinlog.batches.columns.columns import Columns, read_columns
+from twinlog.audit.comparison.same_bytes import common_count, equal_prefix
+from twinlog.batches.columns import Columns, read_columns
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 
 def columns(records: list[Rec]) -> Columns:

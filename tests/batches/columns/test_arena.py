@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.batches.columns.arena import Arena
+from twinlog.batches.build import Arena
 
 
 @given(st.lists(st.lists(st.integers(0, 200), max_size=8), max_size=6))

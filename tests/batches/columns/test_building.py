@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from test_columns import RECORDS, block_of
 
 from batches import Rec, decode
-from twinlog.batches.columns.arena import Arena
-from twinlog.batches.columns.building import PIECES_AT_ONCE, build_batches, pieces
-from twinlog.batches.columns.columns import read_columns
+from twinlog.batches.build import PIECES_AT_ONCE, Arena, build_batches, pieces
+from twinlog.batches.columns import read_columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader
 
 GROUPS = st.lists(RECORDS, min_size=1, max_size=6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batches import Rec, encode
 from twinlog.batches.codec import compress
-from twinlog.batches.columns.columns import Columns, read_columns
+from twinlog.batches.columns import Columns, read_columns
 from twinlog.batches.header import walk
 from twinlog.batches.record import read_records
 from twinlog.errors import FormatError
@@ -69,7 +69,7 @@ def test_compressed_batches_are_read_some_at_a_time(groups: list[list[Rec]], cod
     block, begins = block_of(groups, codec)
     whole = read_columns(block, begins)
     found: list[tuple[int, int, bytes]] = []
-    with mock.patch("twinlog.batches.columns.columns.TOGETHER_BYTES", room):
+    with mock.patch("twinlog.batches.columns.TOGETHER_BYTES", room):
         while begins:
             read = read_columns(block, begins)
             assert read.batches == 1 or len(read.data) <= room

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.batches.columns.pieces import copy_pieces
+from twinlog.batches.columns import copy_pieces
 
 SIZES = st.integers(0, 70) | st.sampled_from([127, 128, 129, 1000, 4095, 4096, 4097, 9000])
 

@@ -1,4 +1,4 @@
-"""Stepping through all batches at once finds the records that stepping one by one finds."""
+"""Stepping through all batches at once finds the records that columns one by one finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.batches.columns import stepping
+from twinlog.batches import columns
 from twinlog.batches.varint import encode
 
 LENGTHS = st.lists(st.sampled_from([1, 2, 62, 63, 64, 65, 500, 8191, 8192]), min_size=1, max_size=5)
@@ -30,9 +30,9 @@ def block_of(batches: list[list[int]]) -> tuple[bytearray, list[int], list[int]]
 
 def found(block: bytearray, starts: list[int], ends: list[int], counts: list[int], abreast: int) -> Any:
     arrays = (np.array(it, np.int64) for it in (starts, ends, counts))
-    with mock.patch.object(stepping, "_ABREAST", abreast):
+    with mock.patch.object(columns, "_ABREAST", abreast):
         try:
-            return stepping.record_starts(memoryview(block), np.frombuffer(block, np.uint8), *arrays).tolist()
+            return columns.record_starts(memoryview(block), np.frombuffer(block, np.uint8), *arrays).tolist()
         except (IndexError, OverflowError):
             return "refused"
 

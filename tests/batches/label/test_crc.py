@@ -6,7 +6,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.batches.label.crc import append_zeros, changed_head
+from twinlog.batches.relabel import append_zeros, changed_head
 
 
 @given(st.binary(min_size=1, max_size=60), st.binary(max_size=5000), st.data())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batches import Rec, decode, encode
 from twinlog.batches.header import BatchHeader, walk
-from twinlog.batches.label.relabel import relabel
+from twinlog.batches.relabel import relabel
 
 RECORDS = [Rec(b"one", b"k", 5, (("h", b"1"), ("h", None))), Rec(None, b"k", 7), Rec(b"", None, 6)]
 

@@ -11,7 +11,7 @@ from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCr
 from twinlog.cluster.admin.quotas import rounds
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, NewTopic
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,

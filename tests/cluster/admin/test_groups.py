@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from twinlog.cluster.admin.group import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import NewTopic, TopicPartition
 from twinlog.config.security.connection import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.admin import configs, topics
-from twinlog.cluster.request_size import REQUEST_RECORDS, requests
+from twinlog.cluster.session import REQUEST_RECORDS, requests
 from twinlog.cluster.values import Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterRefused
 

@@ -16,7 +16,7 @@ from twinlog.cluster.permissions.needs import (
     needs,
     principal,
 )
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.settings import (
     CopySettings,
     FlowSettings,

@@ -11,7 +11,7 @@ from twinlog.cluster.permissions.needs import Finding, Kind, Names, Need, Resour
 from twinlog.cluster.permissions.rights import find_rights
 from twinlog.cluster.session import Session
 from twinlog.cluster.values import NewTopic
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (

@@ -7,8 +7,7 @@ from itertools import combinations
 import pytest
 
 from twinlog.config.file import precedence
-from twinlog.config.file.findings import Findings
-from twinlog.config.file.origin import Origin, Properties, Property
+from twinlog.config.file.origin import Findings, Origin, Properties, Property
 from twinlog.config.file.properties_file import parse
 from twinlog.config.file.providers import providers_of
 from twinlog.config.flow.selection import clusters_of, pairs_of

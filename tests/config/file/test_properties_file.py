@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.file.findings import Findings, Severity
+from twinlog.config.file.origin import Findings, Severity
 from twinlog.config.file.properties_file import parse, read
 from twinlog.errors import ConfigError
 

@@ -10,7 +10,7 @@ import pytest
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import AuditSettings, Configuration, DataRulesSettings, SampledSide
 from twinlog.errors import ConfigError
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 Loader = Callable[..., Configuration]
 

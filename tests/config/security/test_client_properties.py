@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import (
     ClusterSettings,

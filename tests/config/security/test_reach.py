@@ -11,8 +11,8 @@ import pytest
 from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
 from twinlog.config.flow.flows import ResolvedFlow
 from twinlog.config.flow.load import resolve
+from twinlog.config.security.exposure import Reach, reach
 from twinlog.config.security.librdkafka import librdkafka
-from twinlog.config.security.reach import Reach, reach
 from twinlog.errors import ConfigError
 
 HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"

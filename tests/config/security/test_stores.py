@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.security.stores import own_key, trusted_certificates
 from twinlog.errors import ConfigError
 

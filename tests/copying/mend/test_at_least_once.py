@@ -22,8 +22,7 @@ from twinlog.lane.spec import RangeSpec, StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.logs.log_state import KeptRecord, LogState
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A")
 

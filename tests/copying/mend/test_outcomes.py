@@ -9,8 +9,8 @@ from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import MapSegment, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.lost_progress import LostProgress
-from twinlog.lane.hanging import HangingTransaction
-from twinlog.offsets.run import Extent
+from twinlog.lane.open_transactions import HangingTransaction
+from twinlog.offsets.segments import Extent
 
 BROKEN = PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))[:-1]})
 COMMITTED, ABORTED, EITHER, UNKNOWN = Outcome

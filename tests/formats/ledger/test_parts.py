@@ -11,7 +11,7 @@ from twinlog.formats.ledger.parts import LARGEST_VALUE, LEFT_OVER_MS, in_parts, 
 from twinlog.formats.ledger.reading import LedgerReading
 from twinlog.formats.ledger.records import CycleReport, parse_ledger
 from twinlog.formats.ledger.topics import GroupPosition, Rebuild, RebuildPhase
-from twinlog.formats.mm2.plain_json import json_bytes
+from twinlog.formats.mm2.connect_offset import json_bytes
 
 NOW = 1_700_000_000_000
 POSITIONS = 100_000

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from strategies import int32s, names
 from twinlog.errors import FormatError
-from twinlog.formats.ledger.copy import CopyOutcome
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample, Waiver
 from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
@@ -34,6 +33,7 @@ from twinlog.formats.ledger.topics import (
     RebuildPhase,
     TopicPause,
 )
+from twinlog.formats.ledger.writers import CopyOutcome
 
 POSITIONS = (GroupPosition("g", 0, 5, 6),)
 BYTES = [

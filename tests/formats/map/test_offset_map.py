@@ -15,7 +15,7 @@ from twinlog.formats.map.offset_map import (
     encode_map_key,
     encode_segment,
 )
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 
 KEY = MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", 3, 1000)
 PIECE = MapSegment(1000, 1300, (Extent(1000, 5, 10), Extent(1012, 15, 200)))

@@ -10,8 +10,7 @@ from twinlog.formats.map import packed_map
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, group_segments
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 
 def packed(pieces: list[MapSegment], open_runs: int) -> PackedMap:

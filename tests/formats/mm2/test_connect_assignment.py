@@ -3,7 +3,7 @@
 import pytest
 
 from twinlog.errors import FormatError
-from twinlog.formats.mm2.connect_assignment import parse_assignment
+from twinlog.formats.mm2.connect_offset import parse_assignment
 from twinlog.formats.mm2.kafka_struct import int16, int32, int64, string
 
 

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from strategies import int32s, int64s, names
 from twinlog.errors import FormatError
-from twinlog.formats.mm2.checkpoint import Checkpoint
-from twinlog.formats.mm2.heartbeat import Heartbeat
-from twinlog.formats.mm2.offset_sync import OffsetSync
+from twinlog.formats.mm2.records import Checkpoint, Heartbeat, OffsetSync
 
 # record, key, value; the same layouts stand in MM2's OffsetSync, Checkpoint and Heartbeat classes
 BYTES = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twinlog.formats.mm2.partitioner import murmur2, partition_for
+from twinlog.formats.mm2.connect_offset import murmur2, partition_for
 
 # Kafka's own published vectors (UtilsTest.testMurmur2).
 VECTORS = [

@@ -32,7 +32,7 @@ from twinlog.lane.spec import (
 )
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.protocol.brokers import TopicMetadata, TopicPartition
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
 STATE = StateTopics("offsets", 4, "map", 4, "ledger", "MirrorSourceConnector", "A", "aside")
@@ -580,7 +580,7 @@ def test_a_partition_that_nobody_leads_for_long_is_left_to_the_next_cycle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other brokers answer, so the cluster is there: its range alone ends, as one that is tried again."""
-    monkeypatch.setattr("twinlog.protocol.patience.LOST_SECONDS", 0.1)
+    monkeypatch.setattr("twinlog.protocol.fetch_backoff.LOST_SECONDS", 0.1)
     target = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"])
     source = FakeSource({("t", 0): []}, fetch_version=FETCH["version"])
     source.elected = -1
@@ -611,8 +611,8 @@ def test_a_partition_that_is_only_refused_ends_and_disturbs_nobody(
     follow: Follow | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its leader answers, and never serves it: it is asked for ever less, its neighbour as always."""
-    monkeypatch.setattr("twinlog.protocol.patience.LOST_SECONDS", 0.3)
-    monkeypatch.setattr("twinlog.protocol.patience._LONGEST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("twinlog.protocol.fetch_backoff.LOST_SECONDS", 0.3)
+    monkeypatch.setattr("twinlog.protocol.fetch_backoff._LONGEST_PAUSE_SECONDS", 0.1)
     log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(40)]
     refusing = Refusing({("t", 0): log, ("t", 1): log}, block_bytes=1, fetch_version=FETCH["version"])
     refusing.errors["t", 1] = [Code.KAFKA_STORAGE_ERROR] * 1000
@@ -630,7 +630,7 @@ def test_a_partition_that_is_only_refused_ends_and_disturbs_nobody(
 
 def test_an_error_that_passes_costs_a_pause_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer without one begins the count anew."""
-    monkeypatch.setattr("twinlog.protocol.patience.LOST_SECONDS", 0.2)
+    monkeypatch.setattr("twinlog.protocol.fetch_backoff.LOST_SECONDS", 0.2)
     log = [bytes(encode([Rec(b"x")], base_offset=n)) for n in range(40)]
     source = FakeSource({("t", 0): log}, block_bytes=1, fetch_version=FETCH["version"])
     source.errors["t", 0] = [Code.NOT_LEADER_OR_FOLLOWER, 0] * 40

@@ -5,10 +5,9 @@ from fakes import FakeTarget
 
 from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.copy.state_records import StateRecord
-from twinlog.lane.fence.control_lane import write_fenced
-from twinlog.lane.fence.fence import GrantedLane
+from twinlog.lane.fence.fence import GrantedLane, write_fenced
 from twinlog.lane.transaction import Writer
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.errors import Code
 
 PLACE = ("ledger", 0)
 RECORD = StateRecord(*PLACE, b"key", b"value")

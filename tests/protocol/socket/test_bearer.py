@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from twinlog.config.security.connection import ConnectionSettings, SaslSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
 from twinlog.protocol.kafka_python import sasl_mechanism
-from twinlog.protocol.socket import bearer
+from twinlog.protocol.socket import login
 from twinlog.protocol.socket.connection import Connection
 
 
 def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypatch: pytest.MonkeyPatch):
     """A broker cuts its own clock to milliseconds."""
-    monkeypatch.setattr(bearer.time, "time", lambda: 1_700_000_000.9996)
+    monkeypatch.setattr(login.time, "time", lambda: 1_700_000_000.9996)
     sasl = SaslSettings("OAUTHBEARER", "alice", unsecured_claims=(("role", "writer"),))
-    _, claims, signature = bearer.token(sasl).split(".")
+    _, claims, signature = login.token(sasl).split(".")
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
     expected = {"sub": "alice", "iat": 1_700_000_000, "exp": 1_700_003_600, "role": "writer"}
     assert (expected, "") == (decoded, signature)
@@ -32,7 +32,7 @@ def test_an_unsecured_token_is_never_issued_ahead_of_the_brokers_clock(monkeypat
 def test_a_token_endpoint_that_is_away_is_a_cluster_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
     """Whoever waits for a cluster waits for it, too; the reason says which."""
     sasl = SaslSettings("OAUTHBEARER", "alice", token_endpoint="http://me:mine@127.0.0.1:9/token")
-    monkeypatch.setattr(Connection, "_login", lambda it: bearer.token(sasl))
+    monkeypatch.setattr(Connection, "_login", lambda it: login.token(sasl))
     with socket.create_server(("127.0.0.1", 0)) as broker:
         settings = ConnectionSettings("A", ())
         with pytest.raises(ClusterUnreachable, match=r": token endpoint 127.0.0.1 cannot be reached"):
@@ -66,7 +66,7 @@ def test_a_token_endpoint_in_trouble_has_not_refused_anybody(
         Thread(target=server.handle_request, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}/token"
         with pytest.raises(TwinlogError, match=rf"token endpoint 127.0.0.1 answered {status}") as caught:
-            bearer.token(SaslSettings("OAUTHBEARER", "alice", token_endpoint=endpoint))
+            login.token(SaslSettings("OAUTHBEARER", "alice", token_endpoint=endpoint))
     assert (expected, "oauth") == (type(caught.value), caught.value.code)
 
 
@@ -95,7 +95,7 @@ def answering(body: bytes, status: int = 200, **headers: str) -> Iterator[SaslSe
 def test_a_token_is_read_whatever_else_the_endpoint_says() -> None:
     """`expires_in` and the like are the endpoint's own: the broker says when to log in again."""
     with answering(b'{"access_token": "a.b-c_d~e+f/g==", "expires_in": "soon", "token_type": []}') as sasl:
-        assert "a.b-c_d~e+f/g==" == bearer.token(sasl)
+        assert "a.b-c_d~e+f/g==" == login.token(sasl)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_answer_without_a_token_is_an_error_of_ours(body: bytes, part: str) -
         answering(body) as sasl,
         pytest.raises(ClusterRefused, match=f"127.0.0.1 gave no token: .*{part}") as caught,
     ):
-        bearer.token(sasl)
+        login.token(sasl)
     assert ("oauth", False) == (caught.value.code, "secret" in str(caught.value))
 
 
@@ -134,7 +134,7 @@ def test_a_redirect_is_not_followed() -> None:
     """It may lead to plain http, or to somebody else, and the client secret would go along."""
     elsewhere = answering(b"", 307, Location="http://127.0.0.1:9/")
     with elsewhere as sasl, pytest.raises(ClusterRefused, match="answered 307"):
-        bearer.token(sasl)
+        login.token(sasl)
 
 
 def _more(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
@@ -146,7 +146,7 @@ def _more(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 def test_whatever_is_json_is_a_token_or_a_reason(answer: object) -> None:
     """No answer raises anything else."""
     try:
-        found = bearer.access_token(json.dumps(answer).encode())
+        found = login.access_token(json.dumps(answer).encode())
     except ValueError as error:
         assert str(error).startswith("its ")
     else:

@@ -13,9 +13,8 @@ import pytest
 from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.kafka_python import METADATA
+from twinlog.protocol.kafka_python import METADATA, NEEDED
 from twinlog.protocol.socket.connection import Connection
-from twinlog.protocol.versions import NEEDED
 
 TLS = ConnectionSettings("A", (), protocol=SecurityProtocol.SSL)
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"

@@ -13,8 +13,8 @@ import pytest
 from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
 from twinlog.lab.kafka.certificates import Certificates, make_certificates
 from twinlog.protocol import wire
+from twinlog.protocol.kafka_python import NEEDED
 from twinlog.protocol.socket.connection import Connection, fresh_buffer
-from twinlog.protocol.versions import NEEDED
 
 BUFFER_BYTES = 100 * 1024
 """Of a broker's sockets, as socket.send.buffer.bytes is by default."""

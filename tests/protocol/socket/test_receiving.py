@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from twinlog.protocol.socket.connection import _block_for
-from twinlog.protocol.socket.receiving import GATHERED, Receiver
+from twinlog.protocol.socket.socket_io import GATHERED, Receiver
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

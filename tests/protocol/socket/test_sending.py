@@ -16,8 +16,7 @@ from test_receiving import pair
 
 from twinlog.lab.kafka.certificates import Certificates, make_certificates
 from twinlog.protocol.socket.connection import _block_for
-from twinlog.protocol.socket.receiving import Receiver
-from twinlog.protocol.socket.sending import LARGE, Sender
+from twinlog.protocol.socket.socket_io import LARGE, Receiver, Sender
 
 
 def test_large_and_small_writes_arrive_in_their_order() -> None:

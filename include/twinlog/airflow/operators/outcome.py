@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from twinlog import errors
-from twinlog.airflow.request import CycleRequest
+from twinlog.airflow.cycle_request import CycleRequest
 from twinlog.airflow.xcom import all_of, shortened
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
@@ -45,7 +45,7 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
 def for_xcom(outcome: Json) -> Json:
     """Cut a CopyResult to what XCom holds: stopped partitions first, then those with the most records.
 
-    The report uses all of it, which the copy has put into the ledger (twinlog.copying.outcome).
+    The report uses all of it, which the copy has put into the ledger (twinlog.copying.result).
     """
     if "partitions" not in outcome:
         return outcome

@@ -7,11 +7,11 @@ import functools
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from twinlog.airflow.cycle_request import CycleRequest, request_of
 from twinlog.airflow.flows import REPLICATE_JOB, configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.operators.outcome import failure_of, for_xcom, job_arguments, why_no_job
 from twinlog.airflow.operators.spark_job import JobOperator
-from twinlog.airflow.request import CycleRequest, request_of
 from twinlog.jsonable import Json
 
 

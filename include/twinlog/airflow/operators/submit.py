@@ -14,7 +14,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from twinlog.airflow.xcom import short
-from twinlog.spark.jvm import local_address, submit_options
+from twinlog.spark.session import local_address, submit_options
 
 SPARK_CONNECTION = "twinlog_spark"
 RESULT_PREFIX = '{"twinlog":'

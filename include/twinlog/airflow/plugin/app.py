@@ -2,10 +2,13 @@
 
 Airflow leaves a plugin's endpoints open unless they check the login.  Here the whole application checks it, so that no
 route can be forgotten.  FastAPI's own documentation pages would not check it, so they are off.
+
+Mount the page in Airflow's UI.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -27,6 +30,8 @@ app = FastAPI(
     redoc_url=None,
     openapi_url=None,
 )
+
+
 _status = StatusCache(look_at_flows)
 
 
@@ -48,3 +53,32 @@ def _template() -> Template:
     # Topic names come from clusters where any user may name topics: everything is escaped.
     text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+
+
+PREFIX = "/twinlog"
+
+
+_Message = MutableMapping[str, Any]
+
+
+async def lazy_app(
+    scope: _Message,
+    receive: Callable[[], Awaitable[_Message]],
+    send: Callable[[_Message], Awaitable[None]],
+) -> None:
+    """Pass a request on to the page's application, which the first request imports.
+
+    Every component of Airflow loads every plugin; only the API server calls this.
+    """
+    await app(scope, receive, send)
+
+
+FASTAPI_APP = {"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}
+
+
+NAV_ENTRY = {
+    "name": "twinlog",
+    "href": f"{PREFIX.lstrip('/')}/",
+    "destination": "nav",
+    "url_route": "replication",
+}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.readable import lines_of
+from twinlog.airflow.log_lines import lines_of
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely

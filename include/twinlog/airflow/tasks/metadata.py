@@ -13,8 +13,8 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
+from twinlog.airflow.log_lines import MOST_CHARACTERS
 from twinlog.airflow.metadata_schedule import due
-from twinlog.airflow.readable import MOST_CHARACTERS
 from twinlog.airflow.tasks.frame import flow_of, opened
 from twinlog.airflow.xcom import short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twinlog.cluster.open import Clusters
     from twinlog.metadata.read import Subject
     from twinlog.metadata.sync import MetadataResult
-    from twinlog.topics.refusal import Refusal
+    from twinlog.topics.plan import Refusal
 
 log = logging.getLogger(__name__)
 

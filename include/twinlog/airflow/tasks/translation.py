@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param, get_current_context
 
-from twinlog.airflow.request import parse_time
+from twinlog.airflow.cycle_request import parse_time
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
@@ -63,7 +63,7 @@ def translate_group() -> Json:
     result is returned in that case too, with the reason beside it.
     """
     from twinlog.client.group_positions import Groups
-    from twinlog.client.standing_translations import translate_groups
+    from twinlog.client.translator import translate_groups
 
     context = get_current_context()
     params = context["params"]

@@ -23,12 +23,10 @@ from collections.abc import Iterable
 from twinlog.audit.comparison.alignment import Pair, align, by_offset
 from twinlog.audit.comparison.compaction import AwaitedKeys
 from twinlog.audit.comparison.foreign_records import on_source, on_target
-from twinlog.audit.comparison.many_records import common_count, equal_prefix
-from twinlog.audit.comparison.map_ranges import mapped_into
+from twinlog.audit.comparison.map_ranges import Places, mapped_into
 from twinlog.audit.comparison.one_side import Side
-from twinlog.audit.comparison.places import Places
 from twinlog.audit.comparison.record_fields import RawRecord, differing, key_of
-from twinlog.audit.comparison.same_bytes import same_records
+from twinlog.audit.comparison.same_bytes import common_count, equal_prefix, same_records
 from twinlog.audit.comparison.totals import Totals
 from twinlog.audit.comparison.values import Comparison, Scope
 from twinlog.formats.ledger.audit import DifferenceKind, Unproved

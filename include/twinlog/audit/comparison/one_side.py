@@ -12,8 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from twinlog.audit.comparison.record_fields import RawRecord, records_of
-from twinlog.batches.columns.columns import Columns, read_columns
-from twinlog.batches.columns.pieces import Int64s
+from twinlog.batches.columns import Columns, Int64s, read_columns
 from twinlog.batches.header import CODEC_MASK
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import Unproved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 
 ANY_NAME = "*"
 """The literal resource name that stands for every name (Kafka's ResourcePattern.WILDCARD_RESOURCE)."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.refusals import Asked
-from twinlog.cluster.request_size import requests
-from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
 from twinlog.errors import TwinlogError
 

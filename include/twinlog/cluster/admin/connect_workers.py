@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import ClusterRefused, TransientError
-from twinlog.formats.mm2.connect_assignment import parse_assignment
+from twinlog.formats.mm2.connect_offset import parse_assignment
 from twinlog.protocol import kafka_python
-from twinlog.protocol.backoff import until
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
+from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
+from twinlog.protocol.retry import until
 
 PATIENCE_SECONDS = 20.0
 

@@ -1,26 +1,142 @@
 """List consumer groups and their members.
 
 Groups are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
+
+Consumer groups as a cluster describes them: plain frozen values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AclOperation, ConsumerGroupDescription
 
-from twinlog.cluster.admin.group import GroupDescription, GroupListing, GroupMember, GroupState, GroupType
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers
+from twinlog.cluster.values import Answers, TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import error_for
+from twinlog.protocol.errors import error_for
+
+
+class GroupType(StrEnum):
+    """Which protocol a group speaks (KIP-848, KIP-932, KIP-1071).
+
+    `other` is a group that stores no offsets of records, such as Kafka Connect's workers.
+    """
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+    OTHER = "other"
+
+    @property
+    def commits_offsets(self) -> bool:
+        """Whether its progress is committed offsets that can be translated."""
+        return self in {GroupType.CLASSIC, GroupType.CONSUMER}
+
+
+class GroupState(StrEnum):
+    """The state of a group; a group that does not exist is `dead`.
+
+    `empty` means no members the broker knows of. A simple consumer (one that assigns its partitions itself) is not a
+    member, and may run all the same.
+    """
+
+    EMPTY = "empty"
+    STABLE = "stable"
+    REBALANCING = "rebalancing"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+    @property
+    def active(self) -> bool:
+        """Whether it has members, or may have."""
+        return self not in {GroupState.EMPTY, GroupState.DEAD}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One group of a cluster; `simple` if its offsets are committed without ever joining it."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    simple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member; `instance_id` is set for static membership (KIP-345)."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    members: tuple[GroupMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The next offset a group reads, with the text it stored beside it; `leader_epoch` is -1 if it has none."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupPartition(NamedTuple):
+    """One partition of a topic as one group reads it."""
+
+    group: str
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition alone."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A position to commit, if the stored one is still `expected` (None: the group has none)."""
+
+    offset: int
+    expected: int | None
+    metadata: str = ""
+
+
+GROUP_ACTIVE = "group-active"
+
+
+"""Code of the refusal to write offsets of a group that has members."""
+
+
+OFFSET_MOVED = "offset-moved"
+
+
+"""Code of the refusal to write an offset that is no longer the expected one."""
+
 
 # Kafka's names of states (GroupState.java) that are neither empty, dead nor stable mean a rebalance.
 _STATES = {"Empty": GroupState.EMPTY, "Dead": GroupState.DEAD, "Stable": GroupState.STABLE}
+
+
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 

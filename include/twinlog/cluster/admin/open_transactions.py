@@ -10,8 +10,8 @@ from twinlog.cluster.values import Answers, TopicPartition
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import Code, error_for
-from twinlog.protocol.producer_states import producer_states, tells_producers
+from twinlog.protocol.errors import Code, error_for
+from twinlog.protocol.leader_epochs import producer_states, tells_producers
 from twinlog.protocol.socket.connection import Connection
 
 

@@ -1,9 +1,13 @@
-"""Read, create, grow and delete topics."""
+"""Read, create, grow and delete topics.
+
+Read how much disk a cluster's brokers have left, and how large logs are there (KIP-113, KIP-827).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
@@ -11,8 +15,7 @@ from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.brokers import describe_cluster
 from twinlog.cluster.refusals import Asked, refusal
-from twinlog.cluster.request_size import requests
-from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
 from twinlog.cluster.values import (
     NO_SUCH_TOPIC,
     Answers,
@@ -22,8 +25,13 @@ from twinlog.cluster.values import (
     TopicPartition,
 )
 from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.errors import error_for
 
 SHOWN_SECONDS = 30.0
+
+
 SHOWN_POLL_SECONDS = 0.1
 
 
@@ -234,3 +242,37 @@ def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:
 
 def _asked(session: Session, deed: str, name: str, operation: str) -> Asked:
     return Asked(session.alias, deed, f"topic {name}", f"{operation} on topic {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirs:
+    """The disks and logs of all brokers together.
+
+    `sizes` is the largest replica of each partition, in bytes. `free_percent` is that of the fullest disk, None if
+    brokers do not tell (before 3.3).
+    """
+
+    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    free_percent: float | None = None
+
+
+def log_dirs(brokers: Brokers) -> LogDirs:
+    """Ask every broker for its log directories.
+
+    Raises ClusterRefused (this needs DESCRIBE on the cluster), TransientError.
+    """
+    sizes: dict[TopicPartition, int] = {}
+    free: list[float] = []
+    for connection in brokers.all_brokers():
+        answer = connection.call(kafka_python.DESCRIBE_LOG_DIRS, topics=None)
+        if getattr(answer, "error_code", 0):
+            raise error_for(answer.error_code, "the question for its disks", brokers.settings.alias)
+        for folder in answer.results:
+            for topic in folder.topics:
+                for it in topic.partitions:
+                    at = TopicPartition(topic.name, it.partition_index)
+                    sizes[at] = max(sizes.get(at, 0), it.partition_size)
+            total, usable = getattr(folder, "total_bytes", -1), getattr(folder, "usable_bytes", -1)
+            if total > 0 and usable >= 0:
+                free.append(100 * usable / total)
+    return LogDirs(sizes, min(free, default=None))

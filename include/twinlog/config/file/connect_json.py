@@ -2,6 +2,11 @@
 
 Accepts what Connect's REST API takes or returns: `{"name", "config"}`, a bare config object, a list of either, or `GET
 /connectors?expand=info`.  connect_properties.py makes a file of them.
+
+Turn MM2's connectors into the equivalent mm2.properties file, and list what the file leaves out.
+
+The source connector is the authority; the checkpoint and heartbeat connectors add their own keys.  If they contradict
+each other on a setting, it is refused.
 """
 
 from __future__ import annotations
@@ -12,17 +17,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twinlog.config.file.java_keys import CLIENT_KEYS
+from twinlog.config.file.keys import KEYS
 from twinlog.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
+
+
 SOURCE, CHECKPOINT, HEARTBEAT = (
     "MirrorSourceConnector",
     "MirrorCheckpointConnector",
     "MirrorHeartbeatConnector",
 )
+
+
 ORDER = (SOURCE, CHECKPOINT, HEARTBEAT)
+
+
 _DEFAULT_TARGET_ALIAS = "target"
+
+
 _ANSWERED = frozenset({"name", "config", "tasks", "type"})
+
+
 """Keys that Connect adds to a connector's config in its answers."""
 
 
@@ -112,3 +129,220 @@ def _connector(item: Mapping[str, Any], beside: Mapping[str, str], path: Path) -
         )
     empty = {key: "is null" for key, value in item.items() if value is None}
     return Connector(kind, properties.get("name") or kind, properties, str(path), {**beside, **empty})
+
+
+_IDENTITY = frozenset({"name", "connector.class", "source.cluster.alias", "target.cluster.alias"})
+
+
+_PER_CONNECTOR = frozenset({"tasks.max", "enabled"})
+
+
+"""Keys that may differ between the three connectors without a contradiction: the source connector's count."""
+
+
+_SIDES = ("source.cluster.", "target.cluster.")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A line of a connector's JSON that is not in the file; its value may be a secret and is not shown."""
+
+    connector: Connector
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.connector.file}: {self.connector.name}: {self.key} is left out: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalentFile:
+    """The text of an mm2.properties file, and what it leaves out of the JSON it was made from."""
+
+    text: str = field(repr=False)
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str = "") -> EquivalentFile:
+    """Return the file for the connectors of one pair of clusters.
+
+    `offset_storage_topic` is the `offset.storage.topic` of the Connect cluster they ran in: without it, replication
+    does not resume where the connector stopped.  Raises ConfigError if the connectors belong to different pairs or
+    contradict each other, or if there is no source connector.
+    """
+    by_kind = _by_kind(connectors)
+    source, target = _pair(by_kind)
+    merged = _merged(by_kind)
+    working = _working(by_kind)
+    lines = {"clusters": f"{source}, {target}"}
+    lines |= _cluster_lines(merged, source, target)
+    lines[f"{source}->{target}.enabled"] = merged.get("enabled", "true")
+    if HEARTBEAT not in working:
+        lines[f"{source}->{target}.emit.heartbeats.enabled"] = "false"
+    if CHECKPOINT not in working:
+        lines[f"{source}->{target}.emit.checkpoints.enabled"] = "false"
+    lines[f"{target}->{source}.emit.heartbeats.enabled"] = "false"
+    lines[f"{source}->{target}.twinlog.connector.name"] = by_kind[SOURCE].name
+    if offset_storage_topic:
+        lines[f"{target}.offset.storage.topic"] = offset_storage_topic
+    lines |= _flow_lines(merged, source, target)
+    return EquivalentFile(_as_text(lines), tuple(_left_out(by_kind, lines, source, target)))
+
+
+def _left_out(
+    by_kind: Mapping[str, Connector], lines: Mapping[str, str], source: str, target: str
+) -> Iterator[LeftOut]:
+    """Compare every line of the JSON with the file: a line that is not there as it was written is named."""
+    for connector in by_kind.values():
+        for key, why in connector.dropped.items():
+            yield LeftOut(connector, key, why)
+        for key, value in connector.properties.items():
+            if key == "name" and connector.kind != SOURCE:
+                yield LeftOut(connector, key, f"positions are kept under the name of the {SOURCE}")
+            elif key not in _IDENTITY and lines.get(_line_of(key, source, target)) != value:
+                yield LeftOut(connector, key, _why(key, connector, by_kind))
+
+
+def _line_of(key: str, source: str, target: str) -> str:
+    for side, alias in zip(_SIDES, (source, target), strict=True):
+        if key.startswith(side):
+            return f"{alias}.{key.removeprefix(side)}"
+    return f"{source}->{target}.{key}"
+
+
+def _why(key: str, connector: Connector, by_kind: Mapping[str, Connector]) -> str:
+    side = next((it for it in _SIDES if key.startswith(it)), "")
+    name = key.removeprefix(side)
+    if side and name == "broker.list":
+        return f"MM2 does not read it; addresses are in {side}bootstrap.servers"
+    if side and name not in CLIENT_KEYS:
+        role = side.removesuffix("cluster.")
+        return f"MM2 takes only addresses and security from {side}*; give it to a role, such as {role}consumer.{name}"
+    owner = _owner(key)
+    if owner not in _working(by_kind):
+        return f"no {owner} that is enabled is among the connectors, and no other reads it"
+    if key == "enabled" and connector.kind == HEARTBEAT:
+        return "a heartbeat connector beats whatever it says"
+    if key == "enabled":
+        return "its checkpoints are switched by emit.checkpoints.enabled"
+    return f"that of {by_kind[owner].name} counts"
+
+
+def _working(by_kind: Mapping[str, Connector]) -> frozenset[str]:
+    """Return the active kinds: `enabled` switches off the checkpoint connector, but no heartbeat connector."""
+    checkpoints = by_kind.get(CHECKPOINT)
+    off = checkpoints is not None and checkpoints.properties.get("enabled", "true").lower() == "false"
+    return frozenset(kind for kind in by_kind if not (off and kind == CHECKPOINT))
+
+
+def _by_kind(connectors: Iterable[Connector]) -> dict[str, Connector]:
+    found: dict[str, Connector] = {}
+    for connector in connectors:
+        if connector.kind in found:
+            raise ConfigError(
+                f"{connector.file}: a second {connector.kind} ({connector.name})",
+                hint="import the connectors of one pair of clusters at a time",
+                file=connector.file,
+            )
+        found[connector.kind] = connector
+    if SOURCE not in found:
+        raise ConfigError(
+            f"there is no {SOURCE} among the connectors", hint="it says what is copied; add its file"
+        )
+    return {kind: found[kind] for kind in ORDER if kind in found}
+
+
+def _pair(by_kind: Mapping[str, Connector]) -> tuple[str, str]:
+    first = by_kind[SOURCE]
+    if not first.pair[0]:
+        raise ConfigError(f"{first.file}: {first.name} has no source.cluster.alias", file=first.file)
+    for connector in by_kind.values():
+        if connector.pair != first.pair:
+            raise ConfigError(
+                f"{connector.file}: {connector.name} is of {'->'.join(connector.pair)},"
+                f" {first.name} of {'->'.join(first.pair)}",
+                hint="import the connectors of one pair of clusters at a time",
+                file=connector.file,
+            )
+    return first.pair
+
+
+def _owner(key: str) -> str:
+    if key.startswith((
+        "emit.checkpoints.",
+        "checkpoints.",
+        "groups",
+        "group.",
+        "refresh.groups.",
+        "sync.group.",
+    )):
+        return CHECKPOINT
+    return HEARTBEAT if key.startswith(("emit.heartbeats.", "heartbeats.topic.")) else SOURCE
+
+
+def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
+    """Unite the properties: each key as its owner has it, plus the keys that only the others have.
+
+    If only another connector sets a key of the source connector, taking it over would change what is copied.  So the
+    value must equal the default, with which the source connector runs.
+    """
+    source, working = by_kind[SOURCE].properties, _working(by_kind)
+    merged: dict[str, str] = {}
+    for kind, connector in by_kind.items():
+        for key, value in connector.properties.items():
+            if _owner(key) not in working or (kind != SOURCE and key in _PER_CONNECTOR):
+                continue
+            known = source.get(key, _default(key))
+            if _owner(key) == SOURCE and known not in {None, value}:
+                _allow_difference(key, connector)
+            if key not in merged or _owner(key) == kind:
+                merged[key] = value
+    return {key: value for key, value in merged.items() if key not in _IDENTITY}
+
+
+def _default(key: str) -> str | None:
+    known = KEYS.get(key)
+    return known.default if known is not None and known.used else None
+
+
+def _allow_difference(key: str, connector: Connector) -> None:
+    if connector.kind == SOURCE or key in _IDENTITY | _PER_CONNECTOR:
+        return
+    raise ConfigError(
+        f"{connector.file}: {connector.name} and {SOURCE} differ in {key}",
+        hint="a flow has one value for it; give both the same",
+        file=connector.file,
+        key=key,
+    )
+
+
+def _cluster_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:
+    lines: dict[str, str] = {}
+    for side, alias in zip(_SIDES, (source, target), strict=True):
+        lines |= {
+            f"{alias}.{key.removeprefix(side)}": value
+            for key, value in merged.items()
+            if key.startswith(side) and key.removeprefix(side) in CLIENT_KEYS
+        }
+    return lines
+
+
+def _flow_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:
+    """Put everything that does not belong to a cluster under the flow, unchanged."""
+    own = {key: value for key, value in merged.items() if not key.startswith(_SIDES) and key != "enabled"}
+    # `A.x` in a file beats `consumer.x`, `source.cluster.x` in a connector does not: write it for each side.
+    for key in list(own):
+        role, _, name = key.partition(".")
+        if role in {"consumer", "producer", "admin"} and name in CLIENT_KEYS:
+            for side in ("source", "target"):
+                own.setdefault(f"{side}.{key}", own[key])
+    lines = {f"{source}->{target}.{key}": value for key, value in own.items()}
+    known = {f"{source}->{target}.{key}" for key in KEYS}
+    return dict(sorted(lines.items(), key=lambda line: (line[0] not in known, line[0])))
+
+
+def _as_text(lines: Mapping[str, str]) -> str:
+    from javaproperties import join_key_value
+
+    head = "# Written by `twinlog import-connectors` from the connectors of Kafka Connect.\n"
+    return head + "".join(f"{join_key_value(key, value, separator=' = ')}\n" for key, value in lines.items())

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import javaproperties
 
-from twinlog.config.file.findings import Findings
-from twinlog.config.file.origin import AS_WRITTEN, Origin, Properties, Property
+from twinlog.config.file.origin import AS_WRITTEN, Findings, Origin, Properties, Property
 from twinlog.errors import ConfigError
 
 LINE_END = re.compile(r"\r\n|\r|\n")

@@ -4,6 +4,8 @@
 may give Kafka's three classes other names and parameters.  One difference from Kafka, on purpose: a reference that
 cannot be resolved is an error, while Kafka goes on with the text `${...}` as the password.  Sources:
 ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
+
+A value that must never be printed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from twinlog.config.file.origin import Origin, Properties, Property
 from twinlog.errors import ConfigError
 
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+
+
 """Kafka's own pattern: provider, optional path, key (ConfigTransformer.DEFAULT_PATTERN)."""
 
 
@@ -29,10 +33,16 @@ class Unknown(str):
 
 
 AirflowResolver = Callable[[str, str], str]
+
+
 """Returns the value for a connection id and a field (`password` if none is written)."""
 
+
 Lookup = Callable[[str, str], str]
+
+
 """Returns the value for a path ("" if none is written) and a key; raises LookupFailedError."""
+
 
 _KAFKA = "org.apache.kafka.common.config.provider."
 
@@ -212,3 +222,33 @@ def _airflow(resolver: AirflowResolver | None) -> Lookup:
         return resolver(path, key) if path else resolver(key, "password")
 
     return look_up
+
+
+MASK = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Wraps a secret string: `str`, `repr` and formatting show a mask; `reveal()` gives the value."""
+
+    _value: str
+
+    def reveal(self) -> str:
+        """Return the secret itself.  Call it only where a client is configured."""
+        return self._value
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK})"
+
+
+def reveal(value: str | Secret) -> str:
+    """Return the plain string behind a property value."""
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def quoted(value: str | Secret) -> str:
+    """Return a property value for an error message: in quotes, or masked."""
+    return MASK if isinstance(value, Secret) else repr(value)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.config.file.findings import Findings, is_elsewhere
-from twinlog.config.file.origin import Properties
+from twinlog.config.file.origin import Findings, Properties, is_elsewhere
 from twinlog.config.file.precedence import ROLES, client_config
-from twinlog.config.file.providers import Providers
-from twinlog.config.file.secret import Secret, reveal
+from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow.reader import Reader
 from twinlog.config.security.client_properties import ClientProperties, connection_settings
 from twinlog.config.security.connection import (

@@ -13,7 +13,7 @@ from twinlog.config.flow.flows import ResolvedFlow
 from twinlog.config.flow.load import Resolution
 from twinlog.config.flow.reader import UNRESOLVED
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.reach import reach
+from twinlog.config.security.exposure import reach
 from twinlog.errors import UsageError
 from twinlog.policy.selection import why_left_out
 
@@ -37,7 +37,7 @@ class ExplainedValue:
     """One value: its key, its result, where it was written (`mm2.properties:12`), and the rule that won.
 
     `place` and `written_as` are "" for a default.  Keys of clients start with alias and role.  `reaches` says which of
-    twinlog's clients follow them (config/security/reach.py), "" for every other key.
+    twinlog's clients follow them (config/security/exposure.py), "" for every other key.
     """
 
     key: str

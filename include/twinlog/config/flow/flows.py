@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from twinlog.config.file import precedence
-from twinlog.config.file.findings import Findings
 from twinlog.config.file.keys import KEYS, RENAMED
-from twinlog.config.file.origin import Properties, Property
+from twinlog.config.file.origin import Findings, Properties, Property
 from twinlog.config.file.precedence import ROLES
 from twinlog.config.file.providers import Providers
 from twinlog.config.flow.clusters import PRODUCT, cluster_settings
@@ -28,11 +27,11 @@ from twinlog.config.flow.settings import (
     GroupSyncSettings,
 )
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.config.security.reach import FETCH_SIZES, STEERING
+from twinlog.config.security.exposure import FETCH_SIZES, STEERING
 from twinlog.errors import ConfigError
-from twinlog.policy.filters import NameFilter
 from twinlog.policy.load import policy_from_config
 from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
+from twinlog.policy.selection import NameFilter
 
 BROKER_DEFAULT = -1
 CRON = re.compile(r"[0-9*/,A-Za-z?#-]+( [0-9*/,A-Za-z?#-]+){4}")

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import permutations
 
-from twinlog.config.file.findings import Findings
 from twinlog.config.file.java_keys import (
     ADMIN_KEYS,
     CLIENT_KEYS,
@@ -22,11 +21,11 @@ from twinlog.config.file.java_keys import (
     WORKER_KEYS,
 )
 from twinlog.config.file.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
-from twinlog.config.file.origin import Origin, Properties
+from twinlog.config.file.origin import Findings, Origin, Properties
 from twinlog.config.file.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.reach import HELD, Reach, reach
+from twinlog.config.security.exposure import HELD, Reach, reach
 from twinlog.policy.replication import IdentityReplicationPolicy
 
 CLOSE = 0.8

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.file import properties_file
-from twinlog.config.file.findings import Findings, Severity
+from twinlog.config.file.origin import Findings, Severity
 from twinlog.config.file.providers import AirflowResolver, providers_of
 from twinlog.config.flow.beats import with_beats
 from twinlog.config.flow.clusters import cluster_by_itself

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.config.file.origin import Property
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.errors import ConfigError
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from twinlog.config.file.keys import tier_key
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import GateSettings, Tier
 from twinlog.errors import ConfigError
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 HUNDRED_PERCENT = 100
 
@@ -30,7 +30,7 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
         undecided_seconds=read.integer("twinlog.undecided.seconds", at_least=1),
         canary_seconds=read.integer("twinlog.gate.canary.seconds", at_least=1),
         free_disk_percent=read.integer("twinlog.gate.free.disk.percent", at_least=0),
-        schemas_topic=read.text("twinlog.gate.schemas.topic") or "",
+        schemas_topic=read.text("twinlog.gate.metadata.topic") or "",
         blocking=read.names("twinlog.gate.blocking"),
         schedule=cron("twinlog.gate.schedule"),
         reports=Path(folder) if folder else None,

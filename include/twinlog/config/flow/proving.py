@@ -8,7 +8,7 @@ from pathlib import Path
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import AuditSettings, DataRulesSettings, SampledSide
 from twinlog.errors import ConfigError
-from twinlog.policy.filters import NameFilter
+from twinlog.policy.selection import NameFilter
 
 
 def audit_settings(read: Reader, cron: Callable[[str], str]) -> AuditSettings:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from twinlog.config.file.findings import Findings, is_elsewhere
 from twinlog.config.file.keys import Kind, is_secret, key_of, whole_number
-from twinlog.config.file.origin import Origin, Properties, Property, given
-from twinlog.config.file.providers import Providers
-from twinlog.config.file.secret import MASK, Secret
+from twinlog.config.file.origin import Findings, Origin, Properties, Property, given, is_elsewhere
+from twinlog.config.file.providers import MASK, Providers, Secret
 from twinlog.errors import ConfigError
 
 Choice = TypeVar("Choice", bound=StrEnum)

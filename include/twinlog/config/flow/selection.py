@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from twinlog.config.file.findings import Findings
-from twinlog.config.file.origin import Properties, Property, given
+from twinlog.config.file.origin import Findings, Properties, Property, given
 from twinlog.config.file.providers import Providers
 from twinlog.errors import ConfigError
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from twinlog.config.file.secret import Secret
+from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.policy import state_topics
-from twinlog.policy.filters import NameFilter
 from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
+from twinlog.policy.selection import NameFilter
 
 MIB = 1024 * 1024
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from twinlog.config.file.secret import Secret, quoted, reveal
+from twinlog.config.file.providers import Secret, quoted, reveal
 from twinlog.config.security import stores
 from twinlog.config.security.connection import ConnectionSettings, SecurityProtocol, TlsSettings
 from twinlog.config.security.sasl import sasl_settings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from twinlog.config.file.keys import whole_number
-from twinlog.config.file.secret import reveal
+from twinlog.config.file.providers import reveal
 from twinlog.config.security.client_properties import ClientProperties, connection_settings
 from twinlog.config.security.connection import (
     ClusterSettings,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from twinlog.config.file.secret import Secret, quoted, reveal
+from twinlog.config.file.providers import Secret, quoted, reveal
 from twinlog.config.security.connection import SaslSettings
 from twinlog.config.security.jaas import KEY as JAAS
 from twinlog.config.security.jaas import parse_jaas

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from twinlog.config.file.secret import Secret, reveal
+from twinlog.config.file.providers import Secret, reveal
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]

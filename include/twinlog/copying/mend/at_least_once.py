@@ -36,8 +36,7 @@ from twinlog.lane.fence.ownership import Identity, require_claimed, require_ours
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import FenceMark, RangeSpec, StateTopics
 from twinlog.logs.log_state import LogState
-from twinlog.offsets.piece import cut
-from twinlog.offsets.piece_table import Column
+from twinlog.offsets.segments import Column, cut
 from twinlog.protocol.brokers import Brokers
 
 LAST_WORD_SECONDS: Final = 1.0

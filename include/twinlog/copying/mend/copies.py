@@ -1,7 +1,7 @@
 """Rewrite commit markers that the target lost from the copies, or stop the partitions that depend on them.
 
 The driver calls this behind its fence, before a lane writes. A transaction that is still open would be committed or
-aborted with the next transaction of the same lane (lane/hanging.py). The order is: progress is mended first
+aborted with the next transaction of the same lane (lane/open_transactions.py). The order is: progress is mended first
 (copying/mend/state.py), then the map by progress, then the copy by both.
 """
 
@@ -20,7 +20,7 @@ from twinlog.copying.ranges import ResolvedRanges, StoppedPartition
 from twinlog.lane.copy.range_errors import NO_LEADER
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO
-from twinlog.lane.hanging import HangingTransaction, wait_until_ended, wait_until_led
+from twinlog.lane.open_transactions import HangingTransaction, wait_until_ended, wait_until_led
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import RangeSpec
 from twinlog.lane.transaction import Writer

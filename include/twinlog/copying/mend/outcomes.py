@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.lost_progress import LostProgress
-from twinlog.lane.hanging import HangingTransaction
-from twinlog.offsets.piece import MapSegment
+from twinlog.lane.open_transactions import HangingTransaction
+from twinlog.offsets.segments import MapSegment
 
 
 class Outcome(StrEnum):

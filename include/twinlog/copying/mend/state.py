@@ -21,12 +21,12 @@ from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segmen
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.fence import FenceLogs, Grant, fence
 from twinlog.lane.fence.lost_progress import LOST_MARKER, WHAT_TO_DO, LostProgress, LostProgressError
-from twinlog.lane.hanging import find_hanging, wait_until_ended, wait_until_led
+from twinlog.lane.open_transactions import find_hanging, wait_until_ended, wait_until_led
 from twinlog.lane.spec import StateTopics
 from twinlog.logs.log_reader import read_state
 from twinlog.logs.log_state import LogState
 from twinlog.logs.partition_reader import Block, PartitionReader
-from twinlog.offsets.piece import MapSegment
+from twinlog.offsets.segments import MapSegment
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.topics.discovery import remote_name
 

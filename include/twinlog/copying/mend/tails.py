@@ -24,8 +24,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.logs.committed_after import committed_behind
-from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.list_offsets import LATEST
+from twinlog.protocol.brokers import LATEST, Brokers, TopicPartition
 from twinlog.state.progress import SourceIncarnation, read_packed
 
 LOST_TAIL = "lost-tail"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from twinlog.formats.mm2.plain_json import json_bytes
+from twinlog.formats.mm2.connect_offset import json_bytes
 from twinlog.jsonable import to_json
 
 VERSION = 1

@@ -21,7 +21,7 @@ from hashlib import sha256
 from crc32c import crc32c
 
 from twinlog.errors import FormatError
-from twinlog.formats.mm2.plain_json import json_bytes
+from twinlog.formats.mm2.connect_offset import json_bytes
 
 LARGEST_VALUE = 256 * 1024
 """The most bytes of a record's value in one part, uncompressed: a quarter of Kafka's default max.message.bytes."""

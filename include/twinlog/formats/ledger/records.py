@@ -18,13 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.copy import CopyOutcome
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample, Waiver
 from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow
 from twinlog.formats.ledger.metadata import MetadataRecord
 from twinlog.formats.ledger.parts import KIND as PART
-from twinlog.formats.ledger.takeover import MapHole, TakenOver
 from twinlog.formats.ledger.topics import (
     Beginning,
     DeletedTopic,
@@ -36,8 +34,8 @@ from twinlog.formats.ledger.topics import (
     Rebuild,
     TopicPause,
 )
-from twinlog.formats.ledger.writers import LaneWriter
-from twinlog.formats.mm2.plain_json import parsed_json
+from twinlog.formats.ledger.writers import CopyOutcome, LaneWriter, MapHole, TakenOver
+from twinlog.formats.mm2.connect_offset import parsed_json
 
 __all__ = [
     "CycleReport",

@@ -19,9 +19,7 @@ import numpy.typing as npt
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader, int32, int64, string
-from twinlog.offsets.piece import MapSegment
-from twinlog.offsets.piece_table import Column, SegmentTable
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Column, Extent, MapSegment, SegmentTable
 
 __all__ = [
     "MapKey",

@@ -15,7 +15,7 @@ import numpy as np
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segments
 from twinlog.offsets.offset_map import OffsetMap, Translations
-from twinlog.offsets.piece_table import Column, Flags, SegmentTable
+from twinlog.offsets.segments import Column, Flags, SegmentTable
 
 HEAD_BYTES = 1 + 4 * 9
 """A version, and four numbers of at most nine bytes: size, count, the first extent's skipped and downstream."""

@@ -6,15 +6,71 @@ key with another order of fields is another key.  Non-ASCII characters are not e
 Our own records carry one header, which Connect ignores (KafkaOffsetBackingStore takes key and value):
 
     twinlog.copy.end    the end of the copy when the offset was stored: the downstream offset behind its last record
+
+Decode the assignment of a Connect worker, as its group keeps it.
+
+Source: ConnectProtocol and IncrementalCooperativeConnectProtocol in org.apache.kafka.connect.runtime.distributed.
+
+    INT16 version, INT16 error, STRING leader, STRING leader URL, INT64 config offset,
+    ARRAY of (STRING connector, ARRAY of INT32 task); later versions add fields behind it
+
+Task -1 is the connector itself, which also runs while it has no tasks (a stopped connector, KIP-875).
+
+Write JSON as in keys and values of internal topics: no blanks, fields in their order, nothing escaped.
+
+Choose partitions as Java's default partitioner for keyed records does: murmur2, sign bit off, modulo.
+
+A topic that both MM2 and twinlog write must be partitioned alike, or a key's newest value could be in two places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from twinlog.errors import FormatError
-from twinlog.formats.mm2.plain_json import json_bytes, parsed_json
+from twinlog.formats.mm2.kafka_struct import StructReader
+
+CONNECTOR_ITSELF = -1
+
+
+def parse_assignment(data: bytes) -> Mapping[str, int]:
+    """Count the tasks of each connector that a worker runs; empty if the worker was assigned nothing.
+
+    Raises FormatError for bytes that are not an assignment.
+    """
+    if not data:
+        return {}
+    reader = StructReader(data, "Connect assignment")
+    reader.int16()
+    reader.int16()
+    reader.string()
+    reader.string()
+    reader.int64()
+    tasks: dict[str, int] = {}
+    for _ in range(max(0, reader.int32())):
+        name = reader.string()
+        numbers = [reader.int32() for _ in range(max(0, reader.int32()))]
+        tasks[name] = tasks.get(name, 0) + sum(number != CONNECTOR_ITSELF for number in numbers)
+    return tasks
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Encode a value, byte for byte as Connect's converter does."""
+    return _ENCODER.encode(value).encode()
+
+
+def parsed_json(data: bytes, what: str) -> Any:
+    """Parse JSON.  Raises FormatError, which names `what`, if it is not JSON."""
+    try:
+        return json.loads(data)
+    except ValueError:  # base class of both JSON's and Unicode's errors
+        raise FormatError(f"{what} is not JSON", bytes=data.hex()) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +118,10 @@ class HeartbeatOffsetKey:
 
 
 COPY_END = "twinlog.copy.end"
+
+
 """Name of the header with the end of the copy."""
+
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
@@ -153,3 +212,32 @@ def parse_copy_end(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
 
 def _is_partition(number: int) -> bool:
     return not isinstance(number, bool) and 0 <= number < 1 << 31
+
+
+_M = 0x5BD1E995
+
+
+_SEED = 0x9747B28C
+
+
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Hash as org.apache.kafka.common.utils.Utils.murmur2 does; return a signed 32-bit number."""
+    whole = len(data) & ~3
+    hashed = _SEED ^ len(data)
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * _M & _MASK
+        word = (word ^ word >> 24) * _M & _MASK
+        hashed = (hashed * _M & _MASK) ^ word
+    if len(data) > whole:
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    hashed = (hashed ^ hashed >> 13) * _M & _MASK
+    hashed ^= hashed >> 15
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """Return the partition, of `partitions`, that Java's producer chooses for `key`."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -16,10 +16,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
-from twinlog.batches.aborted import AbortedTransactions
-from twinlog.batches.columns.arena import Arena
-from twinlog.batches.echoes import LaneWriters, LoopbackRecords
+from twinlog.batches.build import Arena
 from twinlog.batches.header import OLD_MAGIC
+from twinlog.batches.loopback import LaneWriters, LoopbackRecords
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
 from twinlog.lane.copy import loops, range_errors, source_checks
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
@@ -32,11 +32,10 @@ from twinlog.lane.throttle import BURST_SECONDS, Throttle
 from twinlog.lane.transaction import Writer
 from twinlog.logs.reverse_ledgers import ReverseLedgers
 from twinlog.protocol.brokers import Brokers, TopicPartition
-from twinlog.protocol.error_codes import OTHER_INCARNATION, Code
+from twinlog.protocol.errors import OTHER_INCARNATION, Code, Request, repeats
+from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.protocol.legacy import as_batches, is_old
-from twinlog.protocol.patience import FetchBackoff
-from twinlog.protocol.remedies import Request, repeats
 from twinlog.protocol.wire import Fetched
 
 

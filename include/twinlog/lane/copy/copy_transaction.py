@@ -17,11 +17,11 @@ from twinlog.errors import FormatError, TransientError
 from twinlog.lane.copy import loops, range_errors, state_records
 from twinlog.lane.copy.range_errors import RangeError, culprits
 from twinlog.lane.copy.range_state import RangeCopy
-from twinlog.lane.produced import Refused, Written
+from twinlog.lane.in_flight import Refused, Written
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneSpec
 from twinlog.protocol.brokers import TopicPartition
-from twinlog.protocol.error_codes import REFUSED_RECORDS, TOO_LARGE, Code
+from twinlog.protocol.errors import REFUSED_RECORDS, TOO_LARGE, Code
 
 _NO_LEADER_SECONDS = 30.0
 """How long partitions of the target may lack a leader before they are left to the next cycle."""
@@ -174,7 +174,7 @@ class CopyTransaction:
         """Write quarantined records, progress and map; return False if the transaction was aborted instead.
 
         Batches in `foreseen` are in the map before their answers come; the answers are compared with it here
-        (invariant F of lane/predicted.py).
+        (invariant F of lane/in_flight.py).
         """
         for batch in foreseen:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)

@@ -20,7 +20,7 @@ from twinlog.formats.ledger.records import LaneFence, parse_ledger
 from twinlog.lane.spec import FenceMark
 from twinlog.protocol.brokers import Brokers, TopicPartition
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.verified import walk_verified
+from twinlog.protocol.legacy import walk_verified
 from twinlog.protocol.wire import Fetched
 
 _FETCH_BYTES = 1 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from twinlog.batches.outgoing import Poison
 from twinlog.errors import TransientError, TwinlogError
-from twinlog.lane.produced import Refused
-from twinlog.protocol.error_codes import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
+from twinlog.lane.in_flight import Refused
+from twinlog.protocol.errors import REFUSED_RECORDS, UNKNOWN_TOPIC, Code, code_name
 
 SOURCE_LOST = "source-lost"
 """Code of ranges that the next cycle continues."""

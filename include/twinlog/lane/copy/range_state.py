@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twinlog.batches.columns.arena import Arena
+from twinlog.batches.build import Arena
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.quarantine import Captured
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.lane.copy.range_errors import RangeError
 from twinlog.lane.spec import RangeReport, RangeSpec
-from twinlog.offsets.run import Extent
+from twinlog.offsets.segments import Extent
 from twinlog.protocol.brokers import TopicPartition
 
 PIECE_RUNS = 128

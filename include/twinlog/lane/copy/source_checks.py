@@ -8,10 +8,9 @@ from twinlog.errors import TwinlogError
 from twinlog.lane.copy import range_errors
 from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError
 from twinlog.lane.copy.range_state import RangeCopy
-from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import Code
+from twinlog.protocol.brokers import EARLIEST, Brokers
+from twinlog.protocol.errors import Code
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
-from twinlog.protocol.list_offsets import EARLIEST
 
 _SOURCE_LOST = frozenset({SOURCE_LOST, "stalled"})
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from twinlog.batches.columns.building import LARGEST_PREFIX
+from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.outgoing import Outgoing
 from twinlog.batches.record import Headers, Record, build_batch, record_rest
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
@@ -19,9 +19,9 @@ from twinlog.formats.mm2.connect_offset import (
     copy_end_header,
     offset_value,
     parse_source_key,
+    partition_for,
     source_offset_key,
 )
-from twinlog.formats.mm2.partitioner import partition_for
 from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.spec import StateTopics
 from twinlog.protocol.brokers import TopicPartition

@@ -9,8 +9,8 @@
     4. read progress, read_uncommitted up to the high watermark taken now, resolving markers;
        where the newest raw record was aborted, write the committed value again, because MM2 reads it raw
 
-If a transaction of ours is still open in step 4, its end was lost (lane/hanging.py).  Its other records may be
-committed in the copy, so nothing is written then: the driver finds the outcome, or stops (copying/mend/state.py).
+If a transaction of ours is still open in step 4, its end was lost (lane/open_transactions.py).  Its other records may
+be committed in the copy, so nothing is written then: the driver finds the outcome, or stops (copying/mend/state.py).
 Before lanes write, the driver looks for lost ends in the map and the copy as well.
 
 The control lane is needed because two drivers might initialise lane by lane at the same time.  Each would then own
@@ -21,6 +21,11 @@ between, and one that does so later will fence all our lanes before it reads any
     driver 2                                               init 0 | init 1 .. n | commit through 0 | read progress
 
 The control lane does not protect against a second name for the same target; the claim does.
+
+Write twinlog's own records through the control lane of a fence: all in one transaction, or none.
+
+Used by a driver that writes records outside a copy, such as positions migrated from MirrorMaker 2.  If another driver
+has fenced the flow since, the transaction fails.
 """
 
 from __future__ import annotations
@@ -34,8 +39,7 @@ from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.reading import lane_writers, of_kind
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.ledger.writers import LaneWriter
-from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value
-from twinlog.formats.mm2.partitioner import partition_for
+from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value, partition_for
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
@@ -45,16 +49,22 @@ from twinlog.lane.transaction import Writer
 from twinlog.logs.log_reader import StateLog
 from twinlog.logs.log_state import LogState
 from twinlog.protocol import kafka_python
-from twinlog.protocol.backoff import until
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.error_codes import Code, error_for
-from twinlog.protocol.remedies import Request, repeats
+from twinlog.protocol.errors import Code, Request, error_for, repeats
+from twinlog.protocol.retry import until
 
 _NO_PRODUCER = -1
+
+
 _PASSES = 3
+
+
 """The tries of an uncontested fence, if its end is lost or does not reach the ledger."""
 
+
 _PATIENCE_SECONDS = 30.0
+
+
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
@@ -204,7 +214,7 @@ def last_fence(ledger: LogState) -> LaneFence | None:
 
 
 def lanes_ever(ledger: LogState) -> tuple[int, ...]:
-    """Return the lane counts of the last fence, and of any fence whose end the target has lost (lane/hanging.py).
+    """Return the lane counts of the last fence, and of any fence whose end the target has lost.
 
     The lanes of such a fence may write, because its driver was told that the fence had committed.
     """
@@ -255,7 +265,7 @@ def init_writer(target: Brokers, name: str | None, timeout_ms: int) -> Writer:
 
 
 def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -> Iterator[LaneWriter]:
-    """Yield producer ids that the ledger does not know yet: the reverse flow must know them (batches/echoes.py)."""
+    """Yield producer ids that the ledger does not know yet: the reverse flow must know them (batches/loopback.py)."""
     for it in writers:
         record = LaneWriter(it.producer_id, it.transactional_id or "", now_ms)
         if record.key() not in ledger.committed:
@@ -347,3 +357,32 @@ def copy_ends(log: LogState, state: StateTopics) -> Mapping[tuple[str, int], int
         if parsed is not None and end is not None:
             result[parsed.topic, parsed.partition] = end
     return result
+
+
+def write_fenced(target: Brokers, gate: GrantedLane, records: Iterable[StateRecord]) -> None:
+    """Commit `records` through the control lane of a fence just passed, and wait until readers see them.
+
+    Raises FencedError if another driver fenced the flow meanwhile, TerminalError `state-refused` if the target refuses
+    a record, and TransientError if a record's partition has no leader now.  Nothing is written in these cases.
+    """
+    sequences = {(topic, partition): number for topic, partition, number in gate.sequences}
+    lane = Lane(target, gate.writer, sequences)
+    refused = lane.write_state(batches(records, clock.now_ms()))
+    if refused:
+        lane.abort()
+        final = next((it for it in refused if not it.resend), None)
+        topic, partition = (final or refused[0]).partition
+        if final is None:
+            raise TransientError(
+                f"{topic}-{partition} took no record of twinlog's: {refused[0].message}",
+                hint="its leader has moved, or has gone; try again",
+                code="unsettled",
+            )
+        raise TerminalError(
+            f"{topic}-{partition} refused twinlog's own record: {final.message}",
+            hint="run `twinlog check` for what is missing",
+            code="state-refused",
+            topic=topic,
+        )
+    lane.commit()
+    lane.settle()

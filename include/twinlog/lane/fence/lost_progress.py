@@ -1,4 +1,4 @@
-"""Find progress that one of our lanes wrote in a transaction without an end in the log (lane/hanging.py).
+"""Find progress that one of our lanes wrote in a transaction without an end in the log (lane/open_transactions.py).
 
 The progress topic alone does not tell whether such progress counts.  The fence stops there and passes its findings to
 the driver, which may find the outcome (copying/mend/state.py).

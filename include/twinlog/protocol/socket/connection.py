@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
-from twinlog.protocol import kafka_python, versions
+from twinlog.protocol import kafka_python
 from twinlog.protocol.kafka_python import Api
-from twinlog.protocol.socket import bearer, tls
-from twinlog.protocol.socket.receiving import Receiver
-from twinlog.protocol.socket.sending import Sender
+from twinlog.protocol.socket import login
+from twinlog.protocol.socket.socket_io import Receiver, Sender
 from twinlog.protocol.wire import Buffer, framed
 
 _T = TypeVar("_T")
@@ -171,7 +170,7 @@ class Connection:
             _block_for(plain, settings.connect_timeout_ms)
             return plain
         try:
-            return tls.context(settings.tls).wrap_socket(plain, server_hostname=host)
+            return login.context(settings.tls).wrap_socket(plain, server_hostname=host)
         except _GONE:
             plain.close()
             raise self._unreachable(
@@ -204,7 +203,7 @@ class Connection:
         self._reauthenticate_at = float("inf")
         sasl = self._settings.sasl
         if self._settings.protocol.sasl and sasl is not None:
-            token = bearer.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
+            token = login.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
             mechanism = kafka_python.sasl_mechanism(sasl, self._settings.protocol.value, token)
             handshake = self.call(kafka_python.SASL_HANDSHAKE, mechanism=sasl.mechanism)
             if handshake.error_code:
@@ -219,7 +218,7 @@ class Connection:
         if not self._versions:
             answer = self.call(kafka_python.API_VERSIONS)
             spans = {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys}
-            versions.require(spans, self._settings.alias, self._address)
+            kafka_python.require(spans, self._settings.alias, self._address)
             self._versions = {key: highest for key, (_, highest) in spans.items()}
 
     def _authenticate(self, mechanism: kafka_python.SaslMechanism, name: str) -> None:

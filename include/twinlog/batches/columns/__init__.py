@@ -1,1 +1,0 @@
-"""Find, read and build thousands of records at once, column by column, with numpy."""

@@ -1,0 +1,203 @@
+"""Hand buffers to the kernel; while a slow broker takes a large write, the caller can go on with other work.
+
+Fill buffers from a socket with few wake-ups; wake-ups are a large part of the cost of a large answer.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import ssl
+import struct
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Final
+
+from twinlog.protocol.wire import Buffer
+
+GATHERED: Final = 256 * 1024
+
+
+"""Bytes that the kernel gathers before it wakes us, as long as more are sure to come (SO_RCVLOWAT).
+
+The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
+"""
+
+
+class Receiver:
+    """Read from a blocking socket: over TLS one TLS record at a time, over plain TCP everything asked for at once.
+
+    `early` holds bytes that were taken before anything asked for them.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.early = bytearray()
+        encrypted = isinstance(connected, ssl.SSLSocket)
+        self._flags = 0 if encrypted else socket.MSG_WAITALL
+        self._early_flags = 0 if encrypted else socket.MSG_DONTWAIT
+        self._gathers = not encrypted and self._wake_at(1)
+
+    def fill(self, target: memoryview) -> None:
+        """Fill `target`, waiting as long as needed.  Raises OSError if the connection ends or times out."""
+        if self._gathers and len(target) > 2 * GATHERED:
+            # Not to the last byte: no data may follow it, and then nothing would wake us.
+            self._wake_at(GATHERED)
+            self._fill(target[:-GATHERED])
+            self._wake_at(1)
+            target = target[-GATHERED:]
+        self._fill(target)
+
+    def _fill(self, target: memoryview) -> None:
+        at = min(len(target), len(self.early))
+        if at:
+            target[:at] = self.early[:at]
+            del self.early[:at]
+        while at < len(target):
+            got = self._socket.recv_into(target[at:], 0, self._flags)
+            if not got:
+                raise ConnectionResetError("the broker closed the connection")
+            at += got
+
+    def take_early(self) -> None:
+        """Take the bytes that have arrived, without waiting.  A TLS socket must be non-blocking during the call.
+
+        Raises OSError if the connection has ended.
+        """
+        with suppress(ssl.SSLWantReadError, BlockingIOError):
+            while piece := self._socket.recv(GATHERED, self._early_flags):
+                self.early += piece
+            raise ConnectionResetError("the broker closed the connection")
+
+    def _wake_at(self, size: int) -> bool:
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        except OSError:
+            return False  # a system without it
+        return True
+
+
+LARGE: Final = 1 << 20
+
+
+"""From this size (bytes) a write gets a thread; smaller writes the kernel takes at once, into the socket's buffer."""
+
+
+_TIMEVAL: Final = struct.Struct("@ll")
+
+
+_MAX_BUFFERS: Final = 1000
+
+
+"""The number of buffers for one sendmsg call, below its limit IOV_MAX."""
+
+
+class Sender:
+    """Write to a blocking socket, in order.
+
+    At most one write goes on in the background; the next write waits for it.  Its buffers must stay unchanged until
+    `flush` has returned.
+
+    While a write waits, the broker's answers are taken here and kept by `receiver`: the broker reads nothing more from
+    us until they have been taken.  During a large write in the background over plain TCP, the caller takes them
+    instead.  Over TLS the writing thread takes them always: two threads may not use TLS at once.
+    """
+
+    def __init__(self, connected: socket.socket, receiver: Receiver) -> None:
+        self._socket = connected
+        self._receiver = receiver
+        self._encrypted = isinstance(connected, ssl.SSLSocket)
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[None] | None = None
+
+    def send(self, requests: Sequence[Sequence[Buffer]], *, write_behind: bool = False) -> None:
+        """Write requests, each made of buffers; with `write_behind`, return at once from a large write.
+
+        Raises OSError from this write or from the one that went on in the background.
+        """
+        self.flush()
+        if not write_behind or sum(len(buffer) for request in requests for buffer in request) < LARGE:
+            self._send(requests)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "twinlog-send")
+        self._under_way = self._thread.submit(self._send, requests, behind=True)
+
+    def flush(self) -> None:
+        """Wait until the kernel has taken everything.  Raises OSError if a write failed."""
+        self.taken(None)
+
+    def taken(self, seconds: float | None) -> bool:
+        """Wait at most `seconds`; say whether the kernel has taken everything.  Raises OSError if a write failed."""
+        if self._under_way is None:
+            return True
+        if not wait([self._under_way], seconds).done:
+            return False
+        under_way, self._under_way = self._under_way, None
+        under_way.result()
+        return True
+
+    def close(self) -> None:
+        """End a write that goes on in the background; its result no longer matters."""
+        if self._under_way is not None:
+            with suppress(OSError):  # the socket is no longer connected, so the thread is awake already
+                # This wakes the thread; closing would not.  TLS's own shutdown would first remove the encryption.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+
+    def _send(self, requests: Sequence[Sequence[Buffer]], *, behind: bool = False) -> None:
+        if self._encrypted:
+            for request in requests:
+                self._send_encrypted(b"".join(request))
+            return
+        buffers = [buffer for request in requests for buffer in request]
+        # In the background the kernel may wait, which needs fewer calls for a large write.
+        flags = 0 if behind else socket.MSG_DONTWAIT
+        while buffers:
+            try:
+                buffers = _behind(self._socket.sendmsg(buffers[:_MAX_BUFFERS], (), flags), buffers)
+            except BlockingIOError:
+                if behind:
+                    raise
+                self._wait_to_write(_patience(self._socket))
+
+    def _send_encrypted(self, data: bytes) -> None:
+        """Write all of `data`.  Raises TimeoutError if nothing moves for as long as the socket's time-out."""
+        patience, left = self._socket.gettimeout(), memoryview(data)
+        self._socket.settimeout(0)
+        try:
+            while left:
+                try:
+                    left = left[self._socket.send(left) :]
+                except ssl.SSLWantWriteError:
+                    self._wait_to_write(patience)
+        finally:
+            self._socket.settimeout(patience)
+
+    def _wait_to_write(self, patience: float | None) -> None:
+        """Wait up to `patience` seconds until the kernel takes more or the broker answers; take the broker's bytes."""
+        # Not epoll: epoll never reports a socket that is closed meanwhile.
+        with selectors.PollSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            ready = selector.select(patience)
+        if not ready:
+            raise TimeoutError("the broker takes nothing and says nothing")
+        if ready[0][1] & selectors.EVENT_READ:
+            self._receiver.take_early()
+
+
+def _patience(plain: socket.socket) -> float | None:
+    """Return the seconds that a blocking socket waits to write, None for ever."""
+    seconds, micros = _TIMEVAL.unpack(plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.size))
+    return seconds + micros / 1_000_000 or None
+
+
+def _behind(sent: int, buffers: list[Buffer]) -> list[Buffer]:
+    """Leave out the first `sent` bytes: usually all of them, as the kernel waits until it has taken everything."""
+    for index, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
+        sent -= len(buffer)
+    return []
