@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
 from copier import PATIENCE_SECONDS, Copier
+from report import PLAYED
 from traffic import PARTITIONS, Traffic
 
-from lab import Seen, configure, create_topic, read_partitions
+from checks import assert_equal_and_mapped, ends
+from lab import configure, create_topic
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.lifecycle import sync_topics
-from twinlog.state.progress import read_maps, read_progress
-
-PLAYED: Counter[str] = Counter()
-"""Schedules played in this session, by kind; printed at its end."""
+from twinlog.state.progress import read_progress
 
 SMALL = {"twinlog__transaction__bytes": "15000", "twinlog__fetch__bytes": "60000"}
 """Many little transactions, one for nearly every fetch."""
+
+SLOW = {
+    "twinlog__bytes__per__second": "500000",
+    "twinlog__transaction__timeout__ms": "1500",
+    "twinlog__transaction__ms": "1000",
+}
+"""A copy of a megabyte and a half then takes about three seconds, and trouble meets it on its way."""
+
+LARGE = SLOW | {"twinlog__bytes__per__second": "5000000"}
+"""The same for ten times as much."""
 
 
 @dataclass
@@ -127,55 +134,8 @@ class Stage:
         PLAYED[kind] += 1
 
 
-def ends(cluster: Any, topic: str, *, stable: bool = False) -> list[int]:
-    """Where a topic's partitions end, or up to where a reader of committed records may read."""
-    consumer = Consumer({
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "twinlog-chaos",
-        "isolation.level": "read_committed" if stable else "read_uncommitted",
-    })
-    try:
-        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        return [consumer.get_watermark_offsets(it, timeout=30)[1] for it in places]
-    finally:
-        consumer.close()
-
-
 def until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for it, and go on without it when it takes too long."""
     deadline = time.monotonic() + seconds
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.05)
-
-
-def assert_equal_and_mapped(
-    flow: FlowSettings,
-    cluster_a: Any,
-    cluster_b: Any,
-    topic: str,
-    written: Mapping[int, Sequence[Seen]],
-) -> None:
-    """Both sides are what was written, under read_committed, in order; map and progress agree with the log.
-
-    Behind the last record there may be the end of its transaction: progress is there.
-    """
-    with open_clusters(flow) as clusters:
-        maps = {
-            life.partition: found
-            for life, found in read_maps(flow, clusters.target).items()
-            if life.topic == topic
-        }
-        progress = read_progress(flow, clusters.target)
-    upstreams = read_partitions(cluster_a, topic, range(PARTITIONS), seconds=90)
-    upstream_ends = ends(cluster_a, topic)
-    downstreams = read_partitions(cluster_b, f"A.{topic}", range(PARTITIONS), seconds=90)
-    for partition in range(PARTITIONS):
-        upstream, downstream = upstreams[partition], downstreams[partition]
-        assert upstream, "a schedule without records proves nothing"
-        assert written[partition] == [seen for _, seen in upstream]
-        assert [seen for _, seen in downstream] == [seen for _, seen in upstream]
-        known = maps[partition]
-        known.check()
-        found = [known.translate(offset) for offset, _ in upstream]
-        assert [item.offset for item in found if item] == [offset for offset, _ in downstream]
-        assert upstream_ends[partition] - 1 == progress[topic, partition]

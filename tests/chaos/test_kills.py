@@ -20,10 +20,12 @@ from typing import Any
 
 import psutil
 import pytest
-from stage import PLAYED, SMALL, assert_equal_and_mapped
+from report import PLAYED
+from stage import SMALL
 from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
+from checks import assert_equal_and_mapped
 from lab import configure, create_topic
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load

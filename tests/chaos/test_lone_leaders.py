@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import Stage, until
-from test_schedules import SLOW, leader_of_the_copy
+from faults.leaders import leader_of_the_copy
+from stage import SLOW, Stage, until
 from wired import MINUTES
 
 from lab import ThreadRunner
