@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from lab import commit_group
 from twinlog.errors import TerminalError
 from twinlog.lab.demo.comparison import compare_topic, read_topic
 
@@ -73,9 +74,7 @@ def test_run_by_rest_api(scheduler, submitting, cluster_a, cluster_b, unique_top
     wanted, other = unique_topic("submitted-wanted"), unique_topic("submitted-other")
     write(cluster_b, wanted, 500)
     write(cluster_b, other, 5)
-    consumer = Consumer({"bootstrap.servers": cluster_b.bootstrap_servers, "group.id": f"readers-{wanted}"})
-    consumer.commit(offsets=[TopicPartition(wanted, 0, 200)], asynchronous=False)
-    consumer.close()
+    commit_group(cluster_b, f"readers-{wanted}", wanted, 200)
 
     run_id = scheduler.api.trigger(submitting, topics=[wanted])
 

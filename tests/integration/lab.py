@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -24,6 +31,7 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
@@ -283,8 +291,23 @@ def _seen(message: Any) -> Seen:
     return Seen(message.key(), message.value(), timestamp, tuple(message.headers() or ()))
 
 
+def _coordinator_loads(error: BaseException) -> bool:
+    codes = {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+    return isinstance(error, KafkaException) and error.args[0].code() in codes
+
+
+@retry(
+    retry=retry_if_exception(_coordinator_loads),
+    wait=wait_fixed(0.2),
+    stop=stop_after_delay(60),
+    reraise=True,
+)
 def commit_group(cluster: Any, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    """Commit a group's offset without joining it."""
+    """Commit a group's offset without joining it; a broker just started may still load its coordinators."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
     consumer.close()
