@@ -282,7 +282,7 @@ def test_commands_of_our_image_exist(name):
 
 
 def test_spark_connect_has_the_settings_of_a_classic_session():
-    """What twinlog.spark.session sets where it starts Spark is set for the server that runs already."""
+    """What twinlog.spark.master sets where it starts Spark is set for the server that runs already."""
     words = SERVICES["spark-connect"]["command"]
     given = dict(word.split("=", 1) for word in words if word.startswith("spark.") and "=" in word)
     assert {**CONF, **PROTECTED, "spark.connect.grpc.binding.port": "15002"} == given
@@ -313,7 +313,7 @@ def test_the_configuration_is_that_of_the_work_tree_but_for_addresses():
         name: {line for line in path.read_text().splitlines() if "=" in line} for name, path in files.items()
     }
     different = {line.split(" = ")[0] for line in lines["mm2"] ^ lines["compose"]}
-    addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.session"}
+    addresses = {"A.bootstrap.servers", "B.bootstrap.servers", "twinlog.spark.master"}
     assert {*addresses, "twinlog.reports.folder"} == different
     for service in AIRFLOW.values():
         assert (

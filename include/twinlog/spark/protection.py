@@ -101,7 +101,7 @@ def require_safe_way(
     raise ConfigError(
         f"the way to {bare} has {missing}, and the flow's passwords would go there",
         hint=f"start the server with {TOKEN_VARIABLE} behind TLS, and give twinlog the token: in the same variable,"
-        " or as twinlog.spark.session = sc://host:port/;use_ssl=true;token=${file:...}",
+        " or as twinlog.spark.master = sc://host:port/;use_ssl=true;token=${file:...}",
         code="spark-exposed",
         master=bare,
     )

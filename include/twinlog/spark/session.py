@@ -132,7 +132,7 @@ def session(master: str, app_name: str = "twinlog") -> Iterator[SparkSession]:
         if "UNAUTHENTICATED" in str(error):
             raise ConfigError(
                 f"the Connect server {without_options(master)} refuses the token, or was given none",
-                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.session",
+                hint=f"give twinlog the server's token, in {TOKEN_VARIABLE} or twinlog.spark.master",
                 code="spark-token",
                 master=without_options(master),
             ) from None

@@ -255,7 +255,7 @@ EVERY_COPY_SETTING = {
     "A.consumer.auto.offset.reset=latest": ("start_from_latest", True),
     "B.consumer.auto.offset.reset=latest": ("start_from_latest", False),
     "twinlog.on.poison.record=quarantine": ("poison", PoisonPolicy.QUARANTINE),
-    "twinlog.spark.session=sc://spark:15002": ("spark_master", "sc://spark:15002"),
+    "twinlog.spark.master=sc://spark:15002": ("spark_master", "sc://spark:15002"),
     "twinlog.follow.seconds=9": ("follow_seconds", 9),
 }
 
@@ -274,7 +274,7 @@ EVERY_GATE_SETTING = {
     "twinlog.gate.canary.seconds=7": ("canary_seconds", 7),
     "twinlog.undecided.seconds=7": ("undecided_seconds", 7),
     "twinlog.gate.free.disk.percent=7": ("free_disk_percent", 7),
-    "twinlog.gate.metadata.topic=_mine": ("schemas_topic", "_mine"),
+    "twinlog.gate.schemas.topic=_mine": ("schemas_topic", "_mine"),
     "twinlog.gate.blocking=survives-a-broker": ("blocking", ("survives-a-broker",)),
     "A->B.twinlog.gate.schedule=0 * * * *": ("schedule", "0 * * * *"),
     "twinlog.reports.folder=reports": ("reports", Path("reports")),
@@ -444,7 +444,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("twinlog.schedule=hourly", "mm2.properties:6: twinlog.schedule: 'hourly' is no cron expression"),
         ("twinlog.audit.schedule=a b c d e", "'a b c d e' is no cron expression"),
         ("twinlog.gate.schedule=61 25 0 13 9", "'61 25 0 13 9' is no cron expression"),
-        ("twinlog.spark.session=foo", "mm2.properties:6: twinlog.spark.session: is no Spark master; such as"),
+        ("twinlog.spark.master=foo", "mm2.properties:6: twinlog.spark.master: is no Spark master; such as"),
         ("topics=orders-[a", "mm2.properties:6: topics: the regular expression"),
         ("groups.exclude=*bad", "mm2.properties:6: groups.exclude:"),
         ("topics=a{1,3}", "a list is split at every comma"),

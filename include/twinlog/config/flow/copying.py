@@ -46,10 +46,10 @@ def copy_settings(read: Reader) -> CopySettings:
 
 
 def _spark_master(read: Reader) -> str:
-    master = read.text("twinlog.spark.session")
+    master = read.text("twinlog.spark.master")
     if not SPARK_MASTER.fullmatch(master):
         # The value is not shown: the address of a Connect server may hold a token.
-        read.refuse("twinlog.spark.session", "is no Spark master", MASTERS)
+        read.refuse("twinlog.spark.master", "is no Spark master", MASTERS)
     return master
 
 

@@ -30,7 +30,7 @@ def gate_settings(read: Reader, cron: Callable[[str], str]) -> GateSettings:
         undecided_seconds=read.integer("twinlog.undecided.seconds", at_least=1),
         canary_seconds=read.integer("twinlog.gate.canary.seconds", at_least=1),
         free_disk_percent=read.integer("twinlog.gate.free.disk.percent", at_least=0),
-        schemas_topic=read.text("twinlog.gate.metadata.topic") or "",
+        schemas_topic=read.text("twinlog.gate.schemas.topic") or "",
         blocking=read.names("twinlog.gate.blocking"),
         schedule=cron("twinlog.gate.schedule"),
         reports=Path(folder) if folder else None,

@@ -36,7 +36,7 @@ clusters = {source.name}, {target.name}
 {source.name}->{target.name}.topics = .*
 {target.name}->{source.name}.enabled = false
 
-twinlog.spark.session = local[2]
+twinlog.spark.master = local[2]
 replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1
