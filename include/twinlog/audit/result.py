@@ -21,7 +21,6 @@ from twinlog.checks.coverage import (
     partition_coverage,
     without,
 )
-from twinlog.cluster.values import TopicPartition
 from twinlog.formats.ledger.audit import (
     KEPT_DIFFERENCES,
     DifferenceKind,
@@ -31,6 +30,7 @@ from twinlog.formats.ledger.audit import (
     Unproved,
     UnprovedSpan,
 )
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 

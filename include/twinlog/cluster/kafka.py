@@ -40,9 +40,9 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     ReadRecord,
     TopicDescription,
-    TopicPartition,
 )
 from twinlog.config.security.connection import ClusterSettings
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo, epoch_ends
 
@@ -136,7 +136,9 @@ class KafkaCluster:
         if not read:
             return {}
         with Brokers(self._settings.connection) as brokers:
-            ends = epoch_ends(brokers, {(it.topic, it.partition): up_to for it, up_to in read.items()})
+            ends = epoch_ends(
+                brokers, {TopicPartition(it.topic, it.partition): up_to for it, up_to in read.items()}
+            )
         return {TopicPartition(*it): end for it, end in ends.items()}
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:

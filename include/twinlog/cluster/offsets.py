@@ -12,8 +12,9 @@ from confluent_kafka.admin import OffsetSpec
 
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.errors import TwinlogError
+from twinlog.kafka_types import TopicPartition
 
 ASKED_AT_ONCE = 1_000
 """Partitions in one request: librdkafka compares each with every other (ten thousand took it half a second)."""

@@ -15,7 +15,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from twinlog.cluster.admin import topics
 from twinlog.cluster.refusals import Asked, refusal, unreachable
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import InternalRecord, ReadRecord, TopicPartition
+from twinlog.cluster.values import InternalRecord, ReadRecord
+from twinlog.kafka_types import TopicPartition
 
 Properties = Mapping[str, Any]
 

@@ -179,7 +179,7 @@ def _with_loopback(
         way.maps[life]
         for way in ways
         for life in [*way.maps, *way.maps.broken]
-        if (life.topic, life.partition) == place
+        if life.topic_partition == place
     ]
     compared = [(it.compared, it.end) for it in taken_over]
     return replace(item, echoes=_spans(item, maps, compared))

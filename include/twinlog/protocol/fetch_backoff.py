@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.errors import TransientError
-from twinlog.protocol.brokers import TopicPartition
+from twinlog.kafka_types import TopicPartition
 
 LOST_SECONDS: Final = 20.0
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription, TopicPartition
+from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase
+from twinlog.kafka_types import TopicPartition
 
 
 class ProblemCode(StrEnum):

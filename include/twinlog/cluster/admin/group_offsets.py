@@ -21,8 +21,9 @@ from twinlog.cluster.admin.groups import (
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for

@@ -17,7 +17,8 @@ from confluent_kafka.admin import AclOperation, ConsumerGroupDescription
 
 from twinlog.cluster.refusals import Asked
 from twinlog.cluster.session import REQUEST_SECONDS, Session
-from twinlog.cluster.values import Answers, TopicPartition
+from twinlog.cluster.values import Answers
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import error_for

@@ -16,15 +16,9 @@ from confluent_kafka import admin as kafka_admin
 from twinlog.cluster.brokers import describe_cluster
 from twinlog.cluster.refusals import Asked, refusal
 from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
-from twinlog.cluster.values import (
-    NO_SUCH_TOPIC,
-    Answers,
-    NewTopic,
-    PartitionDescription,
-    TopicDescription,
-    TopicPartition,
-)
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import error_for

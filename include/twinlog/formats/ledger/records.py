@@ -36,6 +36,7 @@ from twinlog.formats.ledger.topics import (
 )
 from twinlog.formats.ledger.writers import CopyOutcome, LaneWriter, MapHole, TakenOver
 from twinlog.formats.mm2.connect_offset import parsed_json
+from twinlog.kafka_types import OfPartition
 
 __all__ = [
     "CycleReport",
@@ -98,7 +99,7 @@ class CycleReport(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine(LedgerEntry):
+class Quarantine(OfPartition, LedgerEntry):
     """The source record at `offset` was not copied because the target cannot hold it."""
 
     KIND: ClassVar[str] = "quarantine"

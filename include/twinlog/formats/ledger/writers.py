@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class TakenOver(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class MapHole(LedgerEntry):
+class MapHole(OfPartition, LedgerEntry):
     """Upstream offsets [`start`, `end`) that the offset map leaves out on purpose: MirrorMaker 2 copied there."""
 
     KIND: ClassVar[str] = "map-hole"

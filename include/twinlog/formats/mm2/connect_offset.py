@@ -32,6 +32,7 @@ from typing import Any
 
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader
+from twinlog.kafka_types import OfPartition
 
 CONNECTOR_ITSELF = -1
 
@@ -74,7 +75,7 @@ def parsed_json(data: bytes, what: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOffsetKey:
+class SourceOffsetKey(OfPartition):
     """The key of a source partition's progress: `cluster` is the source's alias, `topic` the source's name."""
 
     connector_name: str

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.formats.mm2.kafka_struct import StructReader, int16, int32, int64, string
+from twinlog.kafka_types import OfPartition
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetSync:
+class OffsetSync(OfPartition):
     """The record at `upstream_offset` of the source was written at `downstream_offset` of the target.
 
     `topic` is the source's name.  MM2 gives this record no version.
@@ -43,7 +44,7 @@ VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(OfPartition):
     """`group` committed `upstream_offset` on the source; on the target that is `downstream_offset`.
 
     `topic` is the target's name.  `metadata` is the committed text, empty if there is none.
