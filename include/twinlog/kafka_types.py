@@ -1,7 +1,8 @@
-"""Name what every package speaks of: a partition of a topic."""
+"""Name what every package speaks of: a partition of a topic, and what went wrong with one or the other."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
@@ -31,3 +32,25 @@ class OfPartition:
     def topic_partition(self: _Named) -> TopicPartition:
         """The partition that this value is about."""
         return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What went wrong with a topic ("": with the flow as a whole): a stable code, one line, and what to do."""
+
+    code: str
+    topic: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIssue(Issue):
+    """What went wrong with one partition, or with a whole topic if `partition` is None."""
+
+    partition: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The name of the partition or topic; "" for the flow as a whole."""
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"

@@ -10,7 +10,7 @@ from fake_cluster import FakeCluster
 
 from twinlog.checks.check import Severity
 from twinlog.checks.great_expectations import CheckResult
-from twinlog.cli.cycle import FlowRun, GroupsRun, Trouble, follow_failures
+from twinlog.cli.cycle import FlowRun, GroupsRun, follow_failures
 from twinlog.cli.main import main
 from twinlog.cli.run import new_run_id
 from twinlog.cluster.open import Clusters
@@ -19,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import PartitionIssue, TopicPartition
 from twinlog.monitoring.cycle_report import (
     FlowReport,
     PartitionReport,
@@ -211,7 +211,7 @@ def test_a_copy_that_broke_off_is_3_where_nothing_else_needs_a_person(
 ) -> None:
     """Who tries again at 3 would never look at a check that says no."""
     check = CheckResult("lag", severity, passed=False, observed="7", expected="0", message="behind")
-    died = (Trouble("", None, "tasks-died", "no Python"),)
+    died = (PartitionIssue("tasks-died", "", "no Python"),)
     run = FlowRun("A->B", "r", REPORT, died, (check,), groups=groups, broke_off=True)
     assert expected == run.exit_code
 

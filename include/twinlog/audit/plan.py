@@ -9,13 +9,13 @@ from enum import StrEnum
 from twinlog.audit.comparison.map_ranges import downstream_range, first_upstream_at, sample
 from twinlog.audit.comparison.values import Scope
 from twinlog.audit.lane import AuditSpec
-from twinlog.audit.problems import NOTHING_COPIED, AuditProblem, AuditState, found_problems, map_lost
+from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, map_lost
 from twinlog.checks.coverage import mapped_between, standing, without
 from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger, of_partition
@@ -75,7 +75,7 @@ class AuditPlan:
     """What to compare, and the problems that keep the rest from being compared."""
 
     partitions: tuple[PartitionPlan, ...]
-    problems: tuple[AuditProblem, ...]
+    problems: tuple[Issue, ...]
 
 
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
@@ -93,7 +93,7 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
         problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
     if not any(it.held for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
-        problems.append(AuditProblem(NOTHING_COPIED, "", message, "run a cycle first"))
+        problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
     return AuditPlan(tuple(partitions), tuple(problems))
 
 
