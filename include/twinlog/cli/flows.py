@@ -105,8 +105,6 @@ def load_one_flow(
 
 
 R = TypeVar("R")
-
-
 log = logging.getLogger(__name__)
 
 

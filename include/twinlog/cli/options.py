@@ -34,7 +34,6 @@ ConfigOption = Annotated[
     ),
 ]
 
-
 FlowOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,21 +41,17 @@ FlowOption = Annotated[
     ),
 ]
 
-
 OneFlowOption = Annotated[
     str | None, typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
 ]
-
 
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="table for people, json for one document on stdout.")
 ]
 
-
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Fail on everything the file would otherwise be warned about.")
 ]
-
 
 TopicsOption = Annotated[
     str | None,
@@ -64,7 +59,6 @@ TopicsOption = Annotated[
         "--topics", metavar="T1,T2", help="Only these source topics, comma separated. Default: all."
     ),
 ]
-
 
 UntilOption = Annotated[
     str | None,
@@ -74,7 +68,6 @@ UntilOption = Annotated[
         help="Only records before this time, such as 2026-01-31T12:00:00Z. Default: now.",
     ),
 ]
-
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | bool | None
 
-
 PIPE_WIDTH = 200
-
-
 """Columns of a table that goes into a pipe or a file: wide enough that names are not folded."""
 
 

@@ -52,7 +52,6 @@ DepthOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Compare and report; change nothing.")]
-
 Work = Callable[["FlowSettings", "Clusters", "Origin", str], "TakeoverReport"]
 
 

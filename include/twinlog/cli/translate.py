@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from twinlog.client.translator import Translated
 
 _NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
-
 OffsetsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),

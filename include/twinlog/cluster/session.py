@@ -27,17 +27,9 @@ from twinlog.config.security.librdkafka import Role, librdkafka, security
 from twinlog.errors import ClusterUnreachable, TwinlogError
 
 K = TypeVar("K", bound=Hashable)
-
-
 V = TypeVar("V")
-
-
 REQUEST_SECONDS = 25.0
-
-
 GIVE_UP_SECONDS = 5.0
-
-
 POLL_SECONDS = 0.02
 
 
@@ -133,8 +125,6 @@ def client_properties(cluster: ClusterSettings, role: Role = "admin") -> dict[st
 
 
 REQUEST_RECORDS = 5_000
-
-
 """Most metadata records of one request: KRaft refuses a request as a whole if it makes more than 10,000."""
 
 

@@ -27,14 +27,9 @@ READING: Mapping[str, Mapping[str, str]] = {
     },
     "GROUP": {"ALL": "READ", "READ": "READ", "DESCRIBE": "DESCRIBE"},
 }
-
-
 """Maps each operation that the source allows to its replacement in profile `standby`; others have to wait."""
 
-
 OUR_TRANSACTIONS = "twinlog-"
-
-
 WAITS = "waits for profile promoted"
 
 

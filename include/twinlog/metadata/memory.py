@@ -35,8 +35,6 @@ from twinlog.topics.incarnations import differ
 from twinlog.topics.plan import Refusal
 
 Owner = TypeVar("Owner")
-
-
 Value = TypeVar("Value", str, float)
 
 

@@ -36,10 +36,7 @@ from twinlog.metadata.values import (
 
 _SALT_BYTES = 16
 
-
 _COST = 2**14
-
-
 """scrypt's n; with its usual r of 8, about 50 ms and 16 MB for each user of a plan."""
 
 

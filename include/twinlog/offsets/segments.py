@@ -76,8 +76,6 @@ def cut(known: MapSegment, at: int) -> MapSegment | None:
 
 
 Column = npt.NDArray[np.int64]
-
-
 Flags = npt.NDArray[np.bool_]
 
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from twinlog.policy.replication import ReplicationPolicy
 
 _LEDGER = re.compile(r"mm2-ledger\.(.+)\.internal")
-
-
 _OFFSET_MAP = re.compile(r"mm2-offset-map\.(.+)\.internal")
 
 

@@ -22,10 +22,7 @@ from twinlog.protocol.socket.connection import Connection
 
 EARLIEST = -2
 
-
 LATEST = -1
-
-
 """Special timestamps of ListOffsets."""
 
 
@@ -56,19 +53,12 @@ def list_offsets(
 
 _T = TypeVar("_T")
 
-
 _GROUP, _TRANSACTION = 0, 1
-
-
 """FindCoordinator key types: a consumer group, a transactional id."""
-
 
 _PATIENCE_SECONDS = 20.0
 
-
 UNSETTLED = "unsettled"
-
-
 """Code of the error for a question that the cluster cannot answer yet."""
 
 

@@ -100,31 +100,22 @@ class Code(IntEnum):
 
 
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
-
-
 """Another producer initialised our transactional id after us."""
-
 
 COORDINATOR_MOVED = frozenset({
     Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_COORDINATOR,
 })
-
-
 """Find the coordinator again and repeat the request."""
 
-
 NOT_APPENDED = frozenset({Code.NOT_ENOUGH_REPLICAS})
-
-
 """A produce request was refused before its batch was written, and may be sent again with the same sequence.
 
 Partition.appendRecordsToLeader first compares the replicas in sync with min.insync.replicas; a failure after the
 append is NOT_ENOUGH_REPLICAS_AFTER_APPEND.  Kafka 4's verification of a transaction, which answers a Produce below v11
 with the same code, also comes before the append.
 """
-
 
 LEADER_MOVED = frozenset({
     Code.LEADER_NOT_AVAILABLE,
@@ -135,16 +126,10 @@ LEADER_MOVED = frozenset({
     Code.KAFKA_STORAGE_ERROR,
     Code.OFFSET_NOT_AVAILABLE,
 })
-
-
 """Read the metadata again and repeat a fetch."""
 
-
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-
-
 """As the target would store it, the batch is larger than max.message.bytes or than a segment (UnifiedLog.append)."""
-
 
 REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.INVALID_TIMESTAMP,
@@ -152,22 +137,13 @@ REFUSED_RECORDS = TOO_LARGE | frozenset({
     Code.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     Code.UNSUPPORTED_COMPRESSION_TYPE,
 })
-
-
 """The target will never accept this batch: one of its records is at fault."""
 
-
 OTHER_INCARNATION = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
-
-
 """A fetch by topic id failed: the topic was deleted or recreated, or the broker does not know it yet."""
 
-
 UNKNOWN_TOPIC = "unknown-topic-or-partition"
-
-
 """Code of the error for a topic or partition that does not exist."""
-
 
 AUTHORIZATION = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
@@ -230,10 +206,7 @@ _BUSY = COORDINATOR_MOVED | {
     Code.REQUEST_TIMED_OUT,
     Code.NETWORK_EXCEPTION,
 }
-
-
 """The coordinator is moving, is loading, or still writes the markers of our last transaction."""
-
 
 _MAY_BE_WRITTEN = (
     LEADER_MOVED
@@ -244,10 +217,7 @@ _MAY_BE_WRITTEN = (
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-
-
 """The batch may or may not be in the log (a leader appends, then waits for its followers); no more happens to it."""
-
 
 _REFUSED_TOPIC = frozenset({
     Code.TOPIC_AUTHORIZATION_FAILED,
@@ -255,7 +225,6 @@ _REFUSED_TOPIC = frozenset({
     Code.POLICY_VIOLATION,
     *OTHER_INCARNATION,
 })
-
 
 _NOT_ALLOWED = frozenset({
     Code.CLUSTER_AUTHORIZATION_FAILED,
@@ -326,10 +295,7 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
 }
-
-
 """Codes missing here are handled by `DEFAULT`."""
-
 
 DEFAULT: Mapping[Request, ErrorAction] = {
     Request.FETCH: ErrorAction.END_RANGE,
@@ -339,8 +305,6 @@ DEFAULT: Mapping[Request, ErrorAction] = {
     Request.INIT_PRODUCER: ErrorAction.FENCE_AGAIN,
     Request.LOOK_UP: ErrorAction.FENCE_AGAIN,
 }
-
-
 """The action for an unforeseen code: a reader ends its range with an error, a writer's outcome is indeterminate."""
 
 

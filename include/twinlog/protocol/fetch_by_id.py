@@ -16,7 +16,6 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
 
 VERSION: Final = 13
-
 _ID_BYTES = 16
 _HEAD = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")

@@ -40,7 +40,6 @@ SESSION_LOST: Final = frozenset({
 
 _LAST_EPOCH: Final = 2**31 - 1
 
-
 NOBODY_ASKED_SECONDS = 0.02
 """Seconds to wait before the next try if no leader could be asked."""
 

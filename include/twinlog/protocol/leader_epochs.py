@@ -19,8 +19,6 @@ from twinlog.protocol.legacy import is_old
 from twinlog.protocol.socket.connection import Connection
 
 _CONSUMER = -1
-
-
 """Replica id of a client: a client sees nothing beyond the high watermark."""
 
 

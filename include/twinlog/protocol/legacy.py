@@ -43,26 +43,15 @@ from twinlog.protocol import kafka_python
 from twinlog.protocol.wire import Fetched
 
 BATCH_BYTES: Final = 512 * 1024
-
-
 """The uncompressed bytes gathered for one batch."""
 
-
 _BASE_OFFSET = struct.Struct(">q")
-
-
 _INT32 = struct.Struct(">i")
 
-
 _KEY_AT: Final = (18, 26)
-
-
 """The position of the key's length, in v0 and v1."""
 
-
 _SMALLEST: Final = 26
-
-
 """Bytes of a v0 message without key and value."""
 
 

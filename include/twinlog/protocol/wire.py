@@ -35,7 +35,6 @@ _ABORTED = struct.Struct(">qq")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
-
 Buffer = bytes | bytearray | memoryview
 
 

@@ -15,8 +15,6 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Column
 
 SAMPLE_OFFSETS = 5_000
-
-
 """Upstream offsets in one stretch of a sample."""
 
 

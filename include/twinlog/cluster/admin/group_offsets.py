@@ -30,20 +30,11 @@ from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, erro
 from twinlog.protocol.socket.connection import Connection
 
 GROUPS_PER_REQUEST = 500
-
-
 """Groups whose offsets are read in one request (KIP-709)."""
 
-
 NO_OFFSET = -1
-
-
 PATIENCE_SECONDS = 20.0
-
-
 PAUSE_SECONDS = 0.1
-
-
 _MEMBERS_IN_IT = frozenset({
     Code.UNKNOWN_MEMBER_ID,
     Code.ILLEGAL_GENERATION,
@@ -52,7 +43,6 @@ _MEMBERS_IN_IT = frozenset({
     Code.FENCED_MEMBER_EPOCH,
     Code.NON_EMPTY_GROUP,
 })
-
 
 GONE = frozenset({Code.GROUP_ID_NOT_FOUND})
 
@@ -217,10 +207,7 @@ def refusal(alias: str, code: int, doing: str, group: str) -> TwinlogError:
 
 GROUPS_AT_ONCE = 20
 
-
 POSITIONS_AT_ONCE = 500
-
-
 """Groups, and their positions, that are compared and then committed without waiting in between.
 
 Kafka takes one group a request. With a round trip each, 5,000 groups would wait for 10,000 of them. A larger number

@@ -123,21 +123,14 @@ class OffsetChange:
 
 
 GROUP_ACTIVE = "group-active"
-
-
 """Code of the refusal to write offsets of a group that has members."""
 
-
 OFFSET_MOVED = "offset-moved"
-
-
 """Code of the refusal to write an offset that is no longer the expected one."""
 
 
 # Kafka's names of states (GroupState.java) that are neither empty, dead nor stable mean a rebalance.
 _STATES = {"Empty": GroupState.EMPTY, "Dead": GroupState.DEAD, "Stable": GroupState.STABLE}
-
-
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 

@@ -24,8 +24,6 @@ from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import error_for
 
 SHOWN_SECONDS = 30.0
-
-
 SHOWN_POLL_SECONDS = 0.1
 
 

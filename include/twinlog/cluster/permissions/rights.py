@@ -39,29 +39,14 @@ from twinlog.protocol.socket.connection import Connection
 from twinlog.protocol.wire import FETCH, FETCH_VERSION, FetchPosition, fetch_request, fetch_response
 
 PROBE_TRANSACTION_MS = 1_000
-
-
 """If a topic appears in this very moment, the broker soon ends our empty transaction by itself."""
 
-
 PATIENCE_SECONDS = 20.0
-
-
 PAUSE_SECONDS = 0.2
-
-
 READ = frozenset({"READ"})
-
-
 WRITE = frozenset({"WRITE"})
-
-
 BOTH = frozenset({"WRITE", "DESCRIBE"})
-
-
 IDEMPOTENT_WRITE = frozenset({"IDEMPOTENT_WRITE"})
-
-
 Found = dict[Resource, Rights]
 
 
@@ -167,8 +152,6 @@ def _topics(
 
 
 Futures = Mapping[Any, Future[Any]]
-
-
 TOPIC_OPERATIONS = frozenset({
     "READ",
     "WRITE",
@@ -180,13 +163,9 @@ TOPIC_OPERATIONS = frozenset({
     "ALTER_CONFIGS",
 })
 
-
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 
-
 IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
-
-
 """A user who may not DESCRIBE has none of these (org.apache.kafka.server.authorizer, implied operations)."""
 
 

@@ -119,10 +119,7 @@ class HeartbeatOffsetKey:
 
 
 COPY_END = "twinlog.copy.end"
-
-
 """Name of the header with the end of the copy."""
-
 
 OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
@@ -216,11 +213,7 @@ def _is_partition(number: int) -> bool:
 
 
 _M = 0x5BD1E995
-
-
 _SEED = 0x9747B28C
-
-
 _MASK = 0xFFFFFFFF
 
 

@@ -25,7 +25,6 @@ from twinlog.protocol.socket.socket_io import Receiver, Sender
 from twinlog.protocol.wire import Buffer, framed
 
 _T = TypeVar("_T")
-
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 

@@ -17,8 +17,6 @@ from typing import Final
 from twinlog.protocol.wire import Buffer
 
 GATHERED: Final = 256 * 1024
-
-
 """Bytes that the kernel gathers before it wakes us, as long as more are sure to come (SO_RCVLOWAT).
 
 The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
@@ -79,17 +77,11 @@ class Receiver:
 
 
 LARGE: Final = 1 << 20
-
-
 """From this size (bytes) a write gets a thread; smaller writes the kernel takes at once, into the socket's buffer."""
-
 
 _TIMEVAL: Final = struct.Struct("@ll")
 
-
 _MAX_BUFFERS: Final = 1000
-
-
 """The number of buffers for one sendmsg call, below its limit IOV_MAX."""
 
 
