@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinlog.cluster import brokers, offsets
+from twinlog.cluster import offsets
 from twinlog.cluster import records as record_io
 from twinlog.cluster.admin import (
     acls,
@@ -31,7 +31,7 @@ from twinlog.cluster.admin.groups import (
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.prints import Fingerprint, read_fingerprints
-from twinlog.cluster.session import Session, client_properties
+from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import (
     Answers,
     ConfigValue,
@@ -85,11 +85,11 @@ class KafkaCluster:
 
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
-        return brokers.describe_cluster(self._session).cluster_id
+        return describe_cluster(self._session).cluster_id
 
     def broker_count(self) -> int:
         """Return how many brokers are registered."""
-        return brokers.describe_cluster(self._session).brokers
+        return describe_cluster(self._session).brokers
 
     def topic_names(self) -> tuple[str, ...]:
         """Return the topics this user may see, sorted."""

@@ -1,4 +1,4 @@
-"""Map each error code of each request to an error action: the only such table, and the errors made from it.
+"""Name Kafka's error codes, map each to an error action by request, and make errors of them: the only such table.
 
 A code answers two questions: has the request taken effect, and can asking again help?  An answer with a code is final
 for its request: the broker does nothing more for it.  A lost answer is not final.  Therefore a lost answer to a
@@ -17,10 +17,6 @@ produce request needs a new fence, and a code never needs one for that reason.
 
 Sources: org.apache.kafka.common.protocol.Errors; the answers of ReplicaManager, TransactionCoordinator and
 KafkaApis in Kafka 3.9 and 4.3, as far as they were seen on real brokers (docs/chaos.md).
-
-Name Kafka's error codes that twinlog acts upon, in groups by what each group allows.
-
-Source: org.apache.kafka.common.protocol.Errors; behaviour seen on real brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +25,14 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from twinlog.errors import ClusterRefused, FencedError, TerminalError, TransientError, TwinlogError
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    TerminalError,
+    TransientError,
+    TwinlogError,
+)
 
 
 class Code(IntEnum):
@@ -176,6 +179,30 @@ def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
     if code in {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TRANSACTION_TIMEOUT}:
         return TerminalError(message, code=Code(code).name.lower().replace("_", "-"), **data)
     return TransientError(message, hint="the state is as it was; the next cycle tries again", **data)
+
+
+def unreachable(alias: str, reason: str, address: str = "", **data: Any) -> ClusterUnreachable:
+    """Make the error for a cluster of which no broker answers, or not the one at `address`."""
+    return ClusterUnreachable(
+        f"cluster {alias} cannot be reached{_at(address)}: {reason}",
+        hint=f"check {alias}.bootstrap.servers, the listener's protocol, the network, and that the broker runs",
+        **{"cluster": alias, **({"address": address} if address else {}), **data},
+    )
+
+
+def tls_failed(alias: str, reason: str, address: str = "") -> ClusterRefused:
+    """Make the error for a failed TLS handshake: a matter of certificates or of the port, not of waiting."""
+    return ClusterRefused(
+        f"the TLS handshake with cluster {alias}{_at(address)} failed: {reason}",
+        hint=f"check {alias}.security.protocol, {alias}.ssl.truststore.* (the chain's root), the broker's host name,"
+        " and the client certificate",
+        code="tls",
+        cluster=alias,
+    )
+
+
+def _at(address: str) -> str:
+    return f" at {address}" if address else ""
 
 
 class Request(StrEnum):

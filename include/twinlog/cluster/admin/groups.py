@@ -13,15 +13,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import AclOperation, ConsumerGroupDescription
+from confluent_kafka.admin import ConsumerGroupDescription
 
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
 from twinlog.cluster.values import Answers
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.errors import error_for
+from twinlog.protocol.errors import Code, error_for
 
 
 class GroupType(StrEnum):
@@ -170,12 +169,7 @@ def _state(name: str | None) -> GroupState:
 
 def lists_every_group(session: Session) -> bool:
     """Say whether the brokers list every group to this user: they do if it may DESCRIBE the cluster (KafkaApis)."""
-    future = session.admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-    )
-    asked = Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
-    allowed = session.answer(future, asked).authorized_operations
-    return AclOperation.DESCRIBE in (allowed or ())
+    return "DESCRIBE" in describe_cluster(session, operations=True).operations
 
 
 def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, GroupDescription]:
@@ -188,7 +182,7 @@ def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, Grou
     missing = {
         name
         for name, error in answers.refused.items()
-        if error.data.get("kafka_error") == "GROUP_ID_NOT_FOUND"
+        if error.data.get("kafka_code") == Code.GROUP_ID_NOT_FOUND
     }
     absent = {name: GroupDescription(name, GroupType.CLASSIC, GroupState.DEAD) for name in missing}
     return Answers(

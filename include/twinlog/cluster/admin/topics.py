@@ -13,9 +13,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as kafka_admin
 
-from twinlog.cluster.brokers import describe_cluster
-from twinlog.cluster.refusals import Asked, refusal
-from twinlog.cluster.session import REQUEST_SECONDS, Session, requests
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster, refusal, requests
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.kafka_types import TopicPartition

@@ -27,8 +27,7 @@ from confluent_kafka import admin as kafka_admin
 
 from twinlog.cluster.admin.topics import describe_topics
 from twinlog.cluster.permissions.needs import Kind, Need, Resource, Rights
-from twinlog.cluster.refusals import Asked
-from twinlog.cluster.session import REQUEST_SECONDS, Session
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
 from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
@@ -303,14 +302,7 @@ def _groups(session: Session, names: Sequence[str]) -> dict[Resource, Rights]:
 
 
 def _cluster(session: Session) -> Rights:
-    """Return the rights on the cluster itself: a broker tells them only to a user who may DESCRIBE it (KafkaApis)."""
-    future = session.admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-    )
-    answer = session.answer(
-        future, Asked(session.alias, "describe", "the cluster", "DESCRIBE on the cluster")
-    )
-    allowed = _operations(answer.authorized_operations)
+    allowed = describe_cluster(session, operations=True).operations
     return Rights(allowed, CLUSTER_OPERATIONS - allowed)
 
 
