@@ -21,8 +21,7 @@ from twinlog.client import Ask, open_flow
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.open import open_clusters
-from twinlog.cluster.permissions.least_privilege import Grant, grants
-from twinlog.cluster.permissions.needs import Names, needs
+from twinlog.cluster.permissions.needs import Grant, Names, grants, needs
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
