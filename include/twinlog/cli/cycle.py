@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.failure import Failure
+from twinlog.cli.options import refuse_unknown_topics
 from twinlog.cli.render import shown
 from twinlog.cli.say import say, warn
-from twinlog.cli.topics import refuse_unknown_topics
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import PartitionIssue

@@ -1,6 +1,4 @@
-"""Plan which ACLs to add to the target, and which of those that twinlog once added to take back.  Pure.
-
-Decide which ACLs of the source belong on the target, under which names and with which rights.  Pure.
+"""Decide which ACLs of the source belong on the target, and which of those once added are taken back.  Pure.
 
 Profile `mm2` is MirrorSourceConnector's rule.  In the other profiles an ACL follows its topic, prefixes and `*`
 included.  The rights of an ALLOW are cut down to the profile, those of a DENY never are.

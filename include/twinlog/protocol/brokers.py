@@ -1,7 +1,4 @@
-"""Know one cluster's brokers: leaders of partitions, coordinators of transactions, and connections to them.
-
-Ask one broker with ListOffsets where logs begin and end, and where the first record at or after a time lies.
-"""
+"""Know one cluster's brokers: leaders and offsets of partitions, coordinators, and connections to them."""
 
 from __future__ import annotations
 

@@ -2,12 +2,9 @@
 
 kafka-python's internals are not a stable interface, so its version is pinned.  Everything that twinlog needs of it
 passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers from 2.8 to 4.3 support the versions
-chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know.
-
-Check that a broker offers the request versions that twinlog needs, and refuse brokers that are too old.
-
-Kafka 2.8 is the oldest supported version: its Metadata is the first with topic ids (v10, KIP-516), which tell a
-recreated topic from its former incarnation.
+chosen here; if a broker offers less, `Connection.version_of` picks the highest version that both sides know, and
+`require` refuses a broker that is too old.  Kafka 2.8 is the oldest: its Metadata is the first with topic ids (v10,
+KIP-516), which tell a recreated topic from its former incarnation.
 """
 
 from __future__ import annotations

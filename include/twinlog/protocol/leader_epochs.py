@@ -1,6 +1,6 @@
-"""Find where the source's leader epochs end, to tell a truncated log from one that only grew (KIP-101, KIP-320).
+"""Ask partition leaders where leader epochs end, and which producers write (KIP-101, KIP-320, KIP-664).
 
-Ask one broker with DescribeProducers (KIP-664) which producers write to its partitions, and from which offset.
+The ends tell a truncated log from one that only grew.
 """
 
 from __future__ import annotations

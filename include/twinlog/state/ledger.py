@@ -17,7 +17,6 @@ from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.gate import KnownSource, RiskSample, Waiver
-from twinlog.formats.ledger.identity import FlowClaim, ReverseFlow, names_ever, source_ids
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
@@ -32,7 +31,15 @@ from twinlog.formats.ledger.topics import (
     Rebuild,
     TopicPause,
 )
-from twinlog.formats.ledger.writers import CopyOutcome, MapHole, TakenOver
+from twinlog.formats.ledger.writers import (
+    CopyOutcome,
+    FlowClaim,
+    MapHole,
+    ReverseFlow,
+    TakenOver,
+    names_ever,
+    source_ids,
+)
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 

@@ -1,7 +1,4 @@
-"""Convert ranges of one side of an offset map into offsets of the other.  Pure.
-
-Look up where the offset map puts the records of an audit, quickly for offsets in order.  Pure.
-"""
+"""Look up offsets and ranges of one side of an offset map on the other, quickly for offsets in order.  Pure."""
 
 from __future__ import annotations
 

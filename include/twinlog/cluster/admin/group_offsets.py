@@ -1,11 +1,7 @@
-"""Read committed offsets of groups from their coordinators, and delete groups there.
+"""Read and commit offsets of groups at their coordinators, and delete groups there.
 
-This uses our own connections with kafka-python's schemas: confluent-kafka's list_consumer_group_offsets has been seen
-to garble metadata.
-
-Commit offsets for groups without members; each position is compared right before it is replaced.
-
-This uses our own connections, as reading does (twinlog.cluster.admin.group_offsets).
+Each position is compared right before it is replaced.  This uses our own connections with kafka-python's schemas:
+confluent-kafka's list_consumer_group_offsets has been seen to garble metadata.
 """
 
 from __future__ import annotations

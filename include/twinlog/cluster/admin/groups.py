@@ -1,8 +1,6 @@
-"""List consumer groups and their members.
+"""List and describe consumer groups, as plain frozen values.
 
 Groups are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
-
-Consumer groups as a cluster describes them: plain frozen values.
 """
 
 from __future__ import annotations

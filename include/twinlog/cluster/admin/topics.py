@@ -1,7 +1,4 @@
-"""Read, create, grow and delete topics.
-
-Read how much disk a cluster's brokers have left, and how large logs are there (KIP-113, KIP-827).
-"""
+"""Read, create, grow and delete topics; read how large their logs are and how much disk is left (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """Find out what this user may do on one cluster, without changing anything there.
 
 Brokers list the allowed operations of topics, groups and the cluster in their describe answers (KIP-430), but only of
-existing ones. For a topic that is still to be created, a request is sent that can change nothing. Brokers check the
+existing ones.  For a topic that is still to be created, requests are sent that can change nothing: brokers check the
 permission first, and only then notice that there is no such topic, or nothing to do (KafkaApis, ControllerApis).
 
-Find out whether this user may read and write topics that do not exist, with requests that do neither.
-
-- Fetch of such a topic: the broker checks READ first (KafkaApis.handleFetchRequest).
+- CreateTopics and others that only validate.
+- Fetch of such a topic, for READ (KafkaApis.handleFetchRequest).
 - InitProducerId: its answer tells about idempotent and transactional writing.
-- AddPartitionsToTxn: the broker checks WRITE on each topic first, and adds no partition once one topic is refused or
-  unknown (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
+- AddPartitionsToTxn, for WRITE: no partition is added once one topic is refused or unknown
+  (KafkaApis.handleAddPartitionsToTxnRequest, versions before 4).
 
 The transactional id is one that no lane ever uses, since to initialise a lane's own id would fence a running copy. The
 broker forgets the id after a week.

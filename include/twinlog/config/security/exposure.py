@@ -1,10 +1,8 @@
-"""Find client properties that work but protect nothing: logins in clear, brokers not identified.  Pure.
+"""Judge Java client properties: which leave something unprotected, and which of the two client libraries follows one.
 
-Decide which of twinlog's two kinds of clients follows a Java client property: the copy, the library, or none.
-
-The copy fetches and writes over the relay's own connections, with the consumer's properties of the source and the
+The copy fetches and writes over twinlog's own connections, with the consumer's properties of the source and the
 producer's of the target.  Everything else (topics, groups, twinlog's own few records) goes through confluent-kafka, in
-the role that the property belongs to.  A table of tests changes every key and checks what changes.
+the role that the property belongs to.  A table of tests changes every key and checks what changes.  Pure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Encode MM2's offset sync (org.apache.kafka.connect.mirror.OffsetSync): the two offsets of one record.
-
-Encode MM2's checkpoint (org.apache.kafka.connect.mirror.Checkpoint): a group's position in target offsets.
-
-Encode MM2's heartbeat (org.apache.kafka.connect.mirror.Heartbeat): the time at which a flow was alive.
-"""
+"""Encode MM2's offset syncs, checkpoints and heartbeats (org.apache.kafka.connect.mirror)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Obtain bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768).
-
-Set up TLS for twinlog's sockets, from PEM texts.
-"""
+"""Prepare TLS from PEM texts, and fetch bearer tokens for OAUTHBEARER logins (KIP-255, KIP-768)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Hand buffers to the kernel; while a slow broker takes a large write, the caller can go on with other work.
+"""Hand buffers to the kernel, and fill buffers from a socket with few wake-ups, a large part of a large answer's cost.
 
-Fill buffers from a socket with few wake-ups; wake-ups are a large part of the cost of a large answer.
+While a slow broker takes a large write, the caller can go on with other work.
 """
 
 from __future__ import annotations
