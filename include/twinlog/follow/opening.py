@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.cluster.values import TopicPartition
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.loopback import with_loopback
-from twinlog.copying.packing import place_of
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_now
 from twinlog.copying.rounds import Rounds
 from twinlog.errors import TransientError
 from twinlog.follow.report import Prepared
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discover import with_offsets
@@ -48,9 +47,7 @@ def resolve_open(
     settled = resolve_now(flow, clusters, seen, progress, {}, prepared.max_bytes, follow=True)
     settled = with_loopback(flow, clusters, settled)
     settled = rounds.without_lost_markers(clusters, settled, seen, grant)
-    told = {place_of(it) for it in settled.ranges} | {
-        TopicPartition(it.topic, it.partition) for it in settled.stopped
-    }
+    told = {it.topic_partition for it in settled.ranges} | {it.topic_partition for it in settled.stopped}
     wanted = {TopicPartition(topic.topic, it.partition) for topic in prepared.topics for it in topic.placed}
     # A partition in neither list was paused just now: that is no error, but it may be resumed before the next refresh.
     return Opening(settled.ranges, settled.stopped, seen, bool(settled.stopped or wanted - told))
