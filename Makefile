@@ -14,7 +14,7 @@ WITH_JAVA = JAVA_HOME="$$(cat $(JAVA))"
 LOGS_IN_MEMORY = $(if $(wildcard /dev/shm),--logs /dev/shm)
 PERFORMANCE = --out docs/performance --page docs/performance.md
 
-.PHONY: bench bench-full chaos help setup demo test test-unit test-integration lint format lock clean
+.PHONY: bench bench-full chaos help setup demo test test-unit test-integration lint format lock clean reference
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ lint: $(READY) ## Check style, types and the direction of imports
 format: $(READY) ## Rewrite the code as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+reference: $(READY) ## Write the tables of docs/configuration.md from the settings that the code declares
+	$(BIN)/python docs/configuration_tables.py
 
 bench: setup ## Measure twinlog beside MirrorMaker 2 on this machine, in under five minutes
 	$(WITH_JAVA) $(BIN)/python -m bench

@@ -7,7 +7,7 @@ from twinlog.airflow.gauges import failed_by_severity, gauge_gate
 from twinlog.airflow.tasks.readiness import asset_extra
 from twinlog.checks.check import CheckResult, Severity
 from twinlog.checks.risk import TopicAtRisk
-from twinlog.config.flow.settings import Tier
+from twinlog.config.flow.tiers import Tier
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json

@@ -267,7 +267,7 @@ def test_an_unclean_election_between_two_cycles(
         gap.cause,
         gap.copied_past,
     )
-    goes_on = replace(flow, lives=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
+    goes_on = replace(flow, lifecycle=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
     assert "failed" != cycle(goes_on).state
     new = values("new", 9 if grown else 2)
     expected = [*values("both", 6), *values("lost", 4), *new]

@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
-from twinlog.config.file.keys import KEYS, Key
+from twinlog.config.file.keys import Key
+from twinlog.config.flow.explain import explain
+from twinlog.config.flow.known_keys import KEYS, RENAMED, WHY_UNUSED
+from twinlog.config.flow.load import resolve_text
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.values import keys_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-ROWS = dict(re.findall(r"^\| `([^`]+)` (\|.*)$", PAGE, re.MULTILINE))
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "configuration.md").read_text()
+TOOL = runpy.run_path(str(DOCS / "configuration_tables.py"))
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    """If they are not, `make reference` writes them."""
+    assert PAGE == TOOL["written"](PAGE)
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
-def test_every_key_is_documented_with_its_type_and_default(key: Key) -> None:
-    """Name, type and default stand in one row."""
-    default = "" if key.default is None else f"`{key.default}`" if key.default else "empty"
-    assert f"| {key.kind} | {default} |" == ROWS[key.name][: len(f"| {key.kind} | {default} |")]
+def test_every_key_is_in_one_table_with_its_meaning(key: Key) -> None:
+    """Whatever its home, and with each of its values if it is a choice."""
+    (row,) = re.findall(rf"^\| `{re.escape(key.name)}` \|.*$", PAGE, re.MULTILINE)
+    assert not row.endswith("|  |")
+    choices = key.limits.removeprefix("one of ").split(", ") if key.limits.startswith("one of") else []
+    assert [] == [it for it in choices if f"`{it}`" not in row]
+
+
+def test_no_key_is_declared_twice() -> None:
+    """The second declaration would win in silence."""
+    names = [key.name for _, _, key in keys_of(FlowSettings)]
+    assert (len(names), set()) == (len(set(names)), set(names) & set(WHY_UNUSED))
+
+
+def test_explain_shows_every_key_that_has_an_effect() -> None:
+    """A key that is declared is read; those of a tier under the tier's name."""
+    text = "clusters=A,B\nA->B.enabled=true\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n"
+    flow = explain(resolve_text(f"{text}twinlog.tier.NAME.topics=t\n", Path("f")), ["A->B"]).flows[0]
+    elsewhere = {*RENAMED, "config.providers"}
+    assert set(KEYS) - set(WHY_UNUSED) - elsewhere == {it.key for it in flow.values} & set(KEYS)
 
 
 def test_no_documented_twinlog_key_is_unknown() -> None:

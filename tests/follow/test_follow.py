@@ -144,9 +144,9 @@ def test_heartbeats_follow_the_intervals_that_are_switched_on(flow) -> None:
         return [it.every for it in turns(replace(flow, **changes), standing) if it.name == "heartbeats"]
 
     back = replace(flow, enabled=False, emit_heartbeats=True, heartbeats_interval_seconds=3)
-    assert [] == beats(emit_heartbeats=False, way_back=None)
-    assert [3] == beats(emit_heartbeats=False, heartbeats_interval_seconds=1, way_back=back)
-    assert [1] == beats(emit_heartbeats=True, heartbeats_interval_seconds=1, way_back=back)
+    assert [] == beats(emit_heartbeats=False, reverse_heartbeats=None)
+    assert [3] == beats(emit_heartbeats=False, heartbeats_interval_seconds=1, reverse_heartbeats=back)
+    assert [1] == beats(emit_heartbeats=True, heartbeats_interval_seconds=1, reverse_heartbeats=back)
 
 
 def test_checkpoints_follow_the_intervals_that_are_switched_on(flow) -> None:
@@ -193,7 +193,7 @@ def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:
     monkeypatch.setattr("twinlog.follow.background.heartbeats.beat", beat)
     pair = replace(flow, target=replace(flow.target, alias="C"), heartbeats_interval_seconds=0)
     each = [Turn("report", 0.0, lambda *_: turned.release())]
-    carrying = replace(flow, carries=(pair,))
+    carrying = replace(flow, other_heartbeats=(pair,))
     with beside(carrying, each, lambda step, error: heard.append((step, error.message))):
         assert all(waited.acquire(timeout=10) for waited in (tried,) * 4 + (turned,) * 4)
     assert [("heartbeats of A->C", "C is away"), ("heartbeats of A->C", "C refuses")] == heard

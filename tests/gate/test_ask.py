@@ -14,7 +14,8 @@ from twinlog.checks.coverage import UnprovedCount
 from twinlog.checks.great_expectations import Validated
 from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.config.flow.settings import GateSettings, GroupSyncPolicy, GroupSyncSettings, Tier
+from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
+from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.copying.rounds import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
 from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan

@@ -62,7 +62,7 @@ def first_cycle(
             "audit": command("audit"),
             "gate": command("gate"),
         }
-        pair = next(iter(load(file).enabled_flows)).carries[0]
+        pair = next(iter(load(file).enabled_flows)).other_heartbeats[0]
         with open_clusters(pair) as opened:
             answers["beats"] = (
                 0,

@@ -594,7 +594,7 @@ def test_a_truncated_log_that_grew_again_is_found_and_followed_by_policy(cluster
             gap.copied_past,
         )
         assert [f"old{n}" for n in range(6)] == contents(cluster_b, f"A.{topic}")
-        goes_on = replace(flow, lives=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
+        goes_on = replace(flow, lifecycle=LifecycleSettings(on_gap=GapPolicy.RECORD_AND_CONTINUE))
         assert "done" == cycle(goes_on)[1].state
         expected = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(4, 9))]
         assert expected == contents(cluster_b, f"A.{topic}")

@@ -212,7 +212,7 @@ def test_in_a_cycle(stage: Callable[..., Stage], policy: GapPolicy) -> None:
     new = [number for number in it.numbers() if number >= 20_000]
     if policy is GapPolicy.FAIL:
         assert ("failed", []) == (after.state, new)
-        cycle(replace(it.flow, lives=GOES_ON))
+        cycle(replace(it.flow, lifecycle=GOES_ON))
         new = [number for number in it.numbers() if number >= 20_000]
     assert [*range(20_000, 20_005)] == new
     assert {

@@ -175,7 +175,7 @@ def test_without_a_policy_nothing_is_forgotten_by_itself(flow, clusters, target)
 
 def test_by_policy_it_is_forgotten_when_both_have_been_gone_for_so_long(flow, clusters, target, monkeypatch):
     """Counted from when the copy was missed, not the source; said in that cycle."""
-    flow = replace(flow, lives=LifecycleSettings(forget_after_ms=30 * DAY))
+    flow = replace(flow, lifecycle=LifecycleSettings(forget_after_ms=30 * DAY))
     resumed(flow, target)
     for now, expected in [(1000 * DAY, True), (1030 * DAY - 1, True), (1030 * DAY, False)]:
         at(monkeypatch, now)
@@ -187,7 +187,7 @@ def test_by_policy_it_is_forgotten_when_both_have_been_gone_for_so_long(flow, cl
 
 def test_a_copy_that_came_back_begins_the_time_anew(flow, clusters, target, monkeypatch):
     """And a topic that somebody paused is left to that somebody."""
-    flow = replace(flow, lives=LifecycleSettings(forget_after_ms=30 * DAY))
+    flow = replace(flow, lifecycle=LifecycleSettings(forget_after_ms=30 * DAY))
     at(monkeypatch, 1000 * DAY)
     sync_topics.run(flow, clusters)
     assert 1000 * DAY == since(flow, target)

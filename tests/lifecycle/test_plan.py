@@ -55,7 +55,7 @@ def seen(
 def planned(flow, discovery, *records, lives=None, last=None, ends=None) -> LifecyclePlan:
     """The plan of a flow with these settings, ledger records, last copied offset and epoch ends."""
     progress = {} if last is None else {AT: last}
-    flow = replace(flow, lives=lives or LifecycleSettings())
+    flow = replace(flow, lifecycle=lives or LifecycleSettings())
     return plan_lifecycle(flow, discovery, ledger_from([LIFE, *records]), progress, ends or {}, NOW)
 
 

@@ -137,7 +137,7 @@ def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, t
     back_flow(source, target)
     source.delete_topics(["orders"])
     source.add_topic("orders")
-    flow = replace(flow, lives=LifecycleSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
+    flow = replace(flow, lifecycle=LifecycleSettings(on_recreated=RecreatedPolicy.NEW_INCARNATION))
     result = apply.run(flow, clusters, discover.run(flow, clusters))
     assert ((), [("orders", "rebuild-refused")]) == (
         result.rebuilt,
@@ -154,7 +154,7 @@ def test_a_shared_copy_outlives_its_source(flow, clusters, source, target, dry_r
         back_flow(source, target)
     note(target, flow.ledger_topic, DeletedTopic("orders", source.topics["orders"].topic_id, "orders", 1))
     source.delete_topics(["orders"])
-    flow = replace(flow, lives=LifecycleSettings(delete_after_ms=1))
+    flow = replace(flow, lifecycle=LifecycleSettings(delete_after_ms=1))
     result = apply.run(flow, clusters, discover.run(flow, clusters), dry_run=dry_run)
     expected = ((), [("orders", apply.SHARED)]) if is_shared else (("orders",), [])
     assert expected == (result.deleted_copies, [(it.name, it.code) for it in result.refused])

@@ -13,7 +13,7 @@ from twinlog.cluster.values import (
     PartitionDescription,
     TopicDescription,
 )
-from twinlog.config.file.keys import KEYS
+from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused

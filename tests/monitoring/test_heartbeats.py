@@ -113,18 +113,18 @@ def test_a_pair_without_a_flow_beats_on_its_own_target(flow, clusters, monkeypat
     third = FakeCluster("C")
     monkeypatch.setattr(heartbeats, "open_clusters", partial(opened, target=third))
     pair = replace(flow, target=replace(flow.target, alias="C"), enabled=False)
-    result = heartbeats.run(replace(flow, carries=(pair,)), clusters)
+    result = heartbeats.run(replace(flow, other_heartbeats=(pair,)), clusters)
     (record,) = third.topics["heartbeats"].logs[0].records
     assert Heartbeat("A", "C", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
     third.refuse("produce", "heartbeats", ClusterRefused("C refuses"))
-    said = heartbeats.run(replace(flow, carries=(pair,)), clusters).warning
+    said = heartbeats.run(replace(flow, other_heartbeats=(pair,)), clusters).warning
     assert "no heartbeat of A->C on C: C refuses" == said
 
 
 def test_the_sources_heartbeats_are_there_before_it_is_looked_at(flow, clusters, source):
     """The first discovery finds them; a source that has them already gets no further beat."""
     back = replace(flow, source=flow.target, target=flow.source, enabled=False)
-    beaten = replace(flow, way_back=back, beaten_into=back)
+    beaten = replace(flow, reverse_heartbeats=back, source_heartbeats=back)
     assert "" == heartbeats.make_ready(beaten, source)
     assert ["heartbeats"] == [topic.topic for topic in discover.run(beaten, clusters).topics]
     assert "" == heartbeats.make_ready(beaten, source)
@@ -134,7 +134,7 @@ def test_the_sources_heartbeats_are_there_before_it_is_looked_at(flow, clusters,
 def test_a_flow_the_other_way_beats_by_itself(flow, source):
     """Where B->A copies too, only the topic is made: B->A beats into it."""
     back = replace(flow, source=flow.target, target=flow.source)
-    assert "" == heartbeats.make_ready(replace(flow, beaten_into=back), source)
+    assert "" == heartbeats.make_ready(replace(flow, source_heartbeats=back), source)
     assert [] == list(source.topics["heartbeats"].logs[0].records)
 
 
@@ -142,14 +142,14 @@ def test_a_flow_the_other_way_beats_by_itself(flow, source):
 def test_where_nobody_beats_on_the_source_nothing_is_made(flow, source, change):
     """Nor where heartbeats are not copied."""
     back = replace(flow, source=flow.target, target=flow.source) if change else None
-    assert "" == heartbeats.make_ready(replace(flow, beaten_into=back, **change), source)
+    assert "" == heartbeats.make_ready(replace(flow, source_heartbeats=back, **change), source)
     assert {} == dict(source.topics)
 
 
 def test_a_way_back_that_only_beats_does_so_on_the_source(flow, clusters, source):
     """Its copy on the target shows that records arrive (MM2's heartbeats of disabled flows)."""
     back = replace(flow, source=flow.target, target=flow.source, enabled=False)
-    result = heartbeats.run(replace(flow, way_back=back), clusters)
+    result = heartbeats.run(replace(flow, reverse_heartbeats=back), clusters)
     (record,) = source.topics["heartbeats"].logs[0].records
     assert Heartbeat("B", "A", result.timestamp_ms) == Heartbeat.parse(record.key, record.value)
     assert "" == result.warning

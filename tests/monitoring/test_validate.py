@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
-from twinlog.config.flow.settings import GateSettings
+from twinlog.config.flow.tiers import GateSettings
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics

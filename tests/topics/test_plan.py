@@ -26,7 +26,7 @@ def of(plan, kind):
 def test_a_first_cycle_creates_the_internal_topics_first(flow, clusters, source):
     """Partition counts as MM2 has them, all compacted, replicas clamped to 3 brokers."""
     source.add_topic("orders", 2)
-    plan = planned(replace(flow, internal_replication_factor=5), clusters)
+    plan = planned(replace(flow, offset_storage_replication_factor=5), clusters)
     assert [
         ("mm2-offsets.A.internal", 25, 3, True),
         ("mm2-offset-map.A.internal", 16, 3, True),

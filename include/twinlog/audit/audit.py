@@ -32,7 +32,7 @@ from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdic
 from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import MIB, FlowSettings
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
@@ -50,7 +50,7 @@ SETTLE_SECONDS = 2.0
 The commit markers of one transaction are written within milliseconds of one another, but not at once.
 """
 
-MOST_FETCHED_BYTES = 8 * MIB
+MOST_FETCHED_BYTES = 8 << 20
 """Bytes fetched at once.
 
 One partition is read at a time, on both sides, with its records as columns: more would cost memory and gain nothing.

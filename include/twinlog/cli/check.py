@@ -123,7 +123,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         target, flow.target.connection, wanted
     )
     by_alias = {flow.source.alias: flow.source, flow.target.alias: flow.target}
-    for pair in flow.carries:
+    for pair in flow.other_heartbeats:
         if pair.target.alias not in by_alias:
             by_alias[pair.target.alias] = pair.target
             try:

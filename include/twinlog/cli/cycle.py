@@ -144,7 +144,7 @@ def run_cycle(
     started_ms = round(time.time() * 1000)
     not_ready = heartbeats.make_ready(flow, clusters.source)
     if (
-        not_ready and flow.way_back is None
+        not_ready and flow.reverse_heartbeats is None
     ):  # the reverse flow's heartbeat is tried again at the end of the cycle, and reported then
         warn(f"{flow.name}: {not_ready}")
     with remembering(clusters) as seen:

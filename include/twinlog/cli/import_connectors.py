@@ -33,7 +33,7 @@ def import_connectors(
 
     What of the JSON is not in it is named on stderr, with the reason. A file that could not be used is not written.
     """
-    from twinlog.config.file.connect_json import equivalent_file, read_connectors
+    from twinlog.config.flow.connect_json import equivalent_file, read_connectors
     from twinlog.config.flow.load import resolve_text
 
     made = equivalent_file(read_connectors(files), offset_storage_topic)

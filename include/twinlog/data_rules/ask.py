@@ -14,7 +14,8 @@ from pathlib import Path
 
 from twinlog import clock
 from twinlog.cluster.open import Clusters
-from twinlog.config.flow.settings import DataRulesSettings, FlowSettings, SampledSide
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.tiers import DataRulesSettings, SampledSide
 from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import UsageError
 from twinlog.formats.ledger.topics import TopicPause

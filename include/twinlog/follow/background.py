@@ -53,7 +53,7 @@ def turns(flow: FlowSettings, run_state: RunState) -> tuple[Turn, ...]:
     commits the positions of groups. Each of these two tasks has the shorter of the intervals that are switched on.
     """
     listed: list[Turn] = []
-    beating = [it for it in (flow, flow.way_back) if it is not None and it.emit_heartbeats]
+    beating = [it for it in (flow, flow.reverse_heartbeats) if it is not None and it.emit_heartbeats]
     if beating:
         every = min(it.heartbeats_interval_seconds for it in beating)
         listed.append(Turn("heartbeats", every, heartbeats.beat))
@@ -90,7 +90,7 @@ def beside(
     """
     over = threading.Event()
     arguments = [(flow, listed, on_trouble, over, head_start)]
-    for pair in flow.carries:
+    for pair in flow.other_heartbeats:
         beats = Turn("heartbeats", pair.heartbeats_interval_seconds, heartbeats.beat)
         arguments.append((pair, (beats,), only_news(on_trouble, pair.name), over, head_start))
     threads = [threading.Thread(target=_keep_turns, args=each, daemon=True) for each in arguments]

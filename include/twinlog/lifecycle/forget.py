@@ -90,7 +90,7 @@ def forget_due(
 
     `gone` are the source topics that were asked for just now and do not exist. Raises as `run`; a refusal is a line.
     """
-    after = flow.lives.forget_after_ms
+    after = flow.lifecycle.forget_after_ms
     if after is None:
         return ()
     ledger, now = read_ledger(flow, clusters.target), clock.now_ms()

@@ -89,7 +89,7 @@ def plan_lifecycle(
     recreated = [
         it for it in discovery.topics if problems.get(it.topic) == {ProblemCode.RECREATED} and not it.paused
     ]
-    on_recreated = flow.lives.on_recreated
+    on_recreated = flow.lifecycle.on_recreated
     anew = [it.topic for it in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
     # If the topic of a rebuild that is being copied was recreated since, the rebuild is not begun anew: the policy
     # decides.
@@ -140,7 +140,7 @@ def find_lost(
     start = partition.begins if last is None else last + 1
     if start is None:
         return None
-    goes_on = flow.lives.on_gap is GapPolicy.RECORD_AND_CONTINUE and not topic.paused
+    goes_on = flow.lifecycle.on_gap is GapPolicy.RECORD_AND_CONTINUE and not topic.paused
     names = (topic.topic, topic.topic_id, topic.remote_topic, partition.partition)
     if start < partition.source.log_start:
         return Lost(*names, start, partition.source.log_start - 1, past=goes_on)
@@ -187,7 +187,7 @@ def _deletions(
         if name not in ledger.deleted
     )
     back = tuple(it for it in ledger.deleted.values() if it.topic not in gone)
-    after = flow.lives.delete_after_ms
+    after = flow.lifecycle.delete_after_ms
     due = tuple(
         it
         for it in ledger.deleted.values()

@@ -57,7 +57,7 @@ def run(flow: FlowSettings, clusters: Clusters) -> HeartbeatsResult:
     missing).
     """
     now = clock.now_ms()
-    warnings = [beat(flow, clusters, now), *(beat_alone(pair, now) for pair in flow.carries)]
+    warnings = [beat(flow, clusters, now), *(beat_alone(pair, now) for pair in flow.other_heartbeats)]
     remote = remote_heartbeats(flow)
     newest = newest_beat(tail_of(clusters.target, remote))
     return HeartbeatsResult(
@@ -88,10 +88,10 @@ def make_ready(flow: FlowSettings, source: Cluster) -> str:
     So the first cycle creates its copy; if the reverse flow only writes heartbeats, the copy already holds one.  A
     source that does not answer is left to topic discovery, which reports it.
     """
-    topic, beating = missing_on_source(flow, source), flow.beaten_into
+    topic, beating = missing_on_source(flow, source), flow.source_heartbeats
     if not topic or beating is None:
         return ""
-    if flow.way_back is not None:
+    if flow.reverse_heartbeats is not None:
         return _beat_on_the_source(flow, source, clock.now_ms())
     try:
         ensure_topics(source, heartbeats_topics(beating))
@@ -102,9 +102,9 @@ def make_ready(flow: FlowSettings, source: Cluster) -> str:
 
 def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
     """Return the heartbeats topic to create on the source; "" if it exists, is not wanted, or cannot be asked for."""
-    if flow.beaten_into is None or not flow.heartbeats_replication:
+    if flow.source_heartbeats is None or not flow.heartbeats_replication:
         return ""
-    topic = flow.beaten_into.policy.heartbeats_topic()
+    topic = flow.source_heartbeats.policy.heartbeats_topic()
     try:
         return "" if source.describe_topics([topic]).found else topic
     except TwinlogError:
@@ -133,10 +133,10 @@ def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
 
 def _beat_on_the_source(flow: FlowSettings, source: Cluster, now: int) -> str:
     """Write the reverse flow's heartbeat; if the source cannot be written to, return a warning and go on."""
-    if flow.way_back is None:
+    if flow.reverse_heartbeats is None:
         return ""
     try:
-        _beat(flow.way_back, source, now)
+        _beat(flow.reverse_heartbeats, source, now)
     except TwinlogError as error:
         return f"no heartbeat on {flow.source.alias}: {error}"
     return ""

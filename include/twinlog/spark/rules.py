@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinlog.cluster.open import open_clusters
-from twinlog.config.flow.settings import SampledSide
+from twinlog.config.flow.tiers import SampledSide
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.data_rules import ask as data_rules
 from twinlog.data_rules.ask import SampledPartition

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from twinlog.config.flow.copying import MASTERS, SPARK_MASTER
+from twinlog.config.flow.values import MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
 from twinlog.spark.protection import TOKEN_VARIABLE, connect_url, protection, without_tokens
 

@@ -74,10 +74,8 @@ def heartbeats_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
 
 
 def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
-    internal = flow.internal_replication_factor
-    offsets = InternalTopic(
-        flow.offsets_topic, flow.offset_storage_partitions, flow.offset_storage_replication_factor, vital=True
-    )
+    internal = flow.offset_storage_replication_factor
+    offsets = InternalTopic(flow.offsets_topic, flow.offset_storage_partitions, internal, vital=True)
     offset_map = InternalTopic(flow.offset_map_topic, OFFSET_MAP_PARTITIONS, internal, vital=True)
     ledger = InternalTopic(flow.ledger_topic, 1, internal, vital=True)
     checkpoints = InternalTopic(

@@ -132,7 +132,7 @@ def _orphans(
         deleted = ledger.deleted.get(topic)
         if topic in source.gone:
             since = deleted.first_seen_ms if deleted is not None else None
-            after = flow.lives.delete_after_ms
+            after = flow.lifecycle.delete_after_ms
             due = None if since is None or after is None else since + after
             yield Orphan(life.remote_topic, topic, OrphanKind.DELETED, since_ms=since, delete_at_ms=due)
         elif topic in reasons:
@@ -173,7 +173,7 @@ def _source_incarnation(
             ProblemCode.RECREATED,
             topic,
             f"topic {topic} was deleted and created again on {alias}: its id was {known.topic_id} and is {seen}",
-            advice[flow.lives.on_recreated],
+            advice[flow.lifecycle.on_recreated],
         )
     ]
 
@@ -224,7 +224,7 @@ def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetS
             f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
             f"`twinlog forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
         )
-    after = flow.lives.delete_after_ms
+    after = flow.lifecycle.delete_after_ms
     stays = (
         "delete it there when nobody needs it" if after is None else "twinlog.on.deleted deletes it in time"
     )

@@ -27,7 +27,7 @@ def everything_on() -> FlowSettings:
     flow = FlowSettings(*ends, sync_group_offsets=True)
     users = (DeclaredUser("alice", Secret("x")),)
     back = FlowSettings(ends[1], ends[0], enabled=False)
-    return replace(flow, way_back=back, metadata=MetadataSettings(quotas=True, scram_users=users))
+    return replace(flow, reverse_heartbeats=back, metadata=MetadataSettings(quotas=True, scram_users=users))
 
 
 def table() -> str:

@@ -67,7 +67,7 @@ def test_a_carried_pair_needs_its_own_targets_heartbeats() -> None:
     pair = replace(FLOW, target=_cluster("C"), enabled=False)
     asked = [
         need
-        for need in needs(replace(FLOW, carries=(pair,)), Names(("orders",)), LANES)
+        for need in needs(replace(FLOW, other_heartbeats=(pair,)), Names(("orders",)), LANES)
         if need.cluster == "C"
     ]
     topic = Resource(Kind.TOPIC, "heartbeats")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import pickle
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -20,15 +20,16 @@ from twinlog.config.flow.settings import (
     CycleRule,
     FlowSettings,
     GapPolicy,
-    GateSettings,
     GroupSyncPolicy,
     GroupSyncSettings,
     Guarantee,
     LifecycleSettings,
     PoisonPolicy,
     RecreatedPolicy,
-    Tier,
 )
+from twinlog.config.flow.tiers import GateSettings, Tier
+from twinlog.config.flow.values import keys_of
+from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
@@ -107,8 +108,8 @@ def test_defaults_are_those_of_the_dataclasses(loaded: Loader) -> None:
         topics=NameFilter((".*",), (r"mm2.*\.internal", r".*\.replica", "__.*")),
         groups=NameFilter((".*",), ("console-consumer-.*", "connect-.*", "__.*")),
         config_properties_exclude=flow.config_properties_exclude,
-        way_back=loaded(MINIMAL).flows["B->A"],
-        beaten_into=loaded(MINIMAL).flows["B->A"],
+        reverse_heartbeats=loaded(MINIMAL).flows["B->A"],
+        source_heartbeats=loaded(MINIMAL).flows["B->A"],
         aliases=frozenset({"A", "B"}),
     )
     assert expected == flow
@@ -144,7 +145,7 @@ EVERY_SETTING = {
     "heartbeats.topic.replication.factor=1": ("heartbeats_topic_replication_factor", 1),
     "B.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 1),
     "B.offset.storage.replication.factor=1\noffset.storage.replication.factor=2": (
-        "internal_replication_factor",
+        "offset_storage_replication_factor",
         2,
     ),
     "A->B.offset.storage.replication.factor=1": ("offset_storage_replication_factor", 3),
@@ -191,8 +192,8 @@ EVERY_SETTING = {
         IdentityReplicationPolicy(source_alias="A"),
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
-    "B->A.emit.heartbeats.enabled=false": ("way_back", None),
-    "B->A.emit.heartbeats.enabled=False": ("beaten_into", None),
+    "B->A.emit.heartbeats.enabled=false": ("reverse_heartbeats", None),
+    "B->A.emit.heartbeats.enabled=False": ("source_heartbeats", None),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
     "twinlog.schedule=@continuous": ("continuous", True),
     "twinlog.rpo.seconds=5\ntwinlog.lag.records=7\ntwinlog.audit.percent=90": (
@@ -354,7 +355,7 @@ def test_the_most_careful_policy_of_a_group_counts(loaded: Loader) -> None:
     assert ["never-rewind", "follow", "follow", "force"] == [policies.of(it) for it in ("ab", "b", "c", "d")]
 
 
-EVERY_LIFE_SETTING = {
+EVERY_LIFECYCLE_SETTING = {
     "twinlog.on.recreated=new-incarnation": ("on_recreated", RecreatedPolicy.NEW_INCARNATION),
     "A->B.twinlog.on.recreated=append": ("on_recreated", RecreatedPolicy.APPEND),
     "twinlog.on.gap=record-and-continue": ("on_gap", GapPolicy.RECORD_AND_CONTINUE),
@@ -366,10 +367,10 @@ EVERY_LIFE_SETTING = {
 }
 
 
-@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_LIFE_SETTING.items()])
+@pytest.mark.parametrize(("lines", "name", "expected"), [(k, *v) for k, v in EVERY_LIFECYCLE_SETTING.items()])
 def test_each_setting_of_topics_as_they_live(loaded: Loader, lines: str, name: str, expected: object) -> None:
     """Each policy for deleted, recreated and shortened topics sets its field."""
-    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].lives, name)
+    assert expected == getattr(loaded(MINIMAL + lines).flows["A->B"].lifecycle, name)
 
 
 READ_BY_NAME = {"consumer", "producer", "admin"}  # of a cluster: by role, in librdkafka.py
@@ -382,8 +383,7 @@ def test_every_setting_is_read_by_somebody() -> None:
     outside = [it for it in files if "config" not in it.parts or it.name == "settings.py"]
     trees = [ast.parse(it.read_text(encoding="utf-8")) for it in outside]
     read = {it.attr for tree in trees for it in ast.walk(tree) if isinstance(it, ast.Attribute)}
-    kinds = [it for it in vars(settings).values() if isinstance(it, type) and is_dataclass(it)]
-    kinds.remove(Secret)
+    kinds = {kind for kind, _, _ in keys_of(FlowSettings)} | {ClusterSettings, Configuration, DeclaredUser}
     unread = {f"{kind.__name__}.{it.name}" for kind in kinds for it in fields(kind) if it.name not in read}
     assert {f"ClusterSettings.{name}" for name in READ_BY_NAME} >= unread
 
@@ -394,14 +394,14 @@ def test_every_field_has_a_case() -> None:
     tested |= {
         "offset_storage_topic",
         "gate",
-        "lives",
+        "lifecycle",
         "audit",
         "data_rules",
-        "carries",
-    }  # by offsets_topic; below; test_proving; test_beats
+        "other_heartbeats",
+    }  # by offsets_topic; below; test_tiers; test_pairs
     assert {field.name for field in fields(FlowSettings)} <= tested
     assert {field.name for field in fields(LifecycleSettings)} == {
-        name for name, _ in EVERY_LIFE_SETTING.values()
+        name for name, _ in EVERY_LIFECYCLE_SETTING.values()
     }
     assert {field.name for field in fields(CopySettings)} == {name for name, _ in EVERY_COPY_SETTING.values()}
     assert {field.name for field in fields(GateSettings)} == {name for name, _ in EVERY_GATE_SETTING.values()}
@@ -533,7 +533,7 @@ key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
 def test_a_file_as_found_in_the_wild(loaded: Loader) -> None:
     """Hyphens in aliases, trailing blanks, look-ahead, doubled backslashes and blacklists work."""
     flow = loaded(WILD).flows["us-east->us-west"]
-    assert (True, 1, 1) == (flow.enabled, flow.replication_factor, flow.internal_replication_factor)
+    assert (True, 1, 1) == (flow.enabled, flow.replication_factor, flow.offset_storage_replication_factor)
     assert NameFilter((r"^((?!us-west\.).*)$",), (r".*[\-\.]internal", r".*\.replica", "__.*")) == flow.topics
     names = ["orders", "us-west.orders", "us-west-2", "a-internal", "__consumer_offsets"]
     assert ["orders", "us-west-2"] == [name for name in names if flow.topics.accepts(name)]

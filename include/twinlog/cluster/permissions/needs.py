@@ -183,7 +183,8 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
 def _deletes_copies(flow: FlowSettings) -> bool:
     """Say whether a policy deletes copies; `twinlog rebuild` needs the same, only while it runs."""
     return (
-        flow.lives.delete_after_ms is not None or flow.lives.on_recreated is RecreatedPolicy.NEW_INCARNATION
+        flow.lifecycle.delete_after_ms is not None
+        or flow.lifecycle.on_recreated is RecreatedPolicy.NEW_INCARNATION
     )
 
 
@@ -231,8 +232,10 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
 
 def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
     """Yield needs of heartbeats elsewhere: a reverse flow's on the source, a carried pair's on its own target."""
-    beating = [(flow.way_back, "beat for the way back")] if flow.way_back is not None else []
-    beating += [(pair, f"beat for {pair.name}") for pair in flow.carries]
+    beating = (
+        [(flow.reverse_heartbeats, "beat for the way back")] if flow.reverse_heartbeats is not None else []
+    )
+    beating += [(pair, f"beat for {pair.name}") for pair in flow.other_heartbeats]
     for pair, why in beating:
         topic = Resource(Kind.TOPIC, pair.policy.heartbeats_topic())
         yield Need(pair.target.alias, topic, ("CREATE", "WRITE"), why, required=False)

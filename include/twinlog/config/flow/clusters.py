@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.config.file.origin import Findings, Properties, is_elsewhere
-from twinlog.config.file.precedence import ROLES, client_config
 from twinlog.config.file.providers import Providers, Secret, reveal
+from twinlog.config.flow.precedence import ROLES, client_config
 from twinlog.config.flow.reader import Reader
 from twinlog.config.security.client_properties import ClientProperties, connection_settings
-from twinlog.config.security.connection import (
-    ClusterSettings,
-    ConnectionSettings,
-)
+from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.config.security.exposure import exposures
 from twinlog.config.security.librdkafka import tunables
 from twinlog.errors import ConfigError
@@ -80,9 +77,8 @@ def _connection(
     Raises as `connection_settings`.
     """
     here = dict(properties)
-    if findings.elsewhere and here.get(ADDRESSES) == Secret(
-        ""
-    ):  # by reference: the other properties can be judged
+    if findings.elsewhere and here.get(ADDRESSES) == Secret(""):
+        # By reference: the other properties can be judged.
         here[ADDRESSES] = "elsewhere:9092"
     while True:
         try:

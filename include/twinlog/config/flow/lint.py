@@ -20,10 +20,11 @@ from twinlog.config.file.java_keys import (
     SOURCE_CONNECTOR_KEYS,
     WORKER_KEYS,
 )
-from twinlog.config.file.keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, Home, key_of, tier_key
+from twinlog.config.file.keys import Home
 from twinlog.config.file.origin import Findings, Origin, Properties
-from twinlog.config.file.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
+from twinlog.config.flow.known_keys import KEYS, KNOWN_TO_CONNECTORS, RENAMED, WHY_UNUSED, is_of_a_tier
 from twinlog.config.flow.metadata import Profile
+from twinlog.config.flow.precedence import PASSED_BY_PREFIX, WORKER_PREFIXES
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.exposure import HELD, Reach, reach
 from twinlog.policy.replication import IdentityReplicationPolicy
@@ -52,7 +53,7 @@ def lint(
             _flow_key(key.removeprefix(f"{flow}."), value.origin, findings)
         elif alias:
             _cluster_key(key.removeprefix(f"{alias}."), alias, value.origin, findings)
-        elif not _is_of_a_tier(key):
+        elif not is_of_a_tier(key):
             _top_level_key(key, value.origin, aliases, findings)
     _shared_offset_syncs(flows, findings)
     _synced_both_ways(flows, findings)
@@ -65,14 +66,10 @@ def _prefix(key: str, names: Iterable[str]) -> str:
     return max((name for name in names if key.startswith(f"{name}.")), key=len, default="")
 
 
-def _is_of_a_tier(key: str) -> bool:
-    return tier_key(key) is not None and key_of(key) is not None
-
-
 def _flow_key(name: str, origin: Origin, findings: Findings) -> None:
     if _is_client_key(name):
         _client_key(name, origin, findings)
-    elif _is_of_a_tier(name):
+    elif is_of_a_tier(name):
         return
     elif name in KEYS and KEYS[name].home is not Home.WORKER:
         _known_key(name, origin, findings)
@@ -144,8 +141,8 @@ def _known_key(name: str, origin: Origin, findings: Findings) -> None:
         findings.warn(
             origin, "is the name of releases before 4.0 and ignored by MM2 since", f"write {RENAMED[name]}"
         )
-    if not KEYS[name].used:
-        findings.note(origin, f"has no effect: {KEYS[name].why_unused}")
+    if name in WHY_UNUSED:
+        findings.note(origin, f"has no effect: {WHY_UNUSED[name]}")
 
 
 def _is_client_key(name: str) -> bool:

@@ -10,11 +10,10 @@ from pathlib import Path
 from twinlog.config.file import properties_file
 from twinlog.config.file.origin import Findings, Severity
 from twinlog.config.file.providers import AirflowResolver, providers_of
-from twinlog.config.flow.beats import with_beats
 from twinlog.config.flow.clusters import cluster_by_itself
 from twinlog.config.flow.flows import ResolvedFlow, resolve_flow
 from twinlog.config.flow.lint import lint
-from twinlog.config.flow.selection import clusters_of, pairs_of
+from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.settings import Configuration
 
 
@@ -98,7 +97,7 @@ def _resolution(
         path=file.path,
         sha256=file.sha256,
         clusters=clusters,
-        flows=with_beats({
+        flows=with_heartbeats({
             name: replace(flow.settings, aliases=frozenset(aliases)) for name, flow in flows.items()
         }),
         warnings=findings.lines(Severity.WARNING),

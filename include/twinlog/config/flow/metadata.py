@@ -1,4 +1,4 @@
-"""The settings of a flow's metadata sync: our `twinlog.*` keys for configs, ACLs, quotas and SCRAM users."""
+"""The settings of a flow's metadata sync, and the users that `twinlog.scram.users` declares."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from twinlog.config.file.keys import Kind
 from twinlog.config.file.origin import Property
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
+from twinlog.config.flow.values import BOOLEAN, Value, choice, setting
 from twinlog.errors import ConfigError
 
 DEFAULT_MECHANISM = "SCRAM-SHA-512"
@@ -44,32 +46,11 @@ class DeclaredUser:
     iterations: int = DEFAULT_ITERATIONS
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataSettings:
-    """`quotas`: whether client quotas are synced.  `approval`: whether a person approves each plan in Airflow."""
-
-    profile: Profile = Profile.STANDBY
-    approval: bool = False
-    quotas: bool = False
-    scram_users: tuple[DeclaredUser, ...] = ()
-
-
-def metadata_settings(read: Reader) -> MetadataSettings:
-    """Return the metadata settings of a flow."""
-    return MetadataSettings(
-        profile=read.choice("twinlog.metadata.profile", Profile),
-        approval=read.boolean("twinlog.metadata.approval"),
-        quotas=read.boolean("twinlog.sync.quotas.enabled"),
-        scram_users=_scram_users(read),
-    )
-
-
-def _scram_users(read: Reader) -> tuple[DeclaredUser, ...]:
+def _scram_users(read: Reader, key: str) -> tuple[DeclaredUser, ...]:
     """Split the list before references are replaced: a password may hold any character."""
-    key = "twinlog.scram.users"
     read.text(key)
     users: dict[tuple[str, str], DeclaredUser] = {}
-    for part in filter(None, (it.strip() for it in _BETWEEN_USERS.split(read.written(key)))):
+    for part in filter(None, map(str.strip, _BETWEEN_USERS.split(read.written(key)))):
         found = _USER.fullmatch(part)
         if found is None:
             read.refuse(key, "names a user in no known form", _FORM)
@@ -96,3 +77,20 @@ def _password(read: Reader, key: str, user: re.Match[str]) -> str:
     if not password:
         read.refuse(key, f"{user['name']} has an empty password", "check where its reference leads")
     return password
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSettings:
+    """Which configs, ACLs, quotas and users are synced, and who approves it."""
+
+    profile: Profile = setting(choice(Profile), "twinlog.metadata.profile", "standby")
+    """role of the target: `standby`, `promoted`, or `mm2` (MM2's own rules); see [Metadata](metadata.md)"""
+    approval: bool = setting(BOOLEAN, "twinlog.metadata.approval", "false")
+    """whether a person approves each metadata plan in Airflow before it is applied"""
+    quotas: bool = setting(BOOLEAN, "twinlog.sync.quotas.enabled", "false")
+    """whether client quotas are synced; needs ALTER_CONFIGS on the target cluster"""
+    scram_users: tuple[DeclaredUser, ...] = setting(
+        Value(Kind.LIST, _scram_users), "twinlog.scram.users", None
+    )
+    """users that shall be able to log in on the target: `alice=${file:/run/secrets/users:alice},
+    bob:SCRAM-SHA-256:8192=${env:BOB}`; SCRAM-SHA-512 with 4096 iterations where nothing is said"""

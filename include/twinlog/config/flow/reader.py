@@ -7,12 +7,13 @@ its mistakes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeVar
 
-from twinlog.config.file.keys import Kind, is_secret, key_of, whole_number
+from twinlog.config.file.keys import Key, is_secret, whole_number
 from twinlog.config.file.origin import Findings, Origin, Properties, Property, given, is_elsewhere
 from twinlog.config.file.providers import MASK, Providers, Secret
 from twinlog.errors import ConfigError
@@ -50,11 +51,18 @@ def shown(key: str, text: str, *, indirect: bool = False) -> str:
 class Reader:
     """Reads the typed values of one flow (or cluster) from its resolved properties.
 
-    Each read leaves a ResolvedValue in `trace` and mistakes in `findings`.
+    Each read leaves a ResolvedValue in `trace` and mistakes in `findings`.  `keys` are those with a default.
     """
 
-    def __init__(self, properties: Properties, providers: Providers, findings: Findings) -> None:
+    def __init__(
+        self,
+        properties: Properties,
+        providers: Providers,
+        findings: Findings,
+        keys: Mapping[str, Key] = MappingProxyType({}),
+    ) -> None:
         self._properties = properties
+        self._keys = keys
         self._providers = providers
         self.findings = findings
         self.trace: dict[str, ResolvedValue] = {}
@@ -65,6 +73,10 @@ class Reader:
         """Return the origin of a key's value."""
         found = self._properties.get(key)
         return found.origin if found is not None else given("").origin
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the keys that are written in the file."""
+        return iter(self._properties)
 
     def has(self, key: str) -> bool:
         """Say whether this key is written in the file."""
@@ -84,36 +96,45 @@ class Reader:
 
     def boolean(self, key: str) -> bool:
         """Return true or false, in any case (ConfigDef BOOLEAN)."""
-        return self.parsed(key, _boolean, "is neither true nor false")
+        return bool(self.parsed(key, _boolean, "is neither true nor false"))
 
-    def integer(self, key: str, *, at_least: int | None = None, also: int | None = None) -> int:
-        """Return an integer not below `at_least`, or `also` (such as -1 for "the broker's default")."""
+    def integer(
+        self, key: str, *, at_least: int | None = None, also: int | None = None, most: int = LONG_MAX
+    ) -> int | None:
+        """Return an integer not below `at_least`, or `also` (such as -1 for "the broker's default").
+
+        None if nothing is written and the key has no default.
+        """
 
         def parse(text: str) -> int:
-            number = _whole(key, text)
-            if number != also and at_least is not None and number < at_least:
+            """Read a number as Kafka's ConfigDef does: digits only, within INT or LONG."""
+            number = whole_number(text)
+            if not -most - 1 <= number <= most or (
+                number != also and at_least is not None and number < at_least
+            ):
                 raise ValueError
             return number
 
         allowed = "a whole number" + (f" of at least {at_least}" if at_least is not None else "")
         return self.parsed(key, parse, f"is not {allowed}{f', or {also}' if also is not None else ''}")
 
-    def optional_integer(self, key: str, *, at_least: int) -> int | None:
-        """Return an integer, or None if nothing is written (the key has no default)."""
-        text = self._text(key)
+    def choice(self, key: str, kind: type[Choice]) -> Choice:
+        """Return the member of an enumeration that the value names; the first one if there is no value."""
+        return self.parsed(key, kind, f"is none of {', '.join(kind)}") or next(iter(kind))
+
+    def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed | None:
+        """Return the parsed text; if `parse` raises ValueError, report `otherwise` and return the default.
+
+        None if there is no text, or no default in its place.
+        """
+        text, default = self._text(key), self.default(key)
         if text is None:
             return None
         try:
-            if (number := _whole(key, text)) >= at_least:
-                return number
+            return parse(text)
         except ValueError:
-            pass
-        self.refuse(key, f"{self.trace[key].shown!r} is not a whole number of at least {at_least}")
-        return None
-
-    def choice(self, key: str, kind: type[Choice]) -> Choice:
-        """Return one of the members of an enumeration, by its value."""
-        return self.parsed(key, kind, f"is none of {', '.join(kind)}")
+            self.refuse(key, f"{self.trace[key].shown!r} {otherwise}")
+            return None if default is None else parse(default)
 
     def names(self, key: str) -> tuple[str, ...]:
         """Return a list: split at commas, trimmed, empty elements dropped with a warning (ConfigDef LIST)."""
@@ -169,8 +190,17 @@ class Reader:
         """Return properties with references replaced, for readers of names and classes."""
         return {key: self._expanded(key, value)[0] for key, value in properties.items()}
 
+    def below(self, *prefixes: str) -> dict[str, str]:
+        """Return the properties whose keys begin with one of these, with references replaced."""
+        return self.plain({key: value for key, value in self._properties.items() if key.startswith(prefixes)})
+
+    def default(self, key: str) -> str | None:
+        """Return the default of a key, as it would be written in a file."""
+        found = self._keys.get(key)
+        return found.default if found is not None else None
+
     def _text(self, key: str) -> str | None:
-        default = _default(key)
+        default = self.default(key)
         value = self._properties.get(key)
         if value is None and default is None:
             self.trace[key] = ResolvedValue(key, "", given("").origin)
@@ -191,34 +221,10 @@ class Reader:
             self._unknown.add(value.origin)
             if self.findings.elsewhere and is_elsewhere(error):
                 self._unresolved.add(value.origin)
-            return _default(key) or "", True
+            return self.default(key) or "", True
         if not expanded.known:
             self._unknown.add(value.origin)
         return expanded.text, expanded.indirect
-
-    def parsed(self, key: str, parse: Callable[[str], Parsed], otherwise: str) -> Parsed:
-        """Return the parsed text; if `parse` raises ValueError, report `otherwise` and return the default."""
-        text = self._text(key) or ""
-        try:
-            return parse(text)
-        except ValueError:
-            self.findings.error(self.origin(key), f"{self.trace[key].shown!r} {otherwise}")
-            return parse(_default(key) or "")
-
-
-def _whole(key: str, text: str) -> int:
-    """Read a number as Kafka's ConfigDef does: digits only, within INT or LONG.  Raises ValueError."""
-    known = key_of(key)
-    most = INT_MAX if known is not None and known.kind is Kind.INT else LONG_MAX
-    number = whole_number(text)
-    if not -most - 1 <= number <= most:
-        raise ValueError
-    return number
-
-
-def _default(key: str) -> str | None:
-    known = key_of(key)
-    return known.default if known is not None else None
 
 
 def _boolean(text: str) -> bool:

@@ -1,28 +1,61 @@
 """The configuration as the rest of twinlog sees it: typed, resolved, frozen.
 
-`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file; tests build them by hand.  No
-other code needs to know how a value was written or where it came from (`twinlog.config.flow.explain` does).  Times are
-in ms, sizes in bytes, unless the name says otherwise.
+`twinlog.config.flow.load.load(path)` builds these values from an mm2.properties file; tests build them by hand.  Each
+field says which key it is read from (values.py); no other code needs to know how a value was written or where it came
+from (`twinlog.config.flow.explain` does).  Times are in ms, sizes in bytes, unless the name says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar
 
-from twinlog.config.file.providers import Secret
+from twinlog.config.file.keys import Home, Key, Kind
 from twinlog.config.flow.metadata import MetadataSettings
+from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
+from twinlog.config.flow.values import (
+    BOOLEAN,
+    CONNECTOR_NAME,
+    CONTINUOUS,
+    EXCLUDED_CONFIGS,
+    FACTOR,
+    IS_TRUE,
+    MASTER,
+    OFFSETS_TOPIC,
+    PATH,
+    PATTERNS,
+    POLICY,
+    POSITIVE_INT,
+    POSITIVE_LONG,
+    REFRESH_TOPICS,
+    SCHEDULE,
+    SECONDS,
+    SWITCH,
+    TEXT,
+    after,
+    choice,
+    chosen,
+    name_filter,
+    optional,
+    section,
+    sections,
+    setting,
+    whole,
+)
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.policy import state_topics
-from twinlog.policy.replication import DefaultReplicationPolicy, ReplicationPolicy
+from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.selection import NameFilter
 
-MIB = 1024 * 1024
-
-CONTINUOUS = "@continuous"
-"""The schedule of a Dag whose runs follow each other (Airflow's ContinuousTimetable)."""
+FILTERED_CONFIGS = (
+    "follower.replication.throttled.replicas,leader.replication.throttled.replicas,"
+    "message.timestamp.difference.max.ms,log.message.timestamp.before.max.ms,"
+    "log.message.timestamp.after.max.ms,message.timestamp.type,unclean.leader.election.enable,"
+    "min.insync.replicas"
+)
 
 
 class Guarantee(StrEnum):
@@ -61,39 +94,6 @@ class CycleRule(StrEnum):
     MM2_4_4 = "mm2-4.4"
 
 
-@dataclass(frozen=True, slots=True)
-class CopySettings:
-    """`twinlog.*` keys of the copy path.
-
-    `lanes` None means that the amount of work decides.  A transaction commits at `transaction_bytes` or
-    `transaction_ms`, whichever comes first.  `transaction_timeout_ms` is how long a dead lane can block a
-    read_committed reader.  `read_committed` follows `consumer.isolation.level`.
-
-    Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
-    uncommitted), and the guarantee is exactly once (MM2: at least once).
-
-    `bytes_per_second` is the limit of all lanes of the flow together, None for no limit.  `start_from_latest` is
-    `consumer.auto.offset.reset=latest`: partitions without progress start at the end.
-    """
-
-    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
-    lanes: int | None = None
-    transaction_bytes: int = 64 * MIB
-    transaction_ms: int = 10_000
-    transaction_timeout_ms: int = 60_000
-    fetch_bytes: int = 16 * MIB
-    partition_fetch_bytes: int = 4 * MIB
-    read_committed: bool = True
-    start_from_latest: bool = False
-    poison: PoisonPolicy = PoisonPolicy.FAIL
-    bytes_per_second: int | None = None
-    spark_master: str = "local[2]"
-    follow_seconds: int = 60
-
-
-_NO_GROUP = NameFilter(())
-
-
 class GroupSyncPolicy(StrEnum):
     """What may happen to a group's position on the target if its translation lies before it."""
 
@@ -102,17 +102,87 @@ class GroupSyncPolicy(StrEnum):
     FORCE = "force"
 
 
+class OffsetSyncsLocation(StrEnum):
+    """The cluster that holds the offset syncs (`offset-syncs.topic.location`, KIP-716)."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+class _Isolation(StrEnum):
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class _Reset(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """How the copy works.
+
+    Two defaults differ from MM2's: records of aborted transactions are not copied (`read_committed`; MM2 reads
+    uncommitted), and the guarantee is exactly once (MM2: at least once).  `lanes` None means that the amount of work
+    decides.
+    """
+
+    guarantee: Guarantee = setting(choice(Guarantee), "twinlog.guarantee", "exactly_once")
+    """`exactly_once` (transactions on the target) or `at_least_once` ([two rhythms](architecture.md#two-rhythms))"""
+    lanes: int | None = setting(optional(Kind.INT, 1), "twinlog.lanes", None)
+    """transactional writers at once; default: one for each 256 MiB there is to copy, at most as many as the Spark job
+    has slots. A Connect server counts as two slots unless its master is `local[N]`. A followed flow never has more
+    than its share of the slots"""
+    transaction_bytes: int = setting(whole(Kind.LONG, 1024), "twinlog.transaction.bytes", "67108864")
+    """bytes after which a lane commits"""
+    transaction_ms: int = setting(POSITIVE_LONG, "twinlog.transaction.ms", "10000")
+    """ms after which a lane commits"""
+    transaction_timeout_ms: int = setting(whole(Kind.INT, 1000), "twinlog.transaction.timeout.ms", "60000")
+    """ms that a dead lane can hold up read_committed readers; above `twinlog.transaction.ms`"""
+    fetch_bytes: int = setting(POSITIVE_INT, "twinlog.fetch.bytes", "16777216")
+    """bytes of one fetch from the source"""
+    partition_fetch_bytes: int = setting(POSITIVE_INT, "twinlog.partition.fetch.bytes", "4194304")
+    """bytes of one partition in a fetch"""
+    read_committed: bool = setting(
+        chosen(_Isolation.READ_COMMITTED), "consumer.isolation.level", "read_committed"
+    )
+    """`read_committed`: records of aborted transactions are not copied; `read_uncommitted`: MM2's default"""
+    start_from_latest: bool = setting(chosen(_Reset.LATEST), "consumer.auto.offset.reset", "earliest")
+    """where a partition without progress starts: `earliest` or `latest`"""
+    poison: PoisonPolicy = setting(choice(PoisonPolicy), "twinlog.on.poison.record", "fail")
+    """a record that the target cannot hold: `fail`, or `quarantine` (written aside to
+    `mm2-quarantine.<source>.internal`: [chaos.md](chaos.md#poisonous-records))"""
+    bytes_per_second: int | None = setting(optional(Kind.LONG, 1), "twinlog.bytes.per.second", None)
+    """bytes that all lanes of the flow together may send in a second, batch headers included; default: no limit. A
+    followed flow then has one lane, unless `twinlog.lanes` says more"""
+    spark_master: str = setting(MASTER, "twinlog.spark.master", "local[2]")
+    """Spark master of the copy: `local[N]`, `spark://...`, or a Connect server `sc://...`; who else is let in there:
+    [security](security.md#spark-what-travels-where). `yarn` and `k8s://...` are handed to Spark as they are, and were
+    never tried"""
+    follow_seconds: int = setting(POSITIVE_LONG, "twinlog.follow.seconds", "60")
+    """how often follow mode (`twinlog run --for`, a continuous Dag) looks for new topics and partitions, tries
+    partitions with errors again, and assigns partitions anew when one lane stays overloaded while another could take
+    more; when nothing has changed the copy just goes on"""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSyncSettings:
-    """`twinlog.group.sync.policy` for all groups, and lists of group patterns for some.
+    """The policy for all groups, and lists of group patterns for some.
 
     If several lists match a group, the most careful policy applies: never-rewind, then follow, then force.
     """
 
-    policy: GroupSyncPolicy = GroupSyncPolicy.NEVER_REWIND
-    never_rewind: NameFilter = _NO_GROUP
-    follow: NameFilter = _NO_GROUP
-    force: NameFilter = _NO_GROUP
+    policy: GroupSyncPolicy = setting(choice(GroupSyncPolicy), "twinlog.group.sync.policy", "never-rewind")
+    """what group sync does when a group's translated position lies before the one it has on the target:
+    `never-rewind` leaves it, `follow` takes it back if it was not moved since twinlog's last write, `force` takes it
+    back always ([offsets](offsets.md))"""
+    never_rewind: NameFilter = setting(PATTERNS, "twinlog.group.sync.policy.never-rewind", "")
+    """groups (Java regexes) with this policy; of several lists that match, the most careful counts"""
+    follow: NameFilter = setting(PATTERNS, "twinlog.group.sync.policy.follow", "")
+    """groups with this policy"""
+    force: NameFilter = setting(PATTERNS, "twinlog.group.sync.policy.force", "")
+    """groups with this policy"""
 
     def of(self, group: str) -> GroupSyncPolicy:
         """Return the policy of a group."""
@@ -124,156 +194,179 @@ class GroupSyncSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
-    """Topics with limits of their own (`twinlog.tier.NAME.*`); the tier "" covers all other topics.
-
-    `rpo_seconds` is how old a record may get before it is copied.  `lag_records` is how many may be missing in a
-    partition when a planned failover begins.  `audit_percent` is how much of a topic must have been proved equal.
-    None sets no limit.
-    """
-
-    name: str = ""
-    topics: NameFilter = field(default_factory=NameFilter)
-    rpo_seconds: int = 300
-    lag_records: int = 0
-    audit_percent: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GateSettings:
-    """`twinlog.gate.*` keys: the conditions of the readiness gate.
-
-    `fence_seconds` is the time over which the source's ends must stand still.  `state_age_seconds` is the greatest age
-    of the last cycle, `audit_age_seconds` that of a topic's last audit.  `canary_seconds` is how long the gate waits
-    for its canary.  `undecided_seconds` (`twinlog.undecided.seconds`) is how long a transaction of the source may hold
-    records back; a longer one also raises an alarm.  `schemas_topic` is the topic of the source's schema registry.
-    `blocking` names checks that by default only warn and that forbid a failover here.  `reports` is the folder for
-    pages and evidence, None for the default one of the user.  `sign_with` is a private key (PEM, Ed25519) for the
-    evidence.  `alert_url` receives alarms about a broken RPO.
-    """
-
-    fence_seconds: int = 10
-    state_age_seconds: int = 3600
-    audit_age_seconds: int = 86_400
-    heartbeat_age_seconds: int = 300
-    canary_seconds: int = 120
-    undecided_seconds: int = 900
-    free_disk_percent: int = 10
-    schemas_topic: str = "_schemas"
-    blocking: tuple[str, ...] = ()
-    schedule: str = "0 6 * * *"
-    reports: Path | None = None
-    reports_kept: int = 50
-    sign_with: Path | None = None
-    alert_url: Secret | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditSettings:
-    """`twinlog.audit.schedule`: the cron expression of the flow's audit, in UTC."""
-
-    schedule: str = "45 * * * *"
-
-
-class SampledSide(StrEnum):
-    """The side whose records the user's own rules judge (`twinlog.data.quality.side`)."""
-
-    SOURCE = "source"
-    TARGET = "target"
-
-
-@dataclass(frozen=True, slots=True)
-class DataRulesSettings:
-    """`twinlog.data.quality.*` keys: the user's own rules of the data.
-
-    `suite` is a file of expectations; None judges nothing.  `sample_records` is the number of newest offsets of each
-    partition that are judged.  With `stop`, a topic that breaks a critical rule is paused; otherwise it is only
-    reported.
-    """
-
-    suite: Path | None = None
-    topics: NameFilter = field(default_factory=NameFilter)
-    sample_records: int = 1000
-    side: SampledSide = SampledSide.TARGET
-    stop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class LifecycleSettings:
-    """How to handle topics that are deleted, recreated or lose records (docs/topics.md).
+    """How to handle topics that are deleted, recreated or lose records (docs/topics.md); None keeps them."""
 
-    `delete_after_ms` is how long a copy outlives its deleted source topic (`twinlog.on.deleted`); None keeps it.
-    `forget_after_ms` is how long both must be missing before the ledger forgets them (`twinlog.on.deleted.both`).
-    """
-
-    on_recreated: RecreatedPolicy = RecreatedPolicy.FAIL
-    on_gap: GapPolicy = GapPolicy.FAIL
-    delete_after_ms: int | None = None
-    forget_after_ms: int | None = None
+    on_recreated: RecreatedPolicy = setting(choice(RecreatedPolicy), "twinlog.on.recreated", "fail")
+    """a source topic was deleted and created again: `fail` (that topic stops), `new-incarnation` (its copy is deleted
+    and made anew), or `append` (the new records go behind the old ones); see [topics](topics.md)"""
+    on_gap: GapPolicy = setting(choice(GapPolicy), "twinlog.on.gap", "fail")
+    """the source no longer has records that were not copied: `fail` (that partition stops in front of them), or
+    `record-and-continue` (noted in the ledger, copying goes on behind them)"""
+    delete_after_ms: int | None = setting(after("delete-after", "7d"), "twinlog.on.deleted", "keep")
+    """a source topic was deleted: `keep` its copy, or delete it when the topic has been gone for this time:
+    `delete-after:7d` (also `m`, `h`)"""
+    forget_after_ms: int | None = setting(after("forget-after", "30d"), "twinlog.on.deleted.both", "keep")
+    """a topic and its copy were both deleted: `keep` its state, or drop it when both have been missed for this time:
+    `forget-after:30d` (also `m`, `h`); see [topics](topics.md#forgetting-a-topic)"""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """One flow `A->B`: MM2's settings under their own names, ours in `copy`.
+    """One flow `A->B`: MM2's settings under their own names, and groups of twinlog's own.
 
-    `enabled` False with `emit_heartbeats` True is MM2's case of a flow that only writes heartbeats
-    (MirrorMakerConfig).  `way_back` is the reverse flow if that one copies nothing and only writes heartbeats.
-    `carries` are pairs without a flow in either direction for which this flow writes heartbeats.  `beaten_into` is a
-    flow that writes heartbeats on the source (config/flow/beats.py).  `progress_on_source` are the topics of the
-    source in which flows into it keep their progress, if they were given names.  `aliases` are those of all clusters
-    of the file.  `schedule` is the cron expression of the flow's Dag, in UTC (`twinlog.schedule`), or CONTINUOUS.
-    `metrics_folder` is where each cycle's numbers are written for Prometheus, None for nowhere
-    (`twinlog.metrics.folder`).
+    If a flow is not `enabled` but `emit_heartbeats`, it only writes heartbeats, as in MM2 (MirrorMakerConfig).
+    `reverse_heartbeats` is the reverse flow if that one only writes heartbeats; `other_heartbeats` are pairs without a
+    flow in either direction for which this flow writes them; `source_heartbeats` is a flow that writes heartbeats on
+    the source (pairs.py).  `progress_on_source` are the topics of the source in which flows into it keep their
+    progress, if they were given names.  `aliases` are those of all clusters of the file.
     """
 
     source: ClusterSettings
     target: ClusterSettings
-    enabled: bool = True
-    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
-    topics: NameFilter = field(default_factory=NameFilter)
-    groups: NameFilter = field(default_factory=NameFilter)
-    config_properties_exclude: NameFilter = field(default_factory=NameFilter)
-    cycle_rule: CycleRule = CycleRule.MM2_4_3
-    use_defaults_from: str = "target"
-    replication_factor: int = 2
-    internal_replication_factor: int = 3
-    offset_syncs_topic_replication_factor: int = 3
-    checkpoints_topic_replication_factor: int = 3
-    heartbeats_topic_replication_factor: int = 3
-    offset_storage_replication_factor: int = 3
-    offset_storage_partitions: int = 25
-    offset_syncs_topic_location: str = "source"
-    offset_storage_topic: str = ""
+    _source_cluster_alias: ClassVar = Key("source.cluster.alias", Kind.STRING, None)
+    """is the alias in the flow's name; another value is refused"""
+    _target_cluster_alias: ClassVar = Key("target.cluster.alias", Kind.STRING, None)
+    """is the alias in the flow's name; another value is refused"""
+    enabled: bool = setting(IS_TRUE, "enabled", "false", home=Home.FLOW_ONLY, initial=True)
+    """whether `A->B` copies; per flow only; anything but `true` is false"""
+    policy: ReplicationPolicy = setting(
+        POLICY, "replication.policy.class", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+    )
+    """how topics are named on the target: MM2's Default- or IdentityReplicationPolicy, or a Python class by its
+    dotted name"""
+    _replication_policy_separator: ClassVar = Key("replication.policy.separator", Kind.STRING, ".")
+    """between alias and topic"""
+    _replication_policy_internal_topic_separator_enabled: ClassVar = Key(
+        "replication.policy.internal.topic.separator.enabled", Kind.BOOLEAN, "true"
+    )
+    """whether internal topics use the separator too (KIP-949)"""
+    topics: NameFilter = setting(
+        name_filter("topics.exclude", "topics.blacklist"), "topics", ".*", initial=NameFilter()
+    )
+    """topics to copy: names and Java regexes, comma separated, matched as a whole; empty copies nothing"""
+    _topics_exclude: ClassVar = Key("topics.exclude", Kind.LIST, r"mm2.*\.internal,.*\.replica,__.*")
+    """topics not to copy; wins over `topics`"""
+    _topics_blacklist: ClassVar = Key("topics.blacklist", Kind.LIST, None)
+    """name of releases before 4.0 for `topics.exclude`, which wins; warned about"""
+    groups: NameFilter = setting(
+        name_filter("groups.exclude", "groups.blacklist"), "groups", ".*", initial=NameFilter()
+    )
+    """consumer groups whose offsets are translated"""
+    _groups_exclude: ClassVar = Key("groups.exclude", Kind.LIST, "console-consumer-.*,connect-.*,__.*")
+    """groups that are not; wins over `groups`"""
+    _groups_blacklist: ClassVar = Key("groups.blacklist", Kind.LIST, None)
+    """name of releases before 4.0 for `groups.exclude`, which wins; warned about"""
+    config_properties_exclude: NameFilter = setting(
+        EXCLUDED_CONFIGS, "config.properties.exclude", FILTERED_CONFIGS, initial=NameFilter()
+    )
+    """topic configs that are not synced"""
+    _config_properties_blacklist: ClassVar = Key("config.properties.blacklist", Kind.LIST, None)
+    """name of releases before 4.0 for `config.properties.exclude`, which wins; warned about"""
+    cycle_rule: CycleRule = setting(choice(CycleRule), "twinlog.cycle.rule", "mm2-4.3")
+    """`mm2-4.3`, or `mm2-4.4`, which also refuses topics that came through the source itself"""
+    use_defaults_from: str = setting(TEXT, "use.defaults.from", "target", home=Home.FLOW_ONLY)
+    """`source`: configs that are defaults on the source are synced too; per flow only"""
+    replication_factor: int = setting(FACTOR, "replication.factor", "2")
+    """of created remote topics; -1: the broker's default"""
+    offset_syncs_topic_replication_factor: int = setting(FACTOR, "offset-syncs.topic.replication.factor", "3")
+    """of the topic of offset syncs"""
+    checkpoints_topic_replication_factor: int = setting(FACTOR, "checkpoints.topic.replication.factor", "3")
+    """of `A.checkpoints.internal`"""
+    heartbeats_topic_replication_factor: int = setting(FACTOR, "heartbeats.topic.replication.factor", "3")
+    """of `heartbeats`"""
+    offset_storage_replication_factor: int = setting(FACTOR, "offset.storage.replication.factor", "3")
+    """of the offset storage, the offset map and the ledger; -1: the broker's default"""
+    offset_storage_partitions: int = setting(FACTOR, "offset.storage.partitions", "25")
+    """partitions of the offset storage when it is created"""
+    offset_syncs_topic_location: OffsetSyncsLocation = setting(
+        choice(OffsetSyncsLocation), "offset-syncs.topic.location", "source"
+    )
+    """`source` or `target`: the cluster that holds the offset syncs (KIP-716)"""
+    offset_storage_topic: str = setting(OFFSETS_TOPIC, "offset.storage.topic", None)
+    """where progress is kept on the target; default `mm2-offsets.A.internal`; no flow copies a topic of that name"""
+    _offsets_storage_topic: ClassVar = Key(
+        "offsets.storage.topic", Kind.STRING, None, given_home=Home.FLOW_ONLY
+    )
+    """offsets topic of this flow's source connector (KIP-618); per flow only; wins over `offset.storage.topic`"""
     progress_on_source: frozenset[str] = frozenset()
-    offset_lag_max: int = 100
-    emit_offset_syncs: bool = True
-    emit_heartbeats: bool = True
-    heartbeats_interval_seconds: int = 1
-    heartbeats_replication: bool = True
-    emit_checkpoints: bool = True
-    emit_checkpoints_interval_seconds: int = 60
-    sync_group_offsets: bool = False
-    sync_group_offsets_interval_seconds: int = 60
-    group_sync: GroupSyncSettings = field(default_factory=GroupSyncSettings)
-    refresh_topics: bool = True
-    refresh_groups_interval_seconds: int = 600
-    sync_topic_configs: bool = True
-    sync_topic_configs_interval_seconds: int = 600
-    sync_topic_acls: bool = True
-    sync_topic_acls_interval_seconds: int = 600
-    connector_name: str = "MirrorSourceConnector"
-    copy: CopySettings = field(default_factory=CopySettings)
-    lives: LifecycleSettings = field(default_factory=LifecycleSettings)
-    metrics_folder: Path | None = None
-    schedule: str = "* * * * *"
-    way_back: FlowSettings | None = None
-    carries: tuple[FlowSettings, ...] = ()
-    beaten_into: FlowSettings | None = None
-    gate: GateSettings = field(default_factory=GateSettings)
-    audit: AuditSettings = field(default_factory=AuditSettings)
-    data_rules: DataRulesSettings = field(default_factory=DataRulesSettings)
-    metadata: MetadataSettings = field(default_factory=MetadataSettings)
-    tiers: tuple[Tier, ...] = (Tier(),)
+    offset_lag_max: int = setting(whole(Kind.LONG), "offset.lag.max", "100")
+    """records that MM2's offset syncs may lag behind"""
+    emit_offset_syncs: bool = setting(BOOLEAN, "emit.offset-syncs.enabled", "true")
+    """whether MM2's offset syncs are written (the exact map is always kept)"""
+    emit_heartbeats: bool = setting(SWITCH, "emit.heartbeats.enabled", "true")
+    """whether heartbeats are written, also by flows that are not enabled"""
+    heartbeats_interval_seconds: int = setting(SECONDS, "emit.heartbeats.interval.seconds", "1")
+    """how often"""
+    heartbeats_replication: bool = setting(BOOLEAN, "heartbeats.replication.enabled", "true")
+    """whether heartbeats topics are copied whatever `topics` says"""
+    emit_checkpoints: bool = setting(SWITCH, "emit.checkpoints.enabled", "true")
+    """whether checkpoints are written"""
+    emit_checkpoints_interval_seconds: int = setting(SECONDS, "emit.checkpoints.interval.seconds", "60")
+    """how often"""
+    sync_group_offsets: bool = setting(SWITCH, "sync.group.offsets.enabled", "false")
+    """whether translated offsets are committed on the target"""
+    sync_group_offsets_interval_seconds: int = setting(SECONDS, "sync.group.offsets.interval.seconds", "60")
+    """how often"""
+    group_sync: GroupSyncSettings = section(GroupSyncSettings)
+    refresh_topics: bool = setting(REFRESH_TOPICS, "refresh.topics.enabled", "true")
+    """whether each cycle looks for new topics and partitions; otherwise only the first cycle of the flow does, as MM2
+    does when it starts"""
+    _refresh_topics_interval_seconds: ClassVar = Key(
+        "refresh.topics.interval.seconds", Kind.LONG, "600", limits=SECONDS.limits
+    )
+    """no effect on how often: each cycle looks for topics; a negative value switches it off, as it does for each
+    interval beside a key `.enabled`"""
+    refresh_groups_interval_seconds: int = setting(SECONDS, "refresh.groups.interval.seconds", "600")
+    """how often a checkpoint that has not changed is written again"""
+    sync_topic_configs: bool = setting(SWITCH, "sync.topic.configs.enabled", "true")
+    """whether topic configs are synced"""
+    sync_topic_configs_interval_seconds: int = setting(SECONDS, "sync.topic.configs.interval.seconds", "600")
+    """how often, by the Dag `sync_metadata__A__B`; `twinlog run` never does it after a copy is made"""
+    sync_topic_acls: bool = setting(SWITCH, "sync.topic.acls.enabled", "true")
+    """whether topic ACLs are synced"""
+    sync_topic_acls_interval_seconds: int = setting(SECONDS, "sync.topic.acls.interval.seconds", "600")
+    """how often, by the same Dag; never by `twinlog run`"""
+    connector_name: str = setting(CONNECTOR_NAME, "name", "MirrorSourceConnector")
+    """name of the source connector: first part of the key under which progress is stored. Per flow"""
+    _connector_name: ClassVar = Key("twinlog.connector.name", Kind.STRING, None)
+    """name of the source connector whose progress is continued, when it ran in Kafka Connect; wins over `name`"""
+    copy: CopySettings = section(CopySettings)
+    lifecycle: LifecycleSettings = section(LifecycleSettings)
+    metrics_folder: Path | None = setting(PATH, "twinlog.metrics.folder", None)
+    """folder into which each cycle, and each minute of a run that follows, writes its numbers as `twinlog-A__B.prom`,
+    for the textfile collector of Prometheus' node_exporter"""
+    schedule: str = setting(SCHEDULE, "twinlog.schedule", "* * * * *")
+    """cron expression of the flow's Dag, in UTC; `@continuous`: its runs follow the source; each is relieved by the
+    next after 15 times `twinlog.follow.seconds`"""
+    _topic_filter_class: ClassVar = Key(
+        "topic.filter.class", Kind.CLASS, "org.apache.kafka.connect.mirror.DefaultTopicFilter"
+    )
+    """only the default is supported"""
+    _group_filter_class: ClassVar = Key(
+        "group.filter.class", Kind.CLASS, "org.apache.kafka.connect.mirror.DefaultGroupFilter"
+    )
+    """only the default is supported"""
+    _config_property_filter_class: ClassVar = Key(
+        "config.property.filter.class",
+        Kind.CLASS,
+        "org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",
+    )
+    """only the default is supported"""
+    _transforms: ClassVar = Key("transforms", Kind.LIST, "")
+    """refused when set: batches are copied unread"""
+    _predicates: ClassVar = Key("predicates", Kind.LIST, "")
+    """refused when set: batches are copied unread"""
+    _config_providers: ClassVar = Key("config.providers", Kind.LIST, "")
+    """names of declared providers, see Secrets"""
+    reverse_heartbeats: FlowSettings | None = None
+    other_heartbeats: tuple[FlowSettings, ...] = ()
+    source_heartbeats: FlowSettings | None = None
+    gate: GateSettings = section(GateSettings)
+    audit: AuditSettings = section(AuditSettings)
+    data_rules: DataRulesSettings = section(DataRulesSettings)
+    metadata: MetadataSettings = section(MetadataSettings)
+    tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()
 
     def tier_of(self, topic: str) -> Tier:

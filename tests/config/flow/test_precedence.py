@@ -6,11 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from twinlog.config.file import precedence
 from twinlog.config.file.origin import Findings, Origin, Properties, Property
 from twinlog.config.file.properties_file import parse
 from twinlog.config.file.providers import providers_of
-from twinlog.config.flow.selection import clusters_of, pairs_of
+from twinlog.config.flow import precedence
+from twinlog.config.flow.pairs import clusters_of, pairs_of
 
 
 def raw(text: str) -> Properties:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
-from twinlog.config.file.keys import KNOWN_TO_CONNECTORS
 from twinlog.config.file.origin import DEFAULT, Properties, Property, given
+from twinlog.config.flow.known_keys import KNOWN_TO_CONNECTORS
 
 ROLES = tuple(ROLE_KEYS)
 CONNECTOR_KEYS = KNOWN_TO_CONNECTORS | (CLIENT_KEYS - {"bootstrap.servers"})

@@ -25,7 +25,7 @@ def flows_of(path: Path, *lines: str) -> dict[str, FlowSettings]:
 
 def beats_of(flow: FlowSettings) -> list[str]:
     """Name all pairs that a flow beats for."""
-    pairs = [flow, *([flow.way_back] if flow.way_back else []), *flow.carries]
+    pairs = [flow, *([flow.reverse_heartbeats] if flow.reverse_heartbeats else []), *flow.other_heartbeats]
     return [pair.name for pair in pairs if pair.emit_heartbeats]
 
 

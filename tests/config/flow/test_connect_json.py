@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from twinlog.cli.import_connectors import import_connectors
 from twinlog.cli.main import main
-from twinlog.config.file import precedence
-from twinlog.config.file.connect_json import equivalent_file, read_connectors
 from twinlog.config.file.origin import given as given_value
 from twinlog.config.file.providers import reveal
+from twinlog.config.flow import precedence
+from twinlog.config.flow.connect_json import equivalent_file, read_connectors
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError, UsageError

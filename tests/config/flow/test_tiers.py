@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from twinlog.config.flow.load import load
-from twinlog.config.flow.settings import AuditSettings, Configuration, DataRulesSettings, SampledSide
+from twinlog.config.flow.settings import Configuration
+from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, SampledSide
 from twinlog.errors import ConfigError
 from twinlog.policy.selection import NameFilter
 

@@ -1,12 +1,19 @@
-"""Find the clusters and flows that a file names: MM2's rule for pairs (MirrorMakerConfig.clusterPairs)."""
+"""Find the clusters and flows that a file names, and the flow that writes heartbeats for each pair of clusters.
+
+MM2 starts a heartbeat connector for each ordered pair whose `emit.heartbeats.enabled` is true, whether the pair copies
+or not (MirrorMakerConfig.clusterPairs).  twinlog runs only flows that copy.  Each of them writes heartbeats for
+itself, for its reverse flow, and for the pairs without a flow that are assigned to it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from twinlog.config.file.origin import Findings, Properties, Property, given
 from twinlog.config.file.providers import Providers
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError
 
 HEARTBEATS = "emit.heartbeats.enabled"
@@ -49,6 +56,49 @@ def pairs_of(
         if enabled or beats:
             chosen.append(Pair(source, target))
     return tuple(chosen)
+
+
+def with_heartbeats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
+    """Give each copying flow the pairs it writes heartbeats for, and the writer of those on its source.  Pure."""
+    copying = [flow for flow in flows.values() if flow.enabled]
+    reverse = {flow.name: _reverse(flow, flows) for flow in copying}
+    taken = {found.name for found in reverse.values() if found is not None}
+    alone = [flow for flow in flows.values() if _only_heartbeats(flow) and flow.name not in taken]
+
+    def completed(flow: FlowSettings) -> FlowSettings:
+        return replace(
+            flow,
+            reverse_heartbeats=reverse[flow.name],
+            other_heartbeats=tuple(pair for pair in alone if _writer(pair, copying) is flow),
+            source_heartbeats=_into(flow.source.alias, flows.values()),
+        )
+
+    return {name: completed(flow) if flow.enabled else flow for name, flow in flows.items()}
+
+
+def _writer(pair: FlowSettings, copying: Iterable[FlowSettings]) -> FlowSettings | None:
+    """Choose the flow that writes heartbeats for a pair without a flow.
+
+    The first flow that copies from or to the pair's target, because heartbeats are written there; else the first flow.
+    None if no flow copies, because then nothing runs.
+    """
+    flows = tuple(copying)
+    meeting = (flow for flow in flows if pair.target.alias in {flow.source.alias, flow.target.alias})
+    return next(meeting, flows[0] if flows else None)
+
+
+def _only_heartbeats(flow: FlowSettings) -> bool:
+    return not flow.enabled and flow.emit_heartbeats
+
+
+def _reverse(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSettings | None:
+    found = flows.get(f"{flow.target.alias}->{flow.source.alias}")
+    return found if found is not None and _only_heartbeats(found) else None
+
+
+def _into(alias: str, flows: Iterable[FlowSettings]) -> FlowSettings | None:
+    """Find the flow that writes heartbeats on a cluster: the reverse of a flow, or any other pair."""
+    return next((flow for flow in flows if flow.target.alias == alias and flow.emit_heartbeats), None)
 
 
 def _java_true(value: Property, providers: Providers, findings: Findings) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlog.config.file.java_keys import CLIENT_KEYS
-from twinlog.config.file.keys import KEYS
+from twinlog.config.flow.known_keys import KEYS, WHY_UNUSED
 from twinlog.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
@@ -302,7 +302,7 @@ def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
 
 def _default(key: str) -> str | None:
     known = KEYS.get(key)
-    return known.default if known is not None and known.used else None
+    return known.default if known is not None and key not in WHY_UNUSED else None
 
 
 def _allow_difference(key: str, connector: Connector) -> None:

@@ -1,0 +1,69 @@
+"""The keys twinlog knows: those of the settings' fields, and those of MM2 that have no effect here.
+
+The names and defaults of MM2's keys are those of Kafka 4.3.1's MirrorSourceConfig, MirrorCheckpointConfig and
+MirrorHeartbeatConfig; ours start with `twinlog.`.
+"""
+
+from __future__ import annotations
+
+from twinlog.config.file.keys import Home, Key, Kind, tier_key
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.values import keys_of
+
+_WITHOUT_EFFECT = {
+    "there is no Connect worker": (
+        Key("connector.class", Kind.STRING, None),
+        Key("connector.plugin.version", Kind.STRING, None),
+    ),
+    "twinlog.lanes says how many lanes copy at once": (
+        Key("tasks.max", Kind.INT, "1"),
+        Key("tasks.max.enforce", Kind.BOOLEAN, "true"),
+    ),
+    "a cycle ends when its ranges are copied": (
+        Key("consumer.poll.timeout.ms", Kind.LONG, "1000", given_home=Home.CONNECTOR),
+    ),
+    "each cycle reads the groups that there are": (Key("refresh.groups.enabled", Kind.BOOLEAN, "true"),),
+    "requests to a cluster have a limit of their own": (Key("admin.timeout.ms", Kind.LONG, "60000"),),
+    "Java classes cannot run here": (Key("forwarding.admin.class", Kind.CLASS, None),),
+    "Java metric reporters cannot run here": (
+        Key("metric.reporters", Kind.LIST, "org.apache.kafka.common.metrics.JmxReporter"),
+        Key("metric.names.formats", Kind.LIST, "legacy"),
+    ),
+    "twinlog copies bytes and converts nothing": tuple(
+        Key(f"{part}.converter{version}", kind, None)
+        for part in ("key", "value", "header")
+        for version, kind in (("", Kind.CLASS), (".plugin.version", Kind.STRING))
+    ),
+    "the file is read when a command or a task begins, and then no more": (
+        Key("config.action.reload", Kind.STRING, "restart"),
+    ),
+    "Airflow and Spark decide how failures are retried and reported": (
+        Key("errors.retry.timeout", Kind.LONG, "0"),
+        Key("errors.retry.delay.max.ms", Kind.LONG, "60000"),
+        Key("errors.tolerance", Kind.STRING, "none"),
+        Key("errors.log.enable", Kind.BOOLEAN, "false"),
+        Key("errors.log.include.messages", Kind.BOOLEAN, "false"),
+    ),
+}
+
+WHY_UNUSED = {key.name: why for why, keys in _WITHOUT_EFFECT.items() for key in keys}
+"""Why a key of MM2 has no effect, by the key."""
+
+KEYS: dict[str, Key] = {key.name: key for _, _, key in keys_of(FlowSettings)} | {
+    key.name: key for keys in _WITHOUT_EFFECT.values() for key in keys
+}
+"""Every key that twinlog reads by name, except Java client keys (java_keys.py); keys of tiers stand once for all."""
+
+RENAMED = {f"{list_}.blacklist": f"{list_}.exclude" for list_ in ("topics", "groups", "config.properties")}
+"""Names of older guides (Kafka 2.7-3.9, KIP-629), honoured with a warning; the new name wins."""
+
+KNOWN_TO_CONNECTORS = frozenset(
+    {"enabled"} | {key.name for key in KEYS.values() if key.home is Home.CONNECTOR}
+)
+"""MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
+
+
+def is_of_a_tier(name: str) -> bool:
+    """Say whether this is a key of a tier, whatever the tier's name."""
+    found = tier_key(name)
+    return found is not None and found[1] in KEYS

@@ -1,0 +1,153 @@
+"""The limits that a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from twinlog.config.file.keys import Key, Kind, tier_key
+from twinlog.config.file.providers import Secret
+from twinlog.config.flow.reader import Reader
+from twinlog.config.flow.values import (
+    BOOLEAN,
+    CRON,
+    NAMES,
+    PATH,
+    PATTERNS,
+    PERCENT,
+    POSITIVE_INT,
+    POSITIVE_LONG,
+    SECRET_ADDRESS,
+    TEXT,
+    choice,
+    declared_in,
+    setting,
+    whole,
+)
+from twinlog.policy.selection import NameFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Topics with limits of their own; the tier "" covers all other topics.  None sets no limit."""
+
+    name: str = ""
+    topics: NameFilter = setting(PATTERNS, "twinlog.tier.NAME.topics", None, initial=NameFilter())
+    """topics (names or regexes) of a tier; NAME is yours. A topic that several tiers name belongs to the one with the
+    least RPO"""
+    rpo_seconds: int = setting(POSITIVE_LONG, "twinlog.rpo.seconds", "300")
+    """how old a record may get before it is copied, for topics without a tier of their own"""
+    _tier_rpo_seconds: ClassVar = Key("twinlog.tier.NAME.rpo.seconds", Kind.LONG, None)
+    """as `twinlog.rpo.seconds`, for the tier; default: that one"""
+    lag_records: int = setting(whole(Kind.LONG, 0), "twinlog.lag.records", "0")
+    """records of a partition that may be missing when a planned failover begins"""
+    _tier_lag_records: ClassVar = Key("twinlog.tier.NAME.lag.records", Kind.LONG, None)
+    """as `twinlog.lag.records`, for the tier; default: that one"""
+    audit_percent: int | None = setting(PERCENT, "twinlog.audit.percent", None)
+    """how much of what both sides still hold of each topic must have been proved equal; without it 100 once producers
+    have stopped, 50 while they write and without the source ([gate.md](gate.md#topics))"""
+    _tier_audit_percent: ClassVar = Key("twinlog.tier.NAME.audit.percent", Kind.INT, None)
+    """as `twinlog.audit.percent`, for the tier; default: that one"""
+
+
+def read_tiers(read: Reader, *, enabled: bool) -> tuple[Tier, ...]:
+    """Return the tier of all other topics first, then the tiers of the file, in order of name.
+
+    A tier has the limits of all topics unless it sets its own.  If a flow is enabled, a tier without topics is a
+    mistake; if it is not, the tier's topics may be written for another flow alone.
+    """
+    limits = {name: it.read(read) for name, it in declared_in(Tier).items() if name != "topics"}
+    everything = Tier(**limits)
+    names = sorted({found[0] for key in read if (found := tier_key(key)) is not None})
+    nameless = [name for name in names if not read.has(f"twinlog.tier.{name}.topics")]
+    if nameless and enabled:
+        read.findings.error(
+            read.findings.missing(),
+            f"tier {nameless[0]} names no topics",
+            f"add a line such as twinlog.tier.{nameless[0]}.topics = orders, payments",
+        )
+    return (everything, *(_tier(read, name, everything) for name in names if name not in nameless))
+
+
+def _tier(read: Reader, name: str, everything: Tier) -> Tier:
+    own = {}
+    for field, it in declared_in(Tier).items():
+        key = f"twinlog.tier.{name}.{it.key.name.removeprefix('twinlog.').removeprefix('tier.NAME.')}"
+        found = it.value.read(read, key)  # also if it is not written: `explain` shows it
+        if read.has(key) and not read.unresolved(key):
+            own[field] = found
+    return replace(everything, name=name, **own)
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """The conditions of the readiness gate, and where its alarms and reports go.
+
+    `reports` None is the default folder of the user.
+    """
+
+    fence_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.fence.seconds", "10")
+    """seconds over which the ends of the source's partitions must stand still to prove that producers stopped"""
+    state_age_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.state.age.seconds", "3600")
+    """how old the last cycle may be"""
+    audit_age_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.audit.age.seconds", "86400")
+    """how old a topic's last audit may be; one that was never audited is never ready"""
+    heartbeat_age_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.heartbeat.age.seconds", "300")
+    """how old the newest copied heartbeat may be before it is warned about"""
+    canary_seconds: int = setting(POSITIVE_LONG, "twinlog.gate.canary.seconds", "120")
+    """how long the gate waits for its canary to arrive"""
+    undecided_seconds: int = setting(POSITIVE_LONG, "twinlog.undecided.seconds", "900")
+    """how long a transaction of the source may hold records back before that is an alarm and forbids a failover:
+    Kafka's `transaction.max.timeout.ms`"""
+    free_disk_percent: int = setting(whole(Kind.INT, 0), "twinlog.gate.free.disk.percent", "10")
+    """disk that must be free on each broker of the target, else the gate warns"""
+    schemas_topic: str = setting(TEXT, "twinlog.gate.schemas.topic", "_schemas")
+    """source topic in which a schema registry keeps its schemas; if the flow copies it, the copy must hold the
+    same"""
+    blocking: tuple[str, ...] = setting(NAMES, "twinlog.gate.blocking", "")
+    """checks that only warn by themselves and forbid a failover here, such as `survives-a-broker`"""
+    schedule: str = setting(CRON, "twinlog.gate.schedule", "0 6 * * *")
+    """cron expression of the Dag `failover_readiness__A__B`, in UTC"""
+    reports: Path | None = setting(PATH, "twinlog.reports.folder", None)
+    """folder for gate pages, evidence and Data Docs; default: `twinlog/reports` in the user's data folder"""
+    reports_kept: int = setting(POSITIVE_INT, "twinlog.reports.kept", "50")
+    """reports kept of each kind and flow; older ones are deleted, evidence never"""
+    sign_with: Path | None = setting(PATH, "twinlog.gate.sign.with", None)
+    """file of the private key (Ed25519, PEM, not encrypted) that signs the gate's evidence; `--sign-with` wins"""
+    alert_url: Secret | None = setting(SECRET_ADDRESS, "twinlog.alert.url", None)
+    """address that gets a POST with JSON (`text`, `flow`, `run`) from Airflow, never from `twinlog run`, when a topic
+    is over its RPO, or a cycle of the Dag does not end within the strictest RPO; treated as a secret"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """When the flow is audited."""
+
+    schedule: str = setting(CRON, "twinlog.audit.schedule", "45 * * * *")
+    """cron expression of the Dag `audit__A__B`, in UTC: records that are new since the last audit are compared"""
+
+
+class SampledSide(StrEnum):
+    """The side whose records the user's own rules judge (`twinlog.data.quality.side`)."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class DataRulesSettings:
+    """The user's own rules of the data; `suite` None judges nothing."""
+
+    suite: Path | None = setting(PATH, "twinlog.data.quality.suite", None)
+    """file of your own rules of the data ([audit.md](audit.md#your-own-rules-of-the-data)); without it no rules are
+    checked. The Dag `audit__A__B` checks them, or `jobs/check_data.py`; no command does"""
+    topics: NameFilter = setting(PATTERNS, "twinlog.data.quality.topics", ".*")
+    """source topics that the rules are for"""
+    sample_records: int = setting(POSITIVE_INT, "twinlog.data.quality.sample.records", "1000")
+    """how many of the newest offsets of each partition are checked"""
+    side: SampledSide = setting(choice(SampledSide), "twinlog.data.quality.side", "target")
+    """the cluster whose records are checked: `source` or `target`"""
+    stop: bool = setting(BOOLEAN, "twinlog.data.quality.stop", "false")
+    """pause a topic that breaks a critical rule; otherwise it is only reported"""
