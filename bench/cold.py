@@ -31,7 +31,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics
 from twinlog.spark.session import submit_options
 
-JOB = Path(__file__).parent.parent / "jobs" / "replicate_partitions.py"
+JOB = Path(__file__).parent.parent / "jobs" / "run_step.py"
 SIZES = (1000, 1)
 
 Row = dict[str, Any]
@@ -49,7 +49,8 @@ class Way:
         if self.whole_cycle:
             return [twinlog(), "run", "--once", "--output", "json", "--config", config]
         spark_submit = Path(sys.executable).with_name("spark-submit")
-        return [spark_submit, "--master", f"local[{CORES}]", JOB, "--config", config, "--flow", "A->B"]
+        request = json.dumps({"step": "copy", "config": str(config), "flow": "A->B"})
+        return [spark_submit, "--master", f"local[{CORES}]", JOB, request]
 
     def copied(self, output: str) -> Row:
         """Read records and bytes from the printed output."""

@@ -28,8 +28,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
 from twinlog.copying.result import CopyResult
 from twinlog.lab.kafka.broker import EmbeddedKafka
+from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.lifecycle import sync_topics
-from twinlog.spark.runner import SparkLaneRunner, open_runner
+from twinlog.spark.runner import SparkRunner, open_runner
 
 RATE = 10_000_000
 """Bytes per second of the throttled copy."""
@@ -47,7 +48,7 @@ class Bench:
 
     source: EmbeddedKafka
     target: EmbeddedKafka
-    runner: SparkLaneRunner
+    runner: SparkRunner[LaneSpec, LaneReport]
     folder: Path
 
     def flow(self, topics: str, extra: str = "") -> FlowSettings:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from airflow.sdk import DAG, CronTriggerTimetable
 
 from twinlog.airflow.flows import flow_dags, read_configuration
-from twinlog.airflow.operators.audit import PARAMS, AuditOperator
-from twinlog.airflow.operators.data_rules import DataRulesOperator
+from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
+from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import RETRIES
 from twinlog.config.flow.settings import FlowSettings
 
@@ -37,9 +37,12 @@ def audit(dag_id: str, flow: FlowSettings) -> DAG:
         description=f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
         doc_md=TEXT.format(**ends),
     ) as dag:
-        AuditOperator(task_id="compare", flow=flow.name, doc_md="Compare both sides with one Spark job.")
-        DataRulesOperator(
+        SparkStepOperator(
+            task_id="compare", step=AUDIT, flow=flow.name, doc_md="Compare both sides with one Spark job."
+        )
+        SparkStepOperator(
             task_id="data_rules",
+            step=DATA_RULES,
             flow=flow.name,
             doc_md="Ask the user's own rules of a sample, if there are any.",
         )

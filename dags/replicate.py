@@ -15,7 +15,8 @@ from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.cycle_request import PARAMS, describe_flow
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
-from twinlog.airflow.operators.replicate import ReplicateOperator
+from twinlog.airflow.operators.copy import COPY
+from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import RETRIES
 from twinlog.airflow.tasks import cycle as tasks
 from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
@@ -64,8 +65,9 @@ def replicate(dag_id: str, flow: FlowSettings) -> DAG:
             """Compute what there is to copy, up to now or to the end of a backfill's data interval."""
             return tasks.plan_ranges(flow.name)
 
-        copy = ReplicateOperator(
+        copy = SparkStepOperator(
             task_id="copy",
+            step=COPY,
             flow=flow.name,
             max_active_tis_per_dag=RUNS_AT_ONCE if overlaps(flow) else 1,
             doc_md="Copy the ranges with one Spark job, exactly once.",

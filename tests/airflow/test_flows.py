@@ -5,7 +5,7 @@ import pytest
 
 from twinlog.airflow.flows import (
     DEFAULT_CONFIG,
-    REPLICATE_JOB,
+    STEP_JOB,
     configuration_path,
     dag_id_of,
     flow_dags,
@@ -67,7 +67,7 @@ def test_environment_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path("/etc/twinlog/mm2.properties") == configuration_path()
     monkeypatch.setenv("TWINLOG_CONFIG", "")
     assert configuration_path() == DEFAULT_CONFIG
-    assert REPLICATE_JOB.parent.parent == DEFAULT_CONFIG.parents[2]
+    assert (True, DEFAULT_CONFIG.parents[2]) == (STEP_JOB.exists(), STEP_JOB.parents[1])
 
 
 TLS = {"security.protocol": "SSL"}

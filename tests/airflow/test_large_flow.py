@@ -15,7 +15,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.airflow.operators.audit import for_xcom as audit_for_xcom
-from twinlog.airflow.operators.outcome import failure_of, for_xcom
+from twinlog.airflow.operators.copy import failure_of, for_xcom
 from twinlog.airflow.tasks import cycle as tasks
 from twinlog.airflow.tasks import readiness
 from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, WHOLE_IN, shortened

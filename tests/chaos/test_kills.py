@@ -8,6 +8,7 @@ times (TWINLOG_KILLS, TWINLOG_SPARK_KILLS).
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -40,7 +41,7 @@ LARGEST = 300
 """Bytes of a value."""
 KILLS = int(os.environ.get("TWINLOG_KILLS", "6"))
 SPARK_KILLS = int(os.environ.get("TWINLOG_SPARK_KILLS", "1"))
-JOB = Path(__file__).resolve().parents[2] / "jobs" / "replicate_partitions.py"
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
 
 
 def kill_midway(driver: subprocess.Popen[str], chance: random.Random) -> bool:
@@ -140,7 +141,7 @@ def start_job(config: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(str(scripts / "spark-submit"), "--master", "local[2]", *conf),
-            *(str(JOB), "--config", str(config), "--flow", "A->B"),
+            *(str(JOB), json.dumps({"step": "copy", "config": str(config), "flow": "A->B"})),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -20,17 +20,17 @@ from twinlog.state.ledger import read_ledger
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
 SCRIPTS = Path(sys.executable).parent
 GOOD = [Seen(b"%d" % n, b'{"n": %d}' % n, 1_700_000_000_000 + n) for n in range(2000)]
 
 
-def submit(job: str, config: Path, *words: str) -> tuple[int, dict[str, Any]]:
+def submit(step: str, config: Path) -> tuple[int, dict[str, Any]]:
     """spark-submit as an operator would do it; its exit code, and what it printed last."""
     conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-    command = [str(SCRIPTS / "spark-submit"), "--master", "local[2]", *conf, str(JOBS / job)]
+    command = [str(SCRIPTS / "spark-submit"), "--master", "local[2]", *conf, str(JOB)]
     done = subprocess.run(
-        [*command, "--config", str(config), "--flow", "A->B", *words],
+        [*command, json.dumps({"step": step, "config": str(config), "flow": "A->B"})],
         capture_output=True,
         text=True,
         timeout=300,
@@ -63,9 +63,9 @@ def test_audit_and_rules(
     )
     flow = load(config).flows["A->B"]
     cycle(flow)
-    code, audited = submit("audit_partitions.py", config)
+    code, audited = submit("audit", config)
     assert (0, True, 6000, 1.0) == (code, audited["equal"], audited["records"], audited["coverage"])
-    code, told = submit("check_data.py", config)
+    code, told = submit("data_rules", config)
     assert (1, False, [bad]) == (code, told["success"], told["paused"])
     rules = {
         topic["topic"]: {it["rule"]: (it["passed"], it["places"]) for it in topic["rules"]}

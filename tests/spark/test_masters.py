@@ -23,7 +23,7 @@ from twinlog.lifecycle import sync_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
-JOB = Path(__file__).resolve().parents[2] / "jobs" / "replicate_partitions.py"
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
 SCRIPTS = Path(sys.executable).parent
 RECORDS = [Seen(b"%d" % n, b"v" * 50, 1_700_000_000_000 + n, (("h", b"1"),)) for n in range(3000)]
 
@@ -62,7 +62,7 @@ def equal(cluster_a: Any, cluster_b: Any, topic: str) -> bool:
 def submit(config: Path, master: str) -> dict[str, Any]:
     """spark-submit of the job, as an operator would do it."""
     conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-    job = [str(JOB), "--config", str(config), "--flow", "A->B"]
+    job = [str(JOB), json.dumps({"step": "copy", "config": str(config), "flow": "A->B"})]
     return last_line([str(SCRIPTS / "spark-submit"), "--master", master, *conf, *job])
 
 
@@ -93,10 +93,10 @@ def test_a_warm_connect_server(
     topic = unique_topic("connect")
     config = prepared(tmp_path, cluster_a, cluster_b, topic)
     client = (
-        "import json, sys; from pathlib import Path; from twinlog.jsonable import to_json;"
-        "from twinlog.spark.application import replicate;"
-        f"result = replicate(Path({str(config)!r}), 'A->B', 'run', master={connect_server!r});"
-        "print(json.dumps({'twinlog': to_json(result)}))"
+        "import json; from pathlib import Path; from twinlog.spark.application import outcome, run;"
+        "from twinlog.spark.request import CopyRequest;"
+        f"request = CopyRequest(config=Path({str(config)!r}), flow='A->B', run_id='run');"
+        f"print(json.dumps({{'twinlog': outcome(run(request, master={connect_server!r}))}}))"
     )
     result = last_line([sys.executable, "-c", client])
     assert (result["state"], result["records"]) == ("done", 6000)

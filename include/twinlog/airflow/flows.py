@@ -20,9 +20,7 @@ from twinlog.errors import ConfigError
 CONFIG_VARIABLE = "TWINLOG_CONFIG"
 PROJECT = Path(twinlog.__file__).resolve().parents[2]
 DEFAULT_CONFIG = PROJECT / "include" / "config" / "mm2.properties"
-REPLICATE_JOB = PROJECT / "jobs" / "replicate_partitions.py"
-AUDIT_JOB = PROJECT / "jobs" / "audit_partitions.py"
-DATA_JOB = PROJECT / "jobs" / "check_data.py"
+STEP_JOB = PROJECT / "jobs" / "run_step.py"
 
 
 def configuration_path() -> Path:

@@ -109,7 +109,7 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
     with open_clusters(flow) as clusters:
         if master is None:
             return step.run(flow, clusters, LocalAuditRunner(), asked)
-        from twinlog.spark.audit_runner import open_audit_runner
+        from twinlog.spark.runner import open_audit_runner
 
         with open_audit_runner(master, f"twinlog audit {flow.name}") as runner:
             return step.run(flow, clusters, runner, asked)

@@ -1,35 +1,50 @@
-"""A whole copy, or audit, as one Spark application: run by the jobs and by a Connect client (driver)."""
+"""A whole step as one Spark application: run by jobs/run_step.py and by a Connect client (driver)."""
 
 from __future__ import annotations
 
+import functools
 import logging
+import pickle
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from twinlog.audit import audit as audit_step
+from twinlog.audit import audit
 from twinlog.audit.plan import AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cluster.open import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.connection import handed_over
+from twinlog.config.flow.tiers import SampledSide
+from twinlog.config.security.connection import ConnectionSettings, handed_over
 from twinlog.copying import copy
 from twinlog.copying.progress import Lines
 from twinlog.copying.result import CopyResult, keep_outcome
-from twinlog.errors import TwinlogError, UsageError
+from twinlog.data_rules import ask as data_rules
+from twinlog.data_rules.ask import DataRulesResult, SampledPartition
+from twinlog.data_rules.suite import TopicRules, ask
+from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
 from twinlog.follow.report import RunState
-from twinlog.spark.audit_runner import open_audit_runner
+from twinlog.jsonable import Json, to_json
+from twinlog.spark import session as spark_session
+from twinlog.spark.build import BUILD
 from twinlog.spark.protection import require_safe_way
-from twinlog.spark.runner import open_runner
+from twinlog.spark.request import AuditStepRequest, CopyRequest, Request
+from twinlog.spark.runner import open_audit_runner, open_runner
+from twinlog.spark.sample_task import SCHEMA, sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
+
+Result = CopyResult | AuditResult | DataRulesResult
 
 
 class Running(Protocol):
@@ -39,54 +54,82 @@ class Running(Protocol):
         """Cancel them."""
 
 
+OnStart = Callable[[Running], None]
+
+
 def _nobody(_runner: Running) -> None:
     """Ignore a runner that ends with this process."""
 
 
-def replicate(
-    config: Path,
-    flow_name: str,
-    run_id: str,
-    *,
-    until_ms: int | None = None,
-    topics: Collection[str] | None = None,
-    follow_seconds: float | None = None,
-    gives_way_to: str = "",
-    master: str = SUBMITTED,
-    on_start: Callable[[Running], None] = _nobody,
-) -> CopyResult:
-    """Load the configuration, open a session on `master` and copy one flow, or follow it for `follow_seconds`.
+def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobody) -> Result:
+    """Load the configuration, open a session on `master` and run the step.
 
-    Following ends in order if a run takes over whose id begins with `gives_way_to`; if that is empty, every rival is
-    an error.  `on_start` is called with the jobs that can be cancelled, before the first one.
-
-    Raises ConfigError for a wrong file or for a Spark that would not keep its passwords secret, UsageError if the file
-    has no such flow, and what the copy raises.
+    `on_start` is called with the jobs that can be cancelled, before the first one.  Raises ConfigError for a wrong file
+    or for a Spark that would not keep its passwords secret, UsageError if the file has no such flow, and what the step
+    raises.  The user's own rules need a classic session.
     """
-    flow = flow_named(config, flow_name)
+    flow = flow_named(request.config, request.flow)
+    match request:
+        case CopyRequest():
+            return _copy(flow, request, master, on_start)
+        case AuditStepRequest():
+            return _audit(flow, request.audit, master, on_start)
+        case _:
+            return _apply_rules(flow, master)
+
+
+def outcome(result: Result) -> Json:
+    """Return a result as JSON without contents of records: a log, or Airflow's database, keeps it."""
+    told: Json = to_json(result.without_contents() if isinstance(result, AuditResult) else result)
+    return told
+
+
+def exit_code(result: Result) -> ExitCode:
+    """Return how the application ends: whether the step did all, and found all in order."""
+    match result:
+        case CopyResult():
+            code = ExitCode.SAYS_NO if result.state == "failed" else ExitCode.DONE
+            return ExitCode.CLUSTER if result.broke_off else code
+        case AuditResult():
+            return ExitCode.DONE if result.equal else ExitCode.SAYS_NO
+        case _:
+            return ExitCode.DONE if result.success else ExitCode.SAYS_NO
+
+
+def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
+    """Copy the flow, or follow it for `follow_seconds`."""
     require_safe_way(master, (flow.source.connection, flow.target.connection))
+    topics = frozenset(request.topics) or None
     with open_runner(master, f"twinlog {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
-        if follow_seconds is None:
+        if request.follow_seconds is None:
             listener = Lines(log.info).tell
             result = copy.run(
-                flow, clusters, runner, run_id=run_id, until_ms=until_ms, topics=topics, on_progress=listener
+                flow,
+                clusters,
+                runner,
+                run_id=request.run_id,
+                until_ms=request.until_ms,
+                topics=topics,
+                on_progress=listener,
             )
             keep_outcome(flow, clusters.target, result)
             return result
         runner.warm()  # a run that follows until now goes on meanwhile
-        run_state = RunState(run_id, round(time.time() * 1000))
+        run_state = RunState(request.run_id, round(time.time() * 1000))
         with beside(flow, turns(flow, run_state), _log_trouble, head_start=HEAD_START_SECONDS):
             result = follow.run(
                 flow,
                 clusters,
                 runner,
-                run_id=run_id,
-                seconds=follow_seconds,
+                run_id=request.run_id,
+                seconds=request.follow_seconds,
                 topics=topics,
                 on_window=lambda window: log.info(window.line),
                 on_look=log.info,
-                gives_way_to=lambda rival: bool(gives_way_to) and rival.startswith(gives_way_to),
+                gives_way_to=lambda rival: (
+                    bool(request.gives_way_to) and rival.startswith(request.gives_way_to)
+                ),
                 run_state=run_state,
             )
         keep_outcome(flow, clusters.target, result)
@@ -97,24 +140,38 @@ def _log_trouble(step: str, error: TwinlogError) -> None:
     log.warning("%s: %s", step, error)
 
 
-def audit(
-    config: Path,
-    flow_name: str,
-    request: AuditRequest | None = None,
-    *,
-    master: str = SUBMITTED,
-    on_start: Callable[[Running], None] = _nobody,
-) -> AuditResult:
-    """Load the configuration, open a session on `master` and audit one flow; `on_start` as for `replicate`.
-
-    Raises ConfigError for a wrong file or for a Spark that would not keep its passwords secret, UsageError if the file
-    has no such flow, and what the step `audit` raises.
-    """
-    flow = flow_named(config, flow_name)
+def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
     require_safe_way(master, (flow.source.connection, flow.target.connection))
     with open_audit_runner(master, f"twinlog audit {flow.name}") as runner, open_clusters(flow) as clusters:
         on_start(runner)
-        return audit_step.run(flow, clusters, runner, request)
+        return audit.run(flow, clusters, runner, request)
+
+
+def _apply_rules(flow: FlowSettings, master: str) -> DataRulesResult:
+    side = flow.source if flow.data_rules.side is SampledSide.SOURCE else flow.target
+    with (
+        spark_session.session(master, f"twinlog data rules {flow.name}") as spark,
+        open_clusters(flow) as clusters,
+    ):
+        return data_rules.run(flow, clusters, functools.partial(_ask_on_spark, spark, side.connection))
+
+
+def _ask_on_spark(
+    spark: SparkSession,
+    connection: ConnectionSettings,
+    suite: Mapping[str, object],
+    path: Path,
+    partitions: Sequence[SampledPartition],
+) -> tuple[TopicRules, ...]:
+    """Read every partition in a task of its own, then apply the suite topic by topic."""
+    if not partitions:
+        return ()
+    read = functools.partial(sample, pickle.dumps((connection, tuple(partitions))), BUILD)
+    frame = spark.range(0, len(partitions), 1, len(partitions)).mapInArrow(read, SCHEMA).cache()
+    # Great Expectations runs dozens of small queries: one task each, not Spark's 200.
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    topics = sorted({it.topic for it in partitions})
+    return tuple(ask(suite, path, topic, frame.where(frame.topic == topic).coalesce(1)) for topic in topics)
 
 
 def flow_named(config: Path, name: str) -> FlowSettings:

@@ -1,8 +1,6 @@
-"""The Spark task of a copy: copy one lane and answer with one row.
+"""The Spark task of a copy: copy one lane and answer with one row, its number and its report as JSON.
 
 No record passes through Spark: ranges go in, reports come out.
-
-The one row in which the task of a lane answers: its number, and its report as JSON.
 """
 
 from __future__ import annotations
@@ -10,8 +8,8 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -20,18 +18,10 @@ from twinlog.lane.copy.copy_lane import copy_lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
 from twinlog.spark.build import other_build, refuse_build
 
-if TYPE_CHECKING:
-    pass
-
 SCHEMA: Final = "lane int, report string"
-
-
 _ARROW_SCHEMA: Final = pa.schema([("lane", pa.int32()), ("report", pa.string())])
 
-
 NOT_ITS_LANE: Final = -1
-
-
 """The lane number in the answer of a worker that can work for no lane: its report is the reason, as text."""
 
 
@@ -48,11 +38,6 @@ def answer(lane: int, report: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([number, column], schema=_ARROW_SCHEMA)
 
 
-def decline(difference: str) -> pa.RecordBatch:
-    """Make the row of a worker that runs a twinlog other than the driver's."""
-    return answer(NOT_ITS_LANE, difference)
-
-
 def reports(rows: Iterable[Any]) -> list[str]:
     """Return the reports of a job's rows, as JSON (driver).  Raises TerminalError if a worker declined."""
     given = [(row["lane"], row["report"]) for row in rows]
@@ -62,24 +47,31 @@ def reports(rows: Iterable[Any]) -> list[str]:
     return [report for _, report in given]
 
 
-def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Copy the lane whose number stands in each row (task, once per lane).
+def run_lanes(
+    lanes: bytes, build: str, batches: Iterable[pa.RecordBatch], work: Callable[[Any], Any]
+) -> Iterator[pa.RecordBatch]:
+    """Do the work of the lane whose number stands in each row, and answer with its report (task, once per lane).
 
-    `lanes` is the pickled tuple of LaneSpec, `build` the driver's twinlog.  A worker with another build does not
-    unpickle or write anything; it declines.  An attempt other than the first writes nothing and answers "fence-again".
+    `lanes` is the pickled tuple of what the lanes are to do, `build` the driver's twinlog.  A worker with another build
+    does not unpickle or write anything; it declines.
     """
     if difference := other_build(build):
-        yield decline(difference)
+        yield answer(NOT_ITS_LANE, difference)
         return
-    specs: dict[int, LaneSpec] = dict(enumerate(pickle.loads(lanes)))
+    specs = dict(enumerate(pickle.loads(lanes)))
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            spec = specs[number]
-            doubt = doubt_about_this_task()
-            report = (
-                LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
-            )
-            yield answer(spec.lane, to_json(report))
+            yield answer(number, to_json(work(specs[number])))
+
+
+def copy_lanes(lanes: bytes, build: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Copy lanes (LaneSpec).  An attempt other than the first writes nothing and answers "fence-again"."""
+    return run_lanes(lanes, build, batches, _copy)
+
+
+def _copy(spec: LaneSpec) -> LaneReport:
+    doubt = doubt_about_this_task()
+    return LaneReport(spec.lane, LaneOutcome.FENCE_AGAIN, (), error=doubt) if doubt else copy_lane(spec)
 
 
 def start_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,35 +6,52 @@ import functools
 import logging
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.copying.rounds import TASKS_DIED
 from twinlog.errors import TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.spark import session as spark_session
+from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
+Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec)
+Report = TypeVar("Report", LaneReport, AuditLaneReport)
+
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 
-class SparkLaneRunner:
-    """The runner of `twinlog.copying.copy` over a Spark session, classic or Connect (driver)."""
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Spec, Report]):
+    """What a job's tasks do with their lanes, how their answers are read, and the error if the job itself fails."""
 
-    def __init__(self, spark: SparkSession, slots: int, master: str = "") -> None:
+    task: Callable[[bytes, str, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    parse: Callable[[str], Report]
+    failed: Callable[[Sequence[Spec], str], TransientError]
+
+
+class SparkRunner(Generic[Spec, Report]):
+    """Runs lanes of a copy or an audit over a Spark session, classic or Connect (driver)."""
+
+    def __init__(self, spark: SparkSession, slots: int, work: Work[Spec, Report], master: str = "") -> None:
         self._spark = spark
+        self._work: Work[Spec, Report] = work
         self._master = master
         self.slots = slots
 
-    def run(self, lanes: Sequence[LaneSpec]) -> tuple[LaneReport, ...]:
+    def run(self, lanes: Sequence[Spec]) -> tuple[Report, ...]:
         """Run one job with exactly one task per lane (`spark.range` does that; a repartition does not).
 
         Raises TransientError if a task died without a report, or Spark itself did; ConfigError if the way to the tasks
@@ -42,17 +59,12 @@ class SparkLaneRunner:
         """
         for lane in lanes:
             require_safe_way(self._master, (lane.source, lane.target))
-        task = functools.partial(copy_lanes, pickle.dumps(tuple(lanes)), BUILD)
+        task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
         try:
             rows = self._spark.range(0, len(lanes), 1, len(lanes)).mapInArrow(task, SCHEMA).collect()
         except Exception as error:
-            raise TransientError(
-                f"the Spark job of {lanes[0].flow} failed: {reason_of(error)}",
-                hint="what was committed counts; the driver fences again",
-                code=TASKS_DIED,
-                flow=lanes[0].flow,
-            ) from error
-        return tuple(map(parse_report, reports(rows)))
+            raise self._work.failed(lanes, reason_of(error)) from error
+        return tuple(map(self._work.parse, reports(rows)))
 
     def warm(self) -> None:
         """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
@@ -66,19 +78,38 @@ class SparkLaneRunner:
             self._spark.range(0, 1, 1, 1).mapInArrow(start_worker, SCHEMA).collect()
 
     def cancel(self) -> None:
-        """Cancel the session's jobs; Spark kills the Python workers of their tasks."""
-        cancel_jobs(self._spark)
+        """Cancel the session's jobs, from any thread; Spark kills the Python workers of their tasks.
+
+        If Spark has died, its jobs are over.
+        """
+        try:
+            if _is_remote(self._spark):
+                self._spark.interruptAll()
+            else:
+                self._spark.sparkContext.cancelAllJobs()
+        except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them
+            log.warning("Spark's jobs cannot be cancelled: %s", reason_of(error))
 
 
-def cancel_jobs(spark: SparkSession) -> None:
-    """Cancel the jobs of a session, from any thread; if Spark has died, its jobs are over."""
-    try:
-        if _is_remote(spark):
-            spark.interruptAll()
-        else:
-            spark.sparkContext.cancelAllJobs()
-    except Exception as error:  # noqa: BLE001  whoever waits for the jobs hears what became of them
-        log.warning("Spark's jobs cannot be cancelled: %s", reason_of(error))
+def _copy_failed(lanes: Sequence[LaneSpec], reason: str) -> TransientError:
+    return TransientError(
+        f"the Spark job of {lanes[0].flow} failed: {reason}",
+        hint="what was committed counts; the driver fences again",
+        code=TASKS_DIED,
+        flow=lanes[0].flow,
+    )
+
+
+def _audit_failed(_lanes: Sequence[AuditLaneSpec], reason: str) -> TransientError:
+    return TransientError(
+        f"the Spark job of the audit failed: {reason}",
+        hint="nothing was remembered; audit again",
+        code="tasks-died",
+    )
+
+
+COPY = Work(copy_lanes, parse_report, _copy_failed)
+AUDIT = Work(audit_lanes, parse_audit, _audit_failed)
 
 
 def _is_remote(spark: SparkSession) -> bool:
@@ -95,7 +126,16 @@ def reason_of(error: Exception) -> str:
 
 
 @contextmanager
-def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkLaneRunner]:
-    """Open a session on `master` and yield a runner over it."""
+def open_runner(master: str, app_name: str = "twinlog") -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
+    """Open a session on `master` and yield a runner of a copy over it."""
     with spark_session.session(master, app_name) as spark:
-        yield SparkLaneRunner(spark, spark_session.slots(spark, master), master)
+        yield SparkRunner(spark, spark_session.slots(spark, master), COPY, master)
+
+
+@contextmanager
+def open_audit_runner(
+    master: str, app_name: str = "twinlog audit"
+) -> Iterator[SparkRunner[AuditLaneSpec, AuditLaneReport]]:
+    """Open a session on `master` and yield a runner of an audit over it."""
+    with spark_session.session(master, app_name) as spark:
+        yield SparkRunner(spark, spark_session.slots(spark, master), AUDIT, master)

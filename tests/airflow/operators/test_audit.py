@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.errors import TransientError, UsageError
 
 pytestmark = pytest.mark.airflow
@@ -30,23 +31,23 @@ OUTCOME = {
 
 
 @pytest.mark.parametrize(
-    ("form", "expected", "words"),
+    ("form", "expected"),
     [
-        ({}, AuditRequest(), ["--mode", "incremental"]),
-        ({"full": True, "seed": 3}, AuditRequest(AuditMode.FULL, 1.0, 3), ["--mode", "full"]),
+        ({}, AuditRequest()),
+        ({"full": True, "seed": 3}, AuditRequest(AuditMode.FULL, 1.0, 3)),
         (
             {"sample": 0.5, "seed": 7, "topics": ["b", "a"]},
             AuditRequest(AuditMode.SAMPLE, 0.5, 7, frozenset({"a", "b"})),
-            ["--mode", "sample", "--share", "0.5", "--seed", "7", "--topics", "a,b"],
         ),
     ],
 )
-def test_the_form_becomes_a_job(form, expected, words) -> None:
+def test_the_form_becomes_a_request(form, expected) -> None:
     """What is asked for reaches the job."""
-    from twinlog.airflow.operators.audit import audit_request, job_arguments
+    from twinlog.airflow.operators.audit import AUDIT, audit_request
 
     assert expected == audit_request(form)
-    assert ["--config", "c", "--flow", "A->B", *words] == job_arguments(Path("c"), "A->B", expected)
+    request = AUDIT.request(SimpleNamespace(name="A->B"), {"params": form})
+    assert ("audit", "A->B", expected) == (request.step, request.flow, request.audit)
 
 
 def test_two_things_at_once_are_refused() -> None:
@@ -55,14 +56,6 @@ def test_two_things_at_once_are_refused() -> None:
 
     with pytest.raises(UsageError, match="choose one"):
         audit_request({"full": True, "sample": 0.1})
-
-
-def test_xcom_holds_no_record() -> None:
-    """Only where to look."""
-    from twinlog.airflow.operators.audit import without_contents
-
-    assert "secret" not in str(without_contents(OUTCOME))
-    assert 7 == without_contents(OUTCOME)["differences"][0]["upstream_offset"]
 
 
 def test_a_failure_says_where() -> None:
@@ -77,9 +70,47 @@ def test_a_failure_says_where() -> None:
 
 def test_a_job_that_died_is_tried_again() -> None:
     """It said nothing, or what was wrong."""
-    from twinlog.airflow.operators.outcome import error_of
+    from twinlog.airflow.operators.spark_job import error_of
 
     assert isinstance(error_of(None), TransientError)
     said = error_of({"error": {"kind": "UsageError", "code": "usage", "message": "no such topic"}})
     assert isinstance(said, UsageError)
     assert error_of(OUTCOME) is None
+
+
+RULES = {"suite": "s.json", "records": 9, "success": True, "topics": [], "paused": []}
+
+
+class TestRules:
+    def test_without_a_suite_the_task_is_skipped(self) -> None:
+        """No Spark session is started to say so."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from twinlog.airflow.operators.audit import DATA_RULES
+
+        with pytest.raises(AirflowSkipException, match="names no suite"):
+            DATA_RULES.request(SimpleNamespace(data_rules=DataRulesSettings()), {})
+
+    def test_good_records_are_a_success(self) -> None:
+        """Nothing is raised."""
+        from twinlog.airflow.operators.audit import broken
+
+        assert broken(RULES) is None
+
+    def test_without_records_the_task_is_skipped(self) -> None:
+        """A green task would say that the rules hold."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from twinlog.airflow.operators.audit import broken
+
+        assert isinstance(broken(RULES | {"records": 0, "success": False}), AirflowSkipException)
+
+    def test_a_broken_rule_is_an_error_with_its_place(self) -> None:
+        """And says whether the topic was paused."""
+        from twinlog.airflow.operators.audit import broken
+
+        rule = {"rule": "r", "message": "1 records against it", "places": ["0/7"], "passed": False}
+        topics = [{"topic": "t", "rules": [rule, rule | {"passed": True}]}]
+        found = broken(RULES | {"success": False, "topics": topics, "paused": ["t"]})
+        assert "rules of s.json do not hold: t: r: 1 records against it 0/7" == found.message
+        assert "paused: t" == found.hint

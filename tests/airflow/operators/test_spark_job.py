@@ -1,11 +1,22 @@
-"""A task of a Spark job that is told to end."""
+"""A step of a flow as a task: what it leaves in XCom, and how it ends when it is told to."""
 
 import signal
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from twinlog.errors import TerminalError, TransientError, TwinlogError
+
 pytestmark = pytest.mark.airflow
+
+
+REQUEST = SimpleNamespace(step="copy")
+
+
+def failure(outcome: dict[str, Any]) -> TerminalError | None:
+    return TerminalError("no") if outcome["n"] < 0 else None
 
 
 @pytest.fixture
@@ -13,7 +24,8 @@ def job(monkeypatch: pytest.MonkeyPatch):
     from twinlog.airflow.operators import spark_job
 
     monkeypatch.setattr(spark_job, "CANCEL_SECONDS", 0.1)
-    return spark_job.JobOperator(task_id="copy", flow="A->B")
+    step = spark_job.Step(lambda flow, context: REQUEST, lambda outcome: {"cut": outcome["n"]}, failure)
+    return spark_job.SparkStepOperator(task_id="copy", step=step, flow="A->B")
 
 
 class Server:
@@ -60,3 +72,40 @@ def test_spark_submit_ends_with_its_task(job) -> None:
     job.on_kill()
 
     assert job._hook.killed
+
+
+class TestExecute:
+    """`outcome` is what the job printed."""
+
+    @staticmethod
+    def executed(job, monkeypatch, outcome: Any) -> tuple[Any, dict[str, Any], TwinlogError | None]:
+        """Return the task's result, its pushed XCom, and its error."""
+        pushed: dict[str, Any] = {}
+        flow = SimpleNamespace(copy=SimpleNamespace(spark_master="local[1]"))
+        monkeypatch.setattr(job, "settings", lambda: flow)
+        monkeypatch.setattr(job, "_submit", lambda request, master: outcome)
+        context = {"ti": SimpleNamespace(xcom_push=pushed.__setitem__)}
+        try:
+            return job.execute(context), pushed, None
+        except TwinlogError as error:
+            return None, pushed, error
+
+    def test_a_result_is_cut_and_returned(self, job, monkeypatch) -> None:
+        """Airflow puts it into XCom."""
+        assert ({"cut": 1}, {}, None) == self.executed(job, monkeypatch, {"n": 1})
+
+    def test_a_result_that_is_a_failure_is_in_xcom_too(self, job, monkeypatch) -> None:
+        """Tasks that report the run read it."""
+        result, pushed, error = self.executed(job, monkeypatch, {"n": -1})
+        assert (None, {"return_value": {"cut": -1}}, TerminalError) == (result, pushed, type(error))
+
+    def test_an_error_of_the_job_is_in_xcom_as_it_is(self, job, monkeypatch) -> None:
+        """There is no result to be cut."""
+        told = {"error": {"kind": "TransientError", "code": "c", "message": "m"}}
+        _, pushed, error = self.executed(job, monkeypatch, told)
+        assert ({"return_value": told}, TransientError, "c") == (pushed, type(error), error.code)
+
+    def test_a_job_that_died_leaves_nothing(self, job, monkeypatch) -> None:
+        """Its output is in the task's log."""
+        _, pushed, error = self.executed(job, monkeypatch, None)
+        assert ({}, TransientError) == (pushed, type(error))

@@ -22,11 +22,11 @@ def test_a_local_job_listens_to_this_machine_alone(
     monkeypatch: pytest.MonkeyPatch, connection: str | None, master: str, address: str | None
 ) -> None:
     """As one of the command line does; the master is that of Airflow's connection, if there is one."""
-    from twinlog.airflow.operators.submit import ReplicateSubmitHook
+    from twinlog.airflow.operators.submit import StepSubmitHook
 
     if connection is not None:
         monkeypatch.setenv("AIRFLOW_CONN_TWINLOG_SPARK", connection)
-    hook = ReplicateSubmitHook(master=master, name="twinlog", arguments=[])
+    hook = StepSubmitHook(master=master, name="twinlog", arguments=[])
     hook._build_spark_submit_command("job.py")
 
     assert address == hook._env.get("SPARK_LOCAL_IP")

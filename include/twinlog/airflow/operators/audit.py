@@ -1,23 +1,29 @@
-"""The audit as an Airflow task: one Spark job, its result in XCom, its verdict as the task's state."""
+"""The two tasks of the audit's Dag: compare both sides, and apply the user's own rules to a sample.
+
+Neither stops the copy; a broken rule does if `twinlog.data.quality.stop` says so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, Param
+from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.flows import AUDIT_JOB, configuration_path
-from twinlog.airflow.operators.outcome import error_of
-from twinlog.airflow.operators.spark_job import JobOperator
+from twinlog.airflow.flows import configuration_path
+from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.xcom import shortened
 from twinlog.audit.plan import AuditMode, AuditRequest
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
-from twinlog.jsonable import Json, to_json
+from twinlog.jsonable import Json
+
+if TYPE_CHECKING:
+    from twinlog.spark.request import Request
 
 MOST_DIFFERENCES = 100
-"""Differences kept in XCom, without the records themselves; `twinlog audit` shows those."""
+"""Differences kept in XCom; `twinlog audit` shows all, and the records."""
 
 PARAMS = {
     "full": Param(
@@ -47,36 +53,6 @@ PARAMS = {
 }
 
 
-class AuditOperator(JobOperator):
-    """Audit one flow: by spark-submit, or on a Connect server if the Spark master is `sc://`.
-
-    Its XCom is the AuditResult as JSON without records.  If the copy is not equal, the XCom is there too, the task
-    fails and is not tried again.
-    """
-
-    def execute(self, context: Context) -> Json:
-        """Run the job.  Raises its error, as transient or terminal."""
-        outcome = self._audit(audit_request(context["params"]))
-        error = error_of(outcome)
-        if error is not None or outcome is None:
-            raise error or TerminalError("the audit has no result")
-        shown = for_xcom(outcome)
-        if not outcome["equal"]:
-            context["ti"].xcom_push("return_value", shown)
-            raise not_equal(outcome)
-        return shown
-
-    def _audit(self, request: AuditRequest) -> Json | None:
-        master = self.settings().copy.spark_master
-        if master.startswith("sc://"):
-            from twinlog.spark.application import audit
-
-            result = audit(configuration_path(), self.flow, request, master=master, on_start=self.started)
-            outcome: Json = to_json(result)
-            return outcome
-        return self.submit(AUDIT_JOB, master, job_arguments(configuration_path(), self.flow, request))
-
-
 def audit_request(params: Mapping[str, Any]) -> AuditRequest:
     """Return what the trigger form asks for.  Raises UsageError if the form asks for two things at once."""
     share = params.get("sample")
@@ -91,34 +67,17 @@ def audit_request(params: Mapping[str, Any]) -> AuditRequest:
     )
 
 
-def job_arguments(config: Path, flow: str, request: AuditRequest) -> list[str]:
-    """Return the command line of jobs/audit_partitions.py."""
-    arguments = ["--config", str(config), "--flow", flow, "--mode", request.mode.value]
-    if request.mode is AuditMode.SAMPLE:
-        arguments += ["--share", str(request.share), "--seed", str(request.seed)]
-    if request.topics:
-        arguments += ["--topics", ",".join(sorted(request.topics))]
-    return arguments
-
-
-def without_contents(outcome: Json) -> Json:
-    """Leave out the contents of records: offsets and kinds say where to look."""
-    hidden = {"source", "target"}
-    differences = [
-        {name: value for name, value in it.items() if name not in hidden}
-        for it in outcome["differences"][:MOST_DIFFERENCES]
-    ]
-    return {**outcome, "differences": differences}
-
-
 def for_xcom(outcome: Json) -> Json:
-    """Cut an AuditResult to what XCom holds, without contents; the least proved partitions come first."""
+    """Cut an AuditResult to what XCom holds; the least proved partitions come first."""
     whole_in = "`twinlog audit`; what is proved is in the ledger (audit)"
-    return shortened(without_contents(outcome), whole_in, partitions=lambda it: it["coverage"])
+    cut = {**outcome, "differences": outcome["differences"][:MOST_DIFFERENCES]}
+    return shortened(cut, whole_in, partitions=lambda it: it["coverage"])
 
 
-def not_equal(outcome: Json) -> TerminalError:
-    """Describe the differences of the copy as an error."""
+def not_equal(outcome: Json) -> TerminalError | None:
+    """Describe the differences of a copy that is not equal as an error."""
+    if outcome["equal"]:
+        return None
     places = [
         f"{it['topic']}-{it['partition']} {it['kind']} at {it['upstream_offset']} -> {it['downstream_offset']}"
         for it in outcome["differences"][:5]
@@ -129,3 +88,45 @@ def not_equal(outcome: Json) -> TerminalError:
         hint="`twinlog audit --full` shows the records",
         code="not-equal",
     )
+
+
+def broken(outcome: Json) -> Exception | None:
+    """Describe the broken rules as an error; without a record to judge, nothing is known of the rules."""
+    if not outcome["records"]:
+        skipped: Exception = AirflowSkipException("there is no record to ask the rules of: nothing is known")
+        return skipped
+    if outcome["success"]:
+        return None
+    against = [
+        f"{topic['topic']}: {rule['rule']}: {rule['message']} {' '.join(rule['places'])}".rstrip()
+        for topic in outcome["topics"]
+        for rule in topic["rules"]
+        if not rule["passed"]
+    ]
+    paused = f"paused: {', '.join(outcome['paused'])}" if outcome["paused"] else "the copy goes on"
+    return TerminalError(f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused)
+
+
+def _audit(flow: FlowSettings, context: Context) -> Request:
+    from twinlog.spark.request import AuditStepRequest
+
+    return AuditStepRequest(
+        config=configuration_path(), flow=flow.name, audit=audit_request(context["params"])
+    )
+
+
+def _rules(flow: FlowSettings, _context: Context) -> Request:
+    from twinlog.spark.request import DataRulesRequest
+
+    if flow.data_rules.suite is None:
+        raise AirflowSkipException("twinlog.data.quality.suite names no suite")
+    return DataRulesRequest(config=configuration_path(), flow=flow.name)
+
+
+AUDIT = Step(_audit, for_xcom, not_equal)
+DATA_RULES = Step(
+    _rules,
+    lambda outcome: shortened(outcome, "what jobs/run_step.py prints"),
+    broken,
+    connects=False,  # Great Expectations needs a classic session
+)

@@ -1,38 +1,74 @@
-"""Submit a Spark job of ours as a part of a task, and read its last line."""
+"""Run a step of a flow on Spark as an Airflow task: its result is the XCom, its verdict the task's state."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException
 
-from twinlog.airflow.flows import read_configuration
+from twinlog import errors
+from twinlog.airflow.flows import STEP_JOB, read_configuration
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
     from twinlog.spark.application import Running
+    from twinlog.spark.request import Request
 
 CANCEL_SECONDS = 3.0
 """Seconds that a Connect server has to confirm a cancellation; two seconds later Airflow kills the task."""
 
 
-class JobOperator(BaseOperator):  # type: ignore[misc]
-    """Base of operators that run one job of ours for one flow."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the operator has to know of a step.
 
-    def __init__(self, *, flow: str, **arguments: Any) -> None:
+    `request` says what to run; it raises AirflowSkipException if there is nothing to do, or the error of a wrong form.
+    `for_xcom` cuts a result to what XCom holds.  `failure` returns the error that a result amounts to, None if all is
+    in order.  Only a step that `connects` runs on a Connect server; the others run here if the master is one.
+    """
+
+    request: Callable[[FlowSettings, Context], Request]
+    for_xcom: Callable[[Json], Json]
+    failure: Callable[[Json], Exception | None]
+    connects: bool = True
+
+
+class SparkStepOperator(BaseOperator):  # type: ignore[misc]
+    """Run a step of a flow: by spark-submit, or on a Connect server if the Spark master is `sc://`.
+
+    Its XCom is the step's result as JSON, cut if it is large, also if the step failed.
+    """
+
+    def __init__(self, *, step: Step, flow: str, **arguments: Any) -> None:
         super().__init__(**arguments)
+        self.step = step
         self.flow = flow
         self._hook: Any = None
         self._running: Running | None = None
+
+    def execute(self, context: Context) -> Json:
+        """Run the step if there is something to do.  Raises its error, as transient or terminal."""
+        flow = self.settings()
+        outcome = self._run(self.step.request(flow, context), flow.copy.spark_master)
+        failure: Exception | None = error_of(outcome)
+        document = outcome or {}
+        if failure is None:
+            document, failure = self.step.for_xcom(document), self.step.failure(document)
+        if failure is not None:
+            if document:
+                context["ti"].xcom_push("return_value", document)
+            raise failure
+        return document
 
     def on_kill(self) -> None:
         """End the Spark job with the task: spark-submit, or the jobs on a Connect server, and then this process.
@@ -61,17 +97,48 @@ class JobOperator(BaseOperator):  # type: ignore[misc]
         os.environ.update(connections.environment())
         return flow
 
-    def submit(self, job: Path, master: str, arguments: Sequence[str]) -> Json | None:
-        """Run a job by spark-submit; return the JSON of its last line, None if it died without one."""
-        from twinlog.airflow.operators.submit import ReplicateSubmitHook
+    def _run(self, request: Request, master: str) -> Json | None:
+        """Return the result, or the error, of a step as JSON; None if spark-submit died without one."""
+        if not master.startswith("sc://"):
+            return self._submit(request, master)
+        if not self.step.connects:
+            return self._submit(request, "local[1]")
+        from twinlog.spark import application
 
-        self._hook = ReplicateSubmitHook(
-            master=master, name=f"twinlog {job.stem} {self.flow}", arguments=arguments
-        )
+        return application.outcome(application.run(request, master=master, on_start=self.started))
+
+    def _submit(self, request: Request, master: str) -> Json | None:
+        from twinlog.airflow.operators.submit import StepSubmitHook
+        from twinlog.spark.request import as_json
+
+        name = f"twinlog {request.step} {self.flow}"
+        self._hook = StepSubmitHook(master=master, name=name, arguments=[as_json(request)])
         try:
-            self._hook.submit(str(job))
+            self._hook.submit(str(STEP_JOB))
         except AirflowException:
             # The job's own last line says more than "error code is 1"; without one, its output is in the log.
             self.log.exception("spark-submit failed")
         result: Json | None = self._hook.result
         return result
+
+
+def error_of(outcome: Json | None) -> TwinlogError | None:
+    """Return the error with which a job ended, None if it has a result.
+
+    `outcome` is a result as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job died without
+    printing one.
+    """
+    if outcome is None:
+        return TransientError(
+            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
+        )
+    error = outcome.get("error")
+    if not isinstance(error, Mapping):
+        return None
+    return _error_class(error["kind"])(error["message"], code=error["code"])
+
+
+def _error_class(name: str) -> type[TwinlogError]:
+    """Return the class, by its name, of an error that was raised in another process."""
+    kind = getattr(errors, name, TerminalError)
+    return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError

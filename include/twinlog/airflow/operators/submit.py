@@ -1,4 +1,4 @@
-"""spark-submit of the copy job, through the Spark provider's own hook."""
+"""spark-submit of our job, through the Spark provider's own hook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_CHARACTERS = 2_000
 """Characters of one line of the job in the task's log: the last line of a large copy has megabytes."""
 
 
-class ReplicateSubmitHook(SparkSubmitHook):  # type: ignore[misc]
+class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
     """SparkSubmitHook that knows the flow's master and keeps the JSON line with which the job ends.
 
     The Airflow connection `twinlog_spark` says where to submit; without it, `master` does (the provider itself would

@@ -142,7 +142,7 @@ class DataRulesSettings:
 
     suite: Path | None = setting(PATH, "twinlog.data.quality.suite", None)
     """file of your own rules of the data ([audit.md](audit.md#your-own-rules-of-the-data)); without it no rules are
-    checked. The Dag `audit__A__B` checks them, or `jobs/check_data.py`; no command does"""
+    checked. The Dag `audit__A__B` checks them, or `jobs/run_step.py`; no command does"""
     topics: NameFilter = setting(PATTERNS, "twinlog.data.quality.topics", ".*")
     """source topics that the rules are for"""
     sample_records: int = setting(POSITIVE_INT, "twinlog.data.quality.sample.records", "1000")

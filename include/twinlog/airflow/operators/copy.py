@@ -1,17 +1,55 @@
-"""The copy task's decisions: whether a job is needed, its arguments, and the meaning of its result.  Pure."""
+"""The copy as a task: whether a Spark job is needed, its request, and the meaning of its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import functools
+from typing import TYPE_CHECKING
 
-from twinlog import errors
-from twinlog.airflow.cycle_request import CycleRequest
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from twinlog.airflow.cycle_request import CycleRequest, request_of
+from twinlog.airflow.flows import configuration_path
+from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
+from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.xcom import all_of, shortened
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.jsonable import Json
 
+if TYPE_CHECKING:
+    from twinlog.spark.request import Request
+
 SHOWN = 5
+_STOPPED_HINT = "the other partitions are copied"
+
+
+def copy_request(flow: FlowSettings, context: Context) -> Request:
+    """Return the request of a task.
+
+    Raises AirflowSkipException if there is nothing to copy, because a cold Spark job costs 15 CPU-seconds, or if
+    another run of a continuous Dag is copying it.
+    """
+    from twinlog.spark.request import CopyRequest  # here: Dag files are parsed every few seconds
+
+    ti, run = context["ti"], context["dag_run"]
+    asked = followed(request_of(context), run.run_type.value, flow)
+    reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
+    if not reason and overlaps(flow):
+        states = functools.partial(ti.get_task_states, run.dag_id, task_ids=[ti.task_id])
+        follower = leaves_it_to(states, ti.task_id, run.run_id, asked, ti.try_number)
+        reason = f"run {follower} follows the source, and copies all there is" if follower else ""
+    if reason:
+        raise AirflowSkipException(reason)
+    return CopyRequest(
+        config=configuration_path(),
+        flow=flow.name,
+        run_id=driver_name(run.dag_id, run.run_id, ti.try_number),
+        until_ms=asked.until_ms,
+        topics=asked.topics,
+        follow_seconds=asked.follow_seconds,
+        gives_way_to=gives_way_to(flow, run.dag_id) if asked.follow_seconds is not None else "",
+    )
 
 
 def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) -> str:
@@ -34,7 +72,7 @@ def why_no_job(plan: Json | None, request: CycleRequest, try_number: int = 1) ->
     if plan["ranges"] or plan["unended"] or request.follow_seconds:
         return ""
     if plan["stopped"]:
-        from twinlog.copying.result import TRANSIENT_CODES  # here: Dag files are parsed every few seconds
+        from twinlog.copying.result import TRANSIENT_CODES
 
         passing = {item["code"] for item in plan["stopped"]} <= TRANSIENT_CODES
         kind = TransientError if passing else TerminalError
@@ -47,36 +85,14 @@ def for_xcom(outcome: Json) -> Json:
 
     The report uses all of it, which the copy has put into the ledger (twinlog.copying.result).
     """
-    if "partitions" not in outcome:
-        return outcome
     whole_in = "the ledger (copy-outcome), and `twinlog status`"
     return shortened(outcome, whole_in, partitions=lambda it: (not it["error"], -it["copied_records"]))
 
 
-def job_arguments(
-    config: Path, flow: str, run_id: str, request: CycleRequest, gives_way_to: str = ""
-) -> list[str]:
-    """Return the command line of jobs/replicate_partitions.py."""
-    arguments = ["--config", str(config), "--flow", flow, "--run-id", run_id]
-    if request.until_ms is not None:
-        arguments += ["--until-ms", str(request.until_ms)]
-    if request.follow_seconds is not None:
-        arguments += ["--follow-seconds", str(request.follow_seconds)]
-        arguments += ["--gives-way-to", gives_way_to] if gives_way_to else []
-    if request.topics:
-        arguments += ["--topics", ",".join(request.topics)]
-    return arguments
-
-
-def failure_of(outcome: Json | None) -> TwinlogError | None:
-    """Return the error in a job's last line, None if the copy is complete.
-
-    `outcome` is a CopyResult as JSON, or `{"error": {"kind", "code", "message"}}`; None means that the job died
-    without printing one.
-    """
-    error = error_of(outcome)
-    if error is not None or outcome is None or outcome["state"] != "failed":
-        return error
+def failure_of(outcome: Json) -> TwinlogError | None:
+    """Return the error of a copy (a CopyResult as JSON), None if it is complete."""
+    if outcome["state"] != "failed":
+        return None
     reasons = [
         *(
             f"{item['topic']}-{item['partition']}: {item['error']}"
@@ -94,29 +110,9 @@ def failure_of(outcome: Json | None) -> TwinlogError | None:
     )
 
 
-_STOPPED_HINT = "the other partitions are copied"
-
-
 def _listed(reasons: list[str]) -> str:
     more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
     return "; ".join(reasons[:SHOWN]) + more
 
 
-def error_of(outcome: Json | None) -> TwinlogError | None:
-    """Return the error with which any job of ours ended, None if it has a result."""
-    if outcome is None:
-        return TransientError(
-            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
-        )
-    error = outcome.get("error")
-    return (
-        _error_class(error["kind"])(error["message"], code=error["code"])
-        if isinstance(error, Mapping)
-        else None
-    )
-
-
-def _error_class(name: str) -> type[TwinlogError]:
-    """Return the class, by its name, of an error that was raised in another process."""
-    kind = getattr(errors, name, TerminalError)
-    return kind if isinstance(kind, type) and issubclass(kind, TwinlogError) else TerminalError
+COPY = Step(copy_request, for_xcom, failure_of)

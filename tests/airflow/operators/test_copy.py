@@ -1,9 +1,15 @@
-from pathlib import Path
+import datetime as dt
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from twinlog.airflow.cycle_request import CycleRequest
-from twinlog.airflow.operators.outcome import failure_of, job_arguments, why_no_job
+from twinlog.airflow.operators.copy import copy_request, failure_of, why_no_job
+from twinlog.airflow.operators.spark_job import error_of
+from twinlog.config.flow.settings import CONTINUOUS, FlowSettings
+from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import FencedError, TerminalError, TransientError
 
 RANGE = {"topic": "orders", "partition": 0, "start": 0, "end": 9}
@@ -50,10 +56,9 @@ class TestWhyNoJob:
         assert "" == why_no_job(plan(unended=[UNENDED], stopped=[STOPPED]), CycleRequest())
 
     def test_following_needs_a_job_though_nothing_waits(self) -> None:
-        """Records that arrive later are what it is for; the job is told for how long."""
+        """Records that arrive later are what it is for."""
         asked = CycleRequest(follow_seconds=30.0)
         assert "" == why_no_job(plan(), asked)
-        assert ["--follow-seconds", "30.0"] == job_arguments(Path("f"), "A->B", "r", asked)[-2:]
 
     def test_dry_run_says_what_would_be_copied(self) -> None:
         """And runs nothing."""
@@ -113,20 +118,20 @@ class TestFailureOf:
         """A retry is decided by it."""
         error = {"kind": "FencedError", "code": "fenced", "message": "another twinlog runs this flow"}
 
-        failure = failure_of({"error": error})
+        failure = error_of({"error": error})
 
         assert (FencedError, "fenced") == (type(failure), failure.code)
 
     @pytest.mark.parametrize("kind", ["ExitCode", "Any", "NoSuchError"])
     def test_unknown_class_is_terminal(self, kind: str) -> None:
         """Nothing but twinlog's errors is looked up by name."""
-        failure = failure_of({"error": {"kind": kind, "code": "x", "message": "m"}})
+        failure = error_of({"error": {"kind": kind, "code": "x", "message": "m"}})
 
         assert TerminalError is type(failure)
 
     def test_job_that_died_is_tried_again(self) -> None:
         """Out of memory, killed: what was committed counts, the next driver fences again."""
-        assert isinstance(failure_of(None), TransientError)
+        assert isinstance(error_of(None), TransientError)
 
     def test_long_lists_are_cut(self) -> None:
         """The message is one line in a list of task instances; the log has the rest."""
@@ -137,16 +142,60 @@ class TestFailureOf:
         assert "t-4: no; and 295 more" in said
 
 
-def test_job_is_told_what_the_form_says() -> None:
-    """Bounds and topics only when they were given."""
-    config = Path("/etc/mm2.properties")
-    plain = ["--config", "/etc/mm2.properties", "--flow", "A->B", "--run-id", "r/1"]
+@pytest.fixture
+def flow() -> FlowSettings:
+    here = ConnectionSettings("A", ())
+    return FlowSettings(ClusterSettings("A", "a:1", here), ClusterSettings("B", "b:1", here))
 
-    assert plain == job_arguments(config, "A->B", "r/1", CycleRequest())
-    assert [*plain, "--until-ms", "5", "--topics", "a,b"] == job_arguments(
-        config, "A->B", "r/1", CycleRequest(("a", "b"), until_ms=5)
+
+@pytest.fixture
+def continuous(flow: FlowSettings) -> FlowSettings:
+    return replace(flow, schedule=CONTINUOUS)
+
+
+def context(params: dict[str, Any], *, kind: str = "manual", planned: dict | None = None) -> Any:
+    """What Airflow gives a task."""
+    run = SimpleNamespace(
+        run_id="r",
+        dag_id="dag",
+        run_type=SimpleNamespace(value=kind),
+        data_interval_end=dt.datetime.now(dt.UTC),
     )
-    following = CycleRequest(follow_seconds=900.0)
-    assert [*plain, "--follow-seconds", "900.0", "--gives-way-to", "dag/"] == job_arguments(
-        config, "A->B", "r/1", following, "dag/"
+    ti = SimpleNamespace(
+        try_number=1,
+        task_id="copy",
+        xcom_pull=lambda task_ids: planned,
+        get_task_states=lambda dag_id, task_ids: {"scheduled__9": {"copy": "running"}},
     )
+    return {"params": params, "dag_run": run, "ti": ti}
+
+
+class TestCopyRequest:
+    def test_it_says_what_the_form_says(self, flow) -> None:
+        """Bounds and topics only if they were given; a retry is another driver."""
+        form = {"topics": ["a", "b"], "until": "1970-01-01T00:00:01Z"}
+        found, bare = copy_request(flow, context(form)), copy_request(flow, context({}))
+        assert ("copy", flow.name, "dag/r/1", 1000, ("a", "b")) == (
+            *(found.step, found.flow, found.run_id),
+            *(found.until_ms, found.topics),
+        )
+        assert (None, (), None, "") == (bare.until_ms, bare.topics, bare.follow_seconds, bare.gives_way_to)
+
+    def test_a_run_that_follows_gives_way_to_the_next(self, continuous) -> None:
+        """It is told for how long, and to whom."""
+        found = copy_request(continuous, context({}, kind="scheduled"))
+        assert (2100.0, "dag/") == (found.follow_seconds, found.gives_way_to)
+
+    def test_there_is_none_if_nothing_is_to_be_copied(self, flow) -> None:
+        """The task is skipped, not failed."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        with pytest.raises(AirflowSkipException, match="nothing to copy"):
+            copy_request(flow, context({}, planned=plan()))
+
+    def test_there_is_none_beside_a_run_that_follows(self, continuous) -> None:
+        """The other copies it."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        with pytest.raises(AirflowSkipException, match="run scheduled__9 follows"):
+            copy_request(continuous, context({}))

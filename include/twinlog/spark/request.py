@@ -1,0 +1,91 @@
+"""The request of a Spark application, as JSON on its command line: which step of which flow, and how far.
+
+It holds no secret: the application reads the configuration itself, and an Airflow task hands the values of its
+connections over in the environment.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from twinlog.audit.plan import AuditRequest
+from twinlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest:
+    """Copy what is pending, up to `until_ms` (epoch ms); with `follow_seconds`, stay and copy what arrives.
+
+    `run_id` names the run in the ledger.  `topics` empty means all of the flow.  Following ends in order if a run takes
+    over whose id begins with `gives_way_to`; if that is empty, every rival is an error.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    step: Literal["copy"] = "copy"
+    config: Path
+    flow: str
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    until_ms: int | None = None
+    topics: tuple[str, ...] = ()
+    follow_seconds: float | None = None
+    gives_way_to: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditStepRequest:
+    """Compare the copy with its source, as `audit` says."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    step: Literal["audit"] = "audit"
+    config: Path
+    flow: str
+    audit: AuditRequest = field(default_factory=AuditRequest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRulesRequest:
+    """Apply the user's own rules to a sample of the data."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    step: Literal["data_rules"] = "data_rules"
+    config: Path
+    flow: str
+
+
+Request = CopyRequest | AuditStepRequest | DataRulesRequest
+
+
+def read_request(text: str) -> Request:
+    """Parse a request.  Raises UsageError with the first mistake."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"the request is not understood: {f'{place}: ' if place else ''}{first['msg']}",
+            hint='write {"step": "copy", "config": "mm2.properties", "flow": "A->B"}',
+        ) from None
+
+
+def as_json(request: Request) -> str:
+    """Return the text that `read_request` parses."""
+    return _adapter().dump_json(request, exclude_none=True).decode()
+
+
+@cache
+def _adapter() -> TypeAdapter[Request]:
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Request, Field(discriminator="step")])

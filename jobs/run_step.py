@@ -1,0 +1,44 @@
+"""Run one step of a flow as a Spark application: its copy, its audit, or the user's own rules of its data.
+
+    spark-submit jobs/run_step.py '{"step": "copy", "config": "mm2.properties", "flow": "A->B"}'
+
+The request is JSON without secrets (twinlog.spark.request says what else it may hold): everybody on the machine can
+read a command line.  Prints one JSON line, `{"twinlog": ...}`, last: the result without contents of records, because a
+scheduler keeps it in its logs, or the error.  Exit codes are twinlog's: 0 done, 1 not all is copied, equal or as the
+rules say, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or the copy broke off.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from twinlog.errors import TwinlogError, UsageError
+from twinlog.garbage import collect_rarely
+from twinlog.jsonable import Json
+from twinlog.spark.application import exit_code, outcome, run
+from twinlog.spark.request import read_request
+
+
+def main() -> int:
+    """Run the step and print its result."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    for talkative in ("py4j", "great_expectations"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
+    collect_rarely()
+    try:
+        if len(sys.argv) != 2:
+            raise UsageError("the job takes one argument, the request as JSON", hint="see jobs/run_step.py")
+        result = run(read_request(sys.argv[1]))
+    except TwinlogError as error:
+        told: Json = {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
+        code = error.exit_code
+    else:
+        told, code = outcome(result), exit_code(result)
+    print(json.dumps({"twinlog": told}), flush=True)  # noqa: T201
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
