@@ -12,7 +12,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetab
 
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
-from twinlog.airflow.cycle_request import PARAMS, describe_flow
+from twinlog.airflow.cycle import PARAMS, describe_flow
 from twinlog.airflow.flows import flow_dags, read_configuration
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, overlaps, retries
 from twinlog.airflow.operators.copy import COPY

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from twinlog.airflow.cycle_request import CycleRequest
+from twinlog.airflow.cycle import CycleRequest
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 from twinlog.airflow.following import (
     driver_name,

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.airflow
 
 def test_the_page_of_a_dag_shows_no_token() -> None:
     """It names the Connect server; whoever may look at a Dag may not use Spark."""
-    from twinlog.airflow.cycle_request import describe_flow
+    from twinlog.airflow.cycle import describe_flow
 
     ends = [
         ClusterSettings(alias, "nowhere:1", ConnectionSettings(alias, (("nowhere", 1),))) for alias in "AB"

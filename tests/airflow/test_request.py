@@ -2,7 +2,7 @@ import datetime as dt
 
 import pytest
 
-from twinlog.airflow.cycle_request import CycleRequest, cycle_request
+from twinlog.airflow.cycle import CycleRequest, cycle_request
 from twinlog.errors import UsageError
 
 END = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -1,13 +1,22 @@
-"""Derive the outcome of a cycle from its tasks, for the last task.  Pure."""
+"""A run of a flow's Dag: what its form and data interval ask for, the Dag's page, and how the run ended.  Pure."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from twinlog.airflow.xcom import all_of
-from twinlog.jsonable import Json
+from airflow.sdk import Param
 
+from twinlog.airflow.assets import remote_cluster
+from twinlog.airflow.xcom import all_of
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import UsageError
+from twinlog.jsonable import Json
+from twinlog.spark.session import without_options
+
+BOUNDED_RUN_TYPES = frozenset({"backfill"})
 _UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
 TOPICS_NAMED = 10
 """Refused topics that a failure lists."""
@@ -16,6 +25,113 @@ TOPICS_TOLD = 500
 """Changed topics that an event lists."""
 
 _NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRequest:
+    """One cycle: `topics` empty means every topic of the flow; `until_ms` None means up to now.
+
+    `until_ms` is a record timestamp (epoch ms): the copy ends before the first record with that timestamp or a later
+    one.  `follow_seconds` is how long a run of a continuous Dag follows the source at most.
+    """
+
+    topics: tuple[str, ...] = ()
+    dry_run: bool = False
+    until_ms: int | None = None
+    follow_seconds: float | None = None
+
+
+def request_of(context: Mapping[str, Any]) -> CycleRequest:
+    """Return what the Dag run of an Airflow task context asks for."""
+    run = context["dag_run"]
+    return cycle_request(context["params"], run_type=run.run_type.value, interval_end=run.data_interval_end)
+
+
+def cycle_request(
+    params: Mapping[str, Any], *, run_type: str, interval_end: dt.datetime | None
+) -> CycleRequest:
+    """Return what the trigger form asks for; its `until` overrides the data interval.
+
+    A backfill run ends at its data interval.  A scheduled or manual run copies up to now: its interval ended moments
+    ago anyway, and a record stamped in the future by a producer with a wrong clock would otherwise hold its partition
+    back until that time.
+    """
+    until = parse_time("until", params["until"]) if params.get("until") else None
+    if until is None and run_type in BOUNDED_RUN_TYPES:
+        until = interval_end
+    return CycleRequest(
+        topics=tuple(params.get("topics") or ()),
+        dry_run=bool(params.get("dry_run")),
+        until_ms=None if until is None else round(until.timestamp() * 1000),
+    )
+
+
+def parse_time(field: str, text: str) -> dt.datetime:
+    """Return the time in a field of a trigger form, UTC if it names no zone.  Raises UsageError for another text."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{field}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z", **{field: text}
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+PARAMS = {
+    "topics": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Topics",
+        description="Source topics to copy in this run; empty means every topic of the flow.",
+        section="Scope",
+    ),
+    "until": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        pattern=r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}",  # Airflow does not check formats
+        title="Until",
+        description="Copy records up to this time; empty means now, or the end of a backfill's interval.",
+        section="Scope",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Say what would be done, and change nothing.",
+    ),
+}
+
+
+_FOLLOWS = """
+Scheduled runs **follow** the source: records are copied as they come. While one does, every other run leaves the copy
+to it, and does the rest. `twinlog pause` ends that at the next look; a Dag that is paused has no next run, and its
+last one ends by itself within the hour.
+"""
+
+
+def describe_flow(flow: FlowSettings) -> str:
+    """Return the Dag's doc_md."""
+    return f"""\
+### {flow.source.alias} → {flow.target.alias}
+
+One run is one replication cycle, and a step can be run again at any time: what it does follows from the state
+on **{flow.target.alias}**, not from the step before it.
+
+| | |
+|---|---|
+| guarantee | {flow.copy.guarantee.value} |
+| topics | `{", ".join(flow.topics.include)}` |
+| Spark | `{without_options(flow.copy.spark_master)}` |
+| schedule | `{flow.schedule}` UTC |
+
+**Trigger** copies up to now; the form narrows a run to some topics or to a time. **Backfill** copies up to
+the end of each data interval, one after the other. A run that finds nothing to copy skips the Spark job.
+
+A run that went well as a whole sends an event of the asset `{remote_cluster(flow.target.alias).uri}`; one in which
+anything failed, if only a partition that has stopped, sends none, though the others are copied.
+{_FOLLOWS if flow.continuous else ""}"""
 
 
 def failed_tasks(states: Mapping[str, str]) -> list[str]:

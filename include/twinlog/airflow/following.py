@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from twinlog.airflow.cycle_request import CycleRequest
+from twinlog.airflow.cycle import CycleRequest
 from twinlog.config.flow.settings import FlowSettings, Guarantee
 
 WINDOWS_A_RUN = 15

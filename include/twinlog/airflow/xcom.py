@@ -1,4 +1,4 @@
-"""Fit a step's result into XCom: whole if it is small, and never more than `MOST_BYTES`.  Pure.
+"""Fit a step's result into XCom, whole if it is small and never more than `MOST_BYTES`, and into a task's log.  Pure.
 
 XCom is a table of the metadata database, and a flow's Dag may write to it every minute: reports of ten thousand
 partitions would be gigabytes a day.  If a result is cut, the first items of every list are kept, the others are
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from twinlog.jsonable import NOT_SHOWN, Json
+from twinlog.visible import visible
 
 MOST_BYTES = 48 * 1024
 """The most bytes of a task's result as JSON; with Airflow's additions it stays below 64 KiB."""
@@ -26,6 +27,12 @@ MOST_KEYS = 100
 
 WHOLE_IN = "whole_in"
 """The key under which a cut result says where the whole of it is."""
+
+MOST_ITEMS = 40
+"""The most items of a list in the log."""
+
+MOST_CHARACTERS = 1_000
+"""The most characters of one line of the log."""
 
 
 def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Json:
@@ -93,3 +100,41 @@ def _cut(value: Any, items: int, characters: int) -> Any:
     if isinstance(value, list):
         return [_cut(each, 0, characters) for each in value[:items]]
     return short(value, characters) if isinstance(value, str) else value
+
+
+def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line for the plain facts of a result, then a few lines per list in it; long lines are cut.
+
+    A group or a principal may have any name; it cannot start a new line.
+    """
+    return (short(visible(line), MOST_CHARACTERS) for line in _lines_of(result))
+
+
+def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:
+    facts = {name: value for name, value in result.items() if not isinstance(value, list | Mapping)}
+    yield _facts(facts)
+    for name, value in result.items():
+        items = [value] if isinstance(value, Mapping) else value
+        if not isinstance(items, list):
+            continue
+        yield f"{name}: {len(items)}" if items else f"{name}: none"
+        yield from (f"  {_item(item)}" for item in items[:MOST_ITEMS])
+        if len(items) > MOST_ITEMS:
+            yield f"  and {len(items) - MOST_ITEMS} more"
+
+
+def _item(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return _facts({name: _short(value) for name, value in item.items()})
+    return str(_short(item))
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return len(value)
+    return value
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    """Write `name=value` for every value that is not empty."""
+    return " ".join(f"{name}={value}" for name, value in facts.items() if value not in ("", None, [], {}))

@@ -2,8 +2,6 @@
 
 With `twinlog.data.quality.stop`, a topic that breaks a critical rule is paused in the ledger, by source topic, until a
 person resumes it.  Without it, the result is only reported.
-
-The sampled part of a partition; it is sent to Spark's tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from twinlog.topics.discovery import DiscoveredTopic, Discovery
 
 @dataclass(frozen=True, slots=True)
 class SampledPartition:
-    """Offsets [start, end) of one partition of `read_topic`; its rows carry the source topic's name."""
+    """Offsets [start, end) of a partition of `read_topic`, for a Spark task; its rows carry the source topic's name."""
 
     topic: str
     read_topic: str
@@ -36,8 +34,6 @@ class SampledPartition:
 
 
 Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
-
-
 """Samples partitions and applies the suite to each topic: Spark's in production."""
 
 

@@ -1,8 +1,7 @@
 """The Spark session: classic (local or a standalone master) or a warm Connect server.
 
-Check a Spark master before Spark does: Spark tries for minutes and reports at length.
-
-The options of Spark's JVM if twinlog starts it: it hands out tasks and waits; no record passes through it.
+A master is checked before Spark does it, which tries for minutes and reports at length.  A JVM that twinlog starts only
+hands out tasks and waits; no record passes through it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT_SECONDS = 5.0
-
-
 ADDRESS = re.compile(r"(?P<scheme>spark|sc)://(?P<host>[^:/,;]+|\[[^]]+\]):?(?P<port>\d*)")
 
 
@@ -61,20 +58,14 @@ def without_options(master: str) -> str:
 
 
 SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-
-
 """The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
 
 
 QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-
-
 """Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
 
 
 LOCAL_IP: Final = "SPARK_LOCAL_IP"
-
-
 """The environment variable of the address at which Spark listens."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.airflow.cycle_request import CycleRequest
+from twinlog.airflow.cycle import CycleRequest
 from twinlog.airflow.operators.copy import copy_request, failure_of, why_no_job
 from twinlog.airflow.operators.spark_job import error_of
 from twinlog.config.flow.settings import CONTINUOUS, FlowSettings

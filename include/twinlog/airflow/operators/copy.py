@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from twinlog.airflow.cycle_request import CycleRequest, request_of
+from twinlog.airflow.cycle import CycleRequest, request_of
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to, overlaps
 from twinlog.airflow.operators.spark_job import Step

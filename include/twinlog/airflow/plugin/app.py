@@ -1,9 +1,7 @@
-"""The page's web application, behind Airflow's own authentication: read-only, two addresses.
+"""The page's web application in Airflow's UI, behind Airflow's own authentication: read-only, two addresses.
 
 Airflow leaves a plugin's endpoints open unless they check the login.  Here the whole application checks it, so that no
 route can be forgotten.  FastAPI's own documentation pages would not check it, so they are off.
-
-Mount the page in Airflow's UI.
 """
 
 from __future__ import annotations
@@ -56,8 +54,6 @@ def _template() -> Template:
 
 
 PREFIX = "/twinlog"
-
-
 _Message = MutableMapping[str, Any]
 
 

@@ -10,8 +10,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog.airflow.alerts import sound_if_over_budget
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
-from twinlog.airflow.cycle import asset_extra, failed_tasks, reported_copy, why_not_a_success
-from twinlog.airflow.cycle_request import CycleRequest, request_of
+from twinlog.airflow.cycle import (
+    CycleRequest,
+    asset_extra,
+    failed_tasks,
+    reported_copy,
+    request_of,
+    why_not_a_success,
+)
 from twinlog.airflow.gauges import gauge_checks
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.log_lines import lines_of
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.xcom import lines_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.garbage import collect_rarely
 from twinlog.jsonable import Json, to_json

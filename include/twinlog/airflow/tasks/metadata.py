@@ -13,10 +13,9 @@ from airflow.sdk import Param, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from twinlog import clock
-from twinlog.airflow.log_lines import MOST_CHARACTERS
 from twinlog.airflow.metadata_schedule import due
 from twinlog.airflow.tasks.frame import flow_of, opened
-from twinlog.airflow.xcom import short, shortened, shortened_text
+from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened, shortened_text
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError

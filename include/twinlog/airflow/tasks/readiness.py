@@ -11,10 +11,9 @@ from airflow.sdk import Param, get_current_context
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import gauge_gate
-from twinlog.airflow.log_lines import MOST_CHARACTERS
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.tasks.frame import opened
-from twinlog.airflow.xcom import short, shortened
+from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 

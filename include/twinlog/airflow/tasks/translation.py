@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param, get_current_context
 
-from twinlog.airflow.cycle_request import parse_time
+from twinlog.airflow.cycle import parse_time
 from twinlog.airflow.tasks.frame import flow_of, opened, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings

@@ -1,7 +1,4 @@
-"""A configuration value with the place where it was written and the rule that selected it.
-
-Collect everything that is wrong with a file while it is read, and report it at once.
-"""
+"""Know of each value where it was written and which rule selected it, and collect all that is wrong with a file."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from enum import StrEnum
 from twinlog.errors import ConfigError
 
 DEFAULT = "default"
-
-
 AS_WRITTEN = "as written"
 
 
@@ -56,8 +51,6 @@ class Property:
 
 
 Properties = Mapping[str, Property]
-
-
 """Keys with their values, at one stage of the precedence."""
 
 

@@ -41,7 +41,7 @@ def read(path: Path, findings: Findings) -> PropertiesFile:
 
     Raises ConfigError if the file is missing, unreadable, or not a properties file.
     """
-    content = _bytes_of(path)
+    content = bytes_of(path)
     _refuse_other_formats(path, content)
     return PropertiesFile(path, hashlib.sha256(content).hexdigest(), parse(content, path.name, findings))
 
@@ -106,17 +106,13 @@ def _holds_a_comment(element: javaproperties.KeyValue) -> bool:
     return bool(COMMENT.search(element.value) or CONTINUED_COMMENT.search(element.source))
 
 
-def _bytes_of(path: Path) -> bytes:
+def bytes_of(path: Path, hint: str = "give the path of an mm2.properties file") -> bytes:
+    """Return a file's content.  Raises ConfigError if it is missing or unreadable."""
     try:
         return path.read_bytes()
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path} does not exist", hint="give the path of an mm2.properties file", file=str(path)
-        ) from None
-    except IsADirectoryError:
-        raise ConfigError(
-            f"{path} is a folder", hint="give the path of an mm2.properties file", file=str(path)
-        ) from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        what = "does not exist" if isinstance(error, FileNotFoundError) else "is a folder"
+        raise ConfigError(f"{path} {what}", hint=hint, file=str(path)) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
 
@@ -124,22 +120,15 @@ def _bytes_of(path: Path) -> bytes:
 def _refuse_other_formats(path: Path, content: bytes) -> None:
     start = content.lstrip()[:1]
     if b"\0" in content or content.startswith((b"\xfe\xff", b"\xff\xfe")):
-        raise ConfigError(
-            f"{path} is no properties file: it holds binary or UTF-16 text",
-            hint="save it as plain text",
-            file=str(path),
-        )
-    if content.startswith(b"\xef\xbb\xbf"):
-        raise ConfigError(
-            f"{path} starts with a byte order mark, which Java takes for a part of the first key",
-            hint="save it as UTF-8 without BOM",
-            file=str(path),
-        )
-    if start in {b"{", b"["}:
-        raise ConfigError(
-            f"{path} is JSON, not a properties file",
-            hint="`twinlog import-connectors` turns Kafka Connect's JSON into one",
-            file=str(path),
-        )
-    if start == b"<":
-        raise ConfigError(f"{path} is XML or HTML, not a properties file", file=str(path))
+        what, hint = "is no properties file: it holds binary or UTF-16 text", "save it as plain text"
+    elif content.startswith(b"\xef\xbb\xbf"):
+        what = "starts with a byte order mark, which Java takes for a part of the first key"
+        hint = "save it as UTF-8 without BOM"
+    elif start in {b"{", b"["}:
+        what = "is JSON, not a properties file"
+        hint = "`twinlog import-connectors` turns Kafka Connect's JSON into one"
+    elif start == b"<":
+        what, hint = "is XML or HTML, not a properties file", ""
+    else:
+        return
+    raise ConfigError(f"{path} {what}", hint=hint, file=str(path))

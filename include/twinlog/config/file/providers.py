@@ -1,11 +1,9 @@
-"""`${provider:path:key}`: values kept outside the file, read as Kafka's config providers read them.
+"""Read values from outside the file (`${provider:path:key}`) as Kafka's config providers do, and never print a secret.
 
 `env`, `file` and `dir` (and `airflow`, inside Airflow) work without being declared; a `config.providers` declaration
 may give Kafka's three classes other names and parameters.  One difference from Kafka, on purpose: a reference that
 cannot be resolved is an error, while Kafka goes on with the text `${...}` as the password.  Sources:
 ConfigTransformer, EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider.
-
-A value that must never be printed.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ from twinlog.config.file.origin import Origin, Properties, Property
 from twinlog.errors import ConfigError
 
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-
-
 """Kafka's own pattern: provider, optional path, key (ConfigTransformer.DEFAULT_PATTERN)."""
 
 
@@ -33,14 +29,10 @@ class Unknown(str):
 
 
 AirflowResolver = Callable[[str, str], str]
-
-
 """Returns the value for a connection id and a field (`password` if none is written)."""
 
 
 Lookup = Callable[[str, str], str]
-
-
 """Returns the value for a path ("" if none is written) and a key; raises LookupFailedError."""
 
 

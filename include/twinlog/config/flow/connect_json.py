@@ -1,12 +1,8 @@
-"""Read MM2's connectors from JSON, as Kafka Connect holds them.
+"""Turn MM2's connectors, as Kafka Connect holds them in JSON, into the equivalent mm2.properties file.
 
 Accepts what Connect's REST API takes or returns: `{"name", "config"}`, a bare config object, a list of either, or `GET
-/connectors?expand=info`.  connect_properties.py makes a file of them.
-
-Turn MM2's connectors into the equivalent mm2.properties file, and list what the file leaves out.
-
-The source connector is the authority; the checkpoint and heartbeat connectors add their own keys.  If they contradict
-each other on a setting, it is refused.
+/connectors?expand=info`.  The source connector is the authority; the checkpoint and heartbeat connectors add their own
+keys.  If they contradict each other on a setting, it is refused.  What the file leaves out is listed.
 """
 
 from __future__ import annotations
@@ -18,28 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from twinlog.config.file.java_keys import CLIENT_KEYS
+from twinlog.config.file.properties_file import bytes_of
 from twinlog.config.flow.known_keys import KEYS, WHY_UNUSED
 from twinlog.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
-
-
-SOURCE, CHECKPOINT, HEARTBEAT = (
+SOURCE, CHECKPOINT, HEARTBEAT = ORDER = (
     "MirrorSourceConnector",
     "MirrorCheckpointConnector",
     "MirrorHeartbeatConnector",
 )
-
-
-ORDER = (SOURCE, CHECKPOINT, HEARTBEAT)
-
-
 _DEFAULT_TARGET_ALIAS = "target"
-
-
 _ANSWERED = frozenset({"name", "config", "tasks", "type"})
-
-
 """Keys that Connect adds to a connector's config in its answers."""
 
 
@@ -75,13 +61,7 @@ def read_connectors(paths: Iterable[Path]) -> tuple[Connector, ...]:
 
 def _document(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path} does not exist", hint="name the JSON files of the connectors", file=str(path)
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
+        return json.loads(bytes_of(path, "name the JSON files of the connectors"))
     except ValueError as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(
@@ -135,8 +115,6 @@ _IDENTITY = frozenset({"name", "connector.class", "source.cluster.alias", "targe
 
 
 _PER_CONNECTOR = frozenset({"tasks.max", "enabled"})
-
-
 """Keys that may differ between the three connectors without a contradiction: the source connector's count."""
 
 
@@ -294,7 +272,7 @@ def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
                 continue
             known = source.get(key, _default(key))
             if _owner(key) == SOURCE and known not in {None, value}:
-                _allow_difference(key, connector)
+                _refuse_difference(key, connector)
             if key not in merged or _owner(key) == kind:
                 merged[key] = value
     return {key: value for key, value in merged.items() if key not in _IDENTITY}
@@ -305,7 +283,7 @@ def _default(key: str) -> str | None:
     return known.default if known is not None and key not in WHY_UNUSED else None
 
 
-def _allow_difference(key: str, connector: Connector) -> None:
+def _refuse_difference(key: str, connector: Connector) -> None:
     if connector.kind == SOURCE or key in _IDENTITY | _PER_CONNECTOR:
         return
     raise ConfigError(
@@ -317,14 +295,12 @@ def _allow_difference(key: str, connector: Connector) -> None:
 
 
 def _cluster_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:
-    lines: dict[str, str] = {}
-    for side, alias in zip(_SIDES, (source, target), strict=True):
-        lines |= {
-            f"{alias}.{key.removeprefix(side)}": value
-            for key, value in merged.items()
-            if key.startswith(side) and key.removeprefix(side) in CLIENT_KEYS
-        }
-    return lines
+    return {
+        _line_of(key, source, target): merged[key]
+        for side in _SIDES
+        for key in merged
+        if key.startswith(side) and key.removeprefix(side) in CLIENT_KEYS
+    }
 
 
 def _flow_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:

@@ -11,11 +11,8 @@ from difflib import get_close_matches
 from itertools import permutations
 
 from twinlog.config.file.java_keys import (
-    ADMIN_KEYS,
     CLIENT_KEYS,
-    CONSUMER_KEYS,
     DRIVER_KEYS,
-    PRODUCER_KEYS,
     ROLE_KEYS,
     SOURCE_CONNECTOR_KEYS,
     WORKER_KEYS,
@@ -38,7 +35,7 @@ _RELAY_ROLES = {"consumer": "consumer", "producer": "producer"}
 OURS = frozenset(name for name, key in KEYS.items() if key.home is Home.OURS)
 SIDES = ("source.", "target.")
 OVERRIDES = ("producer.override.", "admin.override.", "consumer.override.")
-CLIENT_ANYWHERE = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
+CLIENT_ANYWHERE = frozenset().union(*ROLE_KEYS.values())
 
 
 def lint(

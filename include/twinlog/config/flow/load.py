@@ -10,8 +10,7 @@ from pathlib import Path
 from twinlog.config.file import properties_file
 from twinlog.config.file.origin import Findings, Severity
 from twinlog.config.file.providers import AirflowResolver, providers_of
-from twinlog.config.flow.clusters import cluster_by_itself
-from twinlog.config.flow.flows import ResolvedFlow, resolve_flow
+from twinlog.config.flow.flows import ResolvedFlow, cluster_by_itself, resolve_flow
 from twinlog.config.flow.lint import lint
 from twinlog.config.flow.pairs import clusters_of, pairs_of, with_heartbeats
 from twinlog.config.flow.settings import Configuration

@@ -1,4 +1,4 @@
-from twinlog.airflow.log_lines import MOST_ITEMS, lines_of
+from twinlog.airflow.xcom import MOST_ITEMS, lines_of
 
 
 def test_facts_then_lists() -> None:
